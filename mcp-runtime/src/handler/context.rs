@@ -1,0 +1,323 @@
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use crate::{
+    jsonrpc::{Id, raw, write},
+    model::Level,
+    revision::{Dialect, Feature, Revision},
+};
+
+/// The least time between two progress notifications of one call.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// One request, as the function that answers it sees it: progress, log, cancellation, who asks.
+///
+/// A function that wants it takes `&Context`. A clone stays valid after the call; what it sends then goes nowhere.
+#[derive(Clone)]
+pub struct Context {
+    call: Arc<Call>,
+}
+
+struct Call {
+    parts: ContextParts,
+    cancelled: AtomicBool,
+    on_cancel: Notify,
+    over: AtomicBool,
+    progress: Mutex<Progress>,
+}
+
+/// What the engine knows of a call.
+pub(crate) struct ContextParts {
+    pub(crate) peer: Arc<dyn Peer>,
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) id: Id<'static>,
+    /// The tool, prompt or resource.
+    pub(crate) name: Box<str>,
+    /// The JSON of the progress token.
+    pub(crate) progress_token: Option<Box<str>>,
+    pub(crate) log: LogGate,
+    /// The JSON of the request's `_meta`.
+    pub(crate) meta: Option<Box<str>>,
+    pub(crate) client: Option<ClientInfo>,
+}
+
+/// Which log messages a call may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogGate {
+    /// Those at or above the session's level.
+    Session,
+    /// Those at or above the level that the request asked for; none where it asked for nothing.
+    Request(Option<Level>),
+}
+
+/// The other side of the connection that a call came from.
+pub(crate) trait Peer: Send + Sync {
+    /// Sends a notification beside the responses; false where it was dropped because the other side does not read.
+    fn notify(&self, message: &[u8]) -> bool;
+
+    /// The level that the session asked for.
+    fn session_level(&self) -> Level;
+}
+
+/// Who the client says it is. It is what the client says, not what anybody has checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+pub struct ClientInfo {
+    /// The program.
+    pub name: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+    /// The name for people.
+    #[serde(default)]
+    pub title: Option<String>,
+}
+
+struct Progress {
+    last: f64,
+    at: Option<Instant>,
+}
+
+impl Context {
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let call = Call {
+            parts,
+            cancelled: AtomicBool::new(false),
+            on_cancel: Notify::new(),
+            over: AtomicBool::new(false),
+            progress: Mutex::new(Progress { last: f64::NEG_INFINITY, at: None }),
+        };
+        Self { call: Arc::new(call) }
+    }
+
+    /// Tells the client how far the call has come: `done` of `total`, and a line for people.
+    ///
+    /// `total` is a number, or `()` where nobody knows it; an empty message is left out. Nothing is sent to a client that did not
+    /// ask for progress, nor when `done` has not grown, nor within 10 ms of the last notification unless the
+    /// work is done.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Copy files.
+    /// #[tool]
+    /// fn copy(ctx: &Context, files: Vec<String>) {
+    ///     for (done, file) in files.iter().enumerate() {
+    ///         ctx.progress(done, files.len(), file);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// See [Progress](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress).
+    pub fn progress(&self, done: impl Amount, total: impl Amount, message: impl AsRef<str>) {
+        let parts = &self.call.parts;
+        let Some(token) = &parts.progress_token else { return };
+        let Some(done) = done.amount().filter(|done| done.is_finite()) else { return };
+        let total = total.amount().filter(|total| total.is_finite());
+        if self.is_over() || !self.may_progress(done, total) {
+            return;
+        }
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
+        out.extend_from_slice(token.as_bytes());
+        out.extend_from_slice(br#","progress":"#);
+        write_number(&mut out, done);
+        if let Some(total) = total {
+            out.extend_from_slice(br#","total":"#);
+            write_number(&mut out, total);
+        }
+        let message = message.as_ref();
+        if !message.is_empty() && parts.dialect.has(Feature::ProgressMessage) {
+            out.extend_from_slice(br#","message":"#);
+            write::string(&mut out, message);
+        }
+        out.extend_from_slice(b"}}");
+        parts.peer.notify(&out);
+    }
+
+    /// Sends a log message to the client, if it wants messages of this level.
+    ///
+    /// `data` is text or anything that can be serialised; what cannot be is dropped. Messages must not hold secrets.
+    ///
+    /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+    pub fn log(&self, level: Level, data: impl Serialize) {
+        self.log_as("", level, data);
+    }
+
+    /// Sends a log message under the name of a logger. See [`log`](Self::log).
+    pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
+        if self.is_over() || !self.logs(level) {
+            return;
+        }
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
+        write::string(&mut out, level.as_str());
+        if !logger.is_empty() {
+            out.extend_from_slice(br#","logger":"#);
+            write::string(&mut out, logger);
+        }
+        out.extend_from_slice(br#","data":"#);
+        if let Err(error) = write::value(&mut out, &data) {
+            tracing::warn!(%error, "a log message cannot be serialised");
+            return;
+        }
+        out.extend_from_slice(b"}}");
+        self.call.parts.peer.notify(&out);
+    }
+
+    /// Sends a log message of level `debug`.
+    pub fn debug(&self, data: impl Serialize) {
+        self.log(Level::Debug, data);
+    }
+
+    /// Sends a log message of level `info`.
+    pub fn info(&self, data: impl Serialize) {
+        self.log(Level::Info, data);
+    }
+
+    /// Sends a log message of level `warning`.
+    pub fn warning(&self, data: impl Serialize) {
+        self.log(Level::Warning, data);
+    }
+
+    /// Sends a log message of level `error`.
+    pub fn error(&self, data: impl Serialize) {
+        self.log(Level::Error, data);
+    }
+
+    /// Says whether a log message of this level would be sent.
+    pub fn logs(&self, level: Level) -> bool {
+        match self.call.parts.log {
+            LogGate::Session => level >= self.call.parts.peer.session_level(),
+            LogGate::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
+        }
+    }
+
+    /// Says whether the call was cancelled, or its connection is gone. Code that blocks asks this now and then; the
+    /// future of an async function is simply dropped.
+    pub fn is_cancelled(&self) -> bool {
+        self.call.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until the call is cancelled, for work that was spawned beside it.
+    ///
+    /// # Cancel safety
+    ///
+    /// It may be dropped and called again.
+    pub async fn cancelled(&self) {
+        loop {
+            let notified = self.call.on_cancel.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The JSON of the request's id, as log files know it.
+    pub fn request_id(&self) -> &str {
+        self.call.parts.id.as_json()
+    }
+
+    /// The tool, the prompt or the URI that was asked for.
+    pub fn name(&self) -> &str {
+        &self.call.parts.name
+    }
+
+    /// The revision that the call came in.
+    pub fn revision(&self) -> Revision {
+        self.call.parts.dialect.revision()
+    }
+
+    /// Who the client says it is.
+    pub fn client(&self) -> Option<&ClientInfo> {
+        self.call.parts.client.as_ref()
+    }
+
+    /// One value of the request's `_meta`, such as `traceparent`.
+    pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
+        let meta = self.call.parts.meta.as_deref()?;
+        let (_, value) = raw::members(meta).find(|(name, _)| name == key)?;
+        serde_json::from_str(value).ok()
+    }
+
+    /// Tells whoever waits that the call is cancelled.
+    pub(crate) fn cancel(&self) {
+        self.call.cancelled.store(true, Ordering::Release);
+        self.call.on_cancel.notify_waiters();
+    }
+
+    /// Silences the context: the response is on its way, nothing may follow.
+    pub(crate) fn end(&self) {
+        self.call.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.call.over.load(Ordering::Acquire) || self.is_cancelled()
+    }
+
+    fn may_progress(&self, done: f64, total: Option<f64>) -> bool {
+        let mut progress = self.call.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let early = progress.at.is_some_and(|at| now.duration_since(at) < PROGRESS_INTERVAL);
+        let finished = total.is_some_and(|total| done >= total);
+        if done <= progress.last || (early && !finished) {
+            return false;
+        }
+        *progress = Progress { last: done, at: Some(now) };
+        true
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("id", &self.request_id()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// Whole numbers without a fraction, as the client would write them.
+fn write_number(out: &mut Vec<u8>, number: f64) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < EXACT {
+        out.extend_from_slice((number as i64).to_string().as_bytes());
+    } else {
+        write::plain(out, &number);
+    }
+}
+
+/// A number for [`Context::progress`], or `()` for none.
+pub trait Amount {
+    /// The number, if there is one.
+    fn amount(self) -> Option<f64>;
+}
+
+impl Amount for () {
+    fn amount(self) -> Option<f64> {
+        None
+    }
+}
+
+impl<T: Amount> Amount for Option<T> {
+    fn amount(self) -> Option<f64> {
+        self.and_then(T::amount)
+    }
+}
+
+macro_rules! amounts {
+    ($($number:ty),+) => {
+        $(impl Amount for $number {
+            fn amount(self) -> Option<f64> {
+                Some(self as f64)
+            }
+        })+
+    };
+}
+
+amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);

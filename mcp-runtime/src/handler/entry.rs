@@ -1,0 +1,269 @@
+//! What a macro says of one function: static data and function pointers, no logic.
+
+use std::{any::TypeId, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::{
+    Argument, Finished, Input, Outcome, OwnedEnv, Refusal, Reply, Running, complete::Producing, output::ToolOutput,
+};
+use crate::model::{Icon, Role, template::Part};
+
+/// One annotated function.
+#[derive(Debug, Clone, Copy)]
+pub enum Entry {
+    /// A `#[tool]`.
+    Tool(&'static ToolEntry),
+    /// A `#[resource]`.
+    Resource(&'static ResourceEntry),
+    /// A `#[prompt]`.
+    Prompt(&'static PromptEntry),
+}
+
+inventory::collect!(Entry);
+
+/// A type that names annotated functions: the item that a macro puts beside a function, or the type of a `#[tools]`
+/// block.
+///
+/// [`Server::with`](crate::Server::with) takes it, where nothing is to be collected by itself.
+pub trait Collect {
+    /// Lists the functions.
+    #[doc(hidden)]
+    fn entries() -> &'static [Entry];
+}
+
+/// Where a function stands in its source.
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    /// `file!()`
+    pub file: &'static str,
+    /// `line!()`
+    pub line: u32,
+    /// `env!("CARGO_PKG_NAME")` of the crate that it stands in.
+    pub package: &'static str,
+    /// The function's name, with its type's where it is a method.
+    pub function: &'static str,
+}
+
+/// What the three kinds have in common.
+#[derive(Debug)]
+pub struct Common {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// The name for people.
+    pub title: Option<&'static str>,
+    /// The doc comment; empty where there is none.
+    pub description: &'static str,
+    /// Pictures.
+    pub icons: &'static [Icon],
+    /// Labels for [`Server::only`](crate::Server::only).
+    pub tags: &'static [&'static str],
+    /// OAuth scopes that a caller needs.
+    pub scopes: &'static [&'static str],
+    /// Keys and values (as JSON) for `_meta`.
+    pub meta: &'static [(&'static str, &'static str)],
+    /// How long a call may take, where it is not the server's default.
+    pub timeout: Option<Duration>,
+    /// Where the function stands.
+    pub source: Source,
+    /// What the caller gives.
+    pub arguments: &'static [ArgumentEntry],
+    /// What the server gives.
+    pub needs: &'static [Need],
+    /// The call.
+    pub run: Run,
+}
+
+/// A `#[tool]`.
+#[derive(Debug)]
+pub struct ToolEntry {
+    /// What every kind has.
+    pub common: Common,
+    /// Hints about what the tool does.
+    pub hints: Hints,
+    /// What the return type says of its structure.
+    pub output: OutputType,
+}
+
+/// Hints about what a tool does; none where the author did not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches out into the world.
+    pub open_world: Option<bool>,
+}
+
+/// A `#[resource]`, static or templated.
+#[derive(Debug)]
+pub struct ResourceEntry {
+    /// What every kind has.
+    pub common: Common,
+    /// The URI, or the template as the author wrote it.
+    pub uri: &'static str,
+    /// The parsed template; none for a static URI.
+    pub template: Option<&'static [Part]>,
+    /// The media type.
+    pub mime_type: Option<&'static str>,
+    /// The size in bytes.
+    pub size: Option<u64>,
+    /// Who it is for.
+    pub audience: &'static [Role],
+    /// How important it is, from 0 to 1.
+    pub priority: Option<f64>,
+    /// Lists what the template covers.
+    pub list: Option<ServerFnEntry>,
+}
+
+/// A `#[prompt]`.
+#[derive(Debug)]
+pub struct PromptEntry {
+    /// What every kind has.
+    pub common: Common,
+}
+
+/// One argument.
+#[derive(Debug)]
+pub struct ArgumentEntry {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// The name for people, of a prompt's argument.
+    pub title: Option<&'static str>,
+    /// The doc comment; empty where there is none.
+    pub description: &'static str,
+    /// Its type.
+    pub of: ArgumentType,
+    /// What stands in for it when it is missing.
+    pub default: Option<Default>,
+    /// Constraints beyond the type.
+    pub rules: &'static [Rule],
+    /// Completes it.
+    pub complete: Option<ServerFnEntry>,
+    /// The environment variable that stands in for it, on a command line.
+    pub env: Option<&'static str>,
+}
+
+/// The default of an argument, as the schema shows it.
+#[derive(Debug, Clone, Copy)]
+pub enum Default {
+    /// A literal, as JSON.
+    Json(&'static str),
+    /// An expression, serialised.
+    Value(fn() -> Result<serde_json::Value, serde_json::Error>),
+}
+
+/// What the schema needs of an argument's type.
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentType {
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) optional: fn() -> bool,
+}
+
+impl ArgumentType {
+    /// Takes what is needed of a type.
+    pub const fn of<T: Argument>() -> Self {
+        Self { schema: schema_of::<T>, optional: super::slot::is_optional::<T> }
+    }
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// What a tool's return type says of its structure.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputType {
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Option<Schema>,
+}
+
+impl OutputType {
+    /// Takes what is needed of a return type.
+    pub const fn of<T: ToolOutput>() -> Self {
+        Self { schema: T::schema }
+    }
+}
+
+/// A constraint on an argument, a keyword of its schema.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// `minimum`
+    Minimum(Bound),
+    /// `maximum`
+    Maximum(Bound),
+    /// `exclusiveMinimum`
+    ExclusiveMinimum(Bound),
+    /// `exclusiveMaximum`
+    ExclusiveMaximum(Bound),
+    /// `minLength`, `minItems` or `minProperties`
+    MinLength(u64),
+    /// `maxLength`, `maxItems` or `maxProperties`
+    MaxLength(u64),
+    /// `pattern`
+    Pattern(&'static str),
+    /// `format`
+    Format(&'static str),
+    /// `examples`, each as JSON
+    Examples(&'static [&'static str]),
+    /// `x-mcp-header`
+    Header(&'static str),
+}
+
+/// The bound of a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// A whole number.
+    Integer(i128),
+    /// Any other.
+    Float(f64),
+}
+
+/// A value that a function takes by reference.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// The parameter.
+    pub parameter: &'static str,
+    pub(crate) type_id: fn() -> TypeId,
+    pub(crate) type_name: fn() -> &'static str,
+}
+
+impl Need {
+    /// Says that a parameter wants a reference to `T`.
+    pub const fn of<T: ?Sized + 'static>(parameter: &'static str) -> Self {
+        Self { parameter, type_id: TypeId::of::<T>, type_name: std::any::type_name::<T> }
+    }
+}
+
+/// How a function is called.
+#[derive(Debug, Clone, Copy)]
+pub enum Run {
+    /// At once, where the request stands.
+    Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> Outcome),
+    /// As a future.
+    Async(for<'a> fn(Input<'a>) -> Result<Running, Refusal>),
+}
+
+/// A function that lists resources or completes an argument, and what it needs.
+#[derive(Clone, Copy)]
+pub struct ServerFnEntry {
+    /// Its name in the source.
+    pub function: &'static str,
+    /// What it takes by reference.
+    pub needs: fn(&mut Vec<Need>),
+    /// Calls it.
+    pub run: fn(OwnedEnv) -> Producing,
+}
+
+impl std::fmt::Debug for ServerFnEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.function)
+    }
+}
+
+/// Boxes the future of an async function's call.
+pub fn running(future: impl Future<Output = Finished> + Send + 'static) -> Running {
+    Box::pin(future)
+}

@@ -1,0 +1,174 @@
+use std::{any::Any, sync::Arc};
+
+use super::{
+    Completing, Context, Finished, Outcome, Refusal, Reply, States, Wire,
+    entry::ArgumentEntry,
+    schema::{Checker, Violation},
+    slot::Fill,
+};
+use crate::jsonrpc::raw;
+
+/// What the caller of one function must keep to, compiled.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    pub(crate) arguments: &'static [ArgumentEntry],
+    pub(crate) schema: serde_json::Value,
+    pub(crate) checker: Checker,
+    /// Whether the result has a schema, and whether that schema is no object.
+    pub(crate) structured: bool,
+    pub(crate) wraps: bool,
+    pub(crate) mime_type: Option<&'static str>,
+}
+
+/// One call, as a function's expansion sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The JSON of an object.
+    pub(crate) arguments: &'a str,
+    pub(crate) contract: &'a Contract,
+    pub(crate) states: &'a Arc<States>,
+    pub(crate) context: Option<&'a Arc<Context>>,
+    pub(crate) wire: &'a Arc<Wire>,
+    pub(crate) uri: &'a str,
+}
+
+impl<'a> Input<'a> {
+    /// Decodes the arguments into their slots, in the order in which the function takes them.
+    ///
+    /// # Errors
+    ///
+    /// Every violation of the schema, if there is any.
+    pub fn decode(&self, slots: &mut [&mut dyn Fill]) -> Outcome {
+        let filled = self.fill(self.arguments, slots).is_ok();
+        let kept = !self.contract.checker.needed() || self.contract.checker.accepts(self.arguments);
+        match filled && kept {
+            true => Ok(()),
+            false => self.refuse(slots),
+        }
+    }
+
+    /// Gives what the function takes by reference.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server has no such value; building it made sure that it has.
+    pub fn get<T: ?Sized + 'static>(&self) -> &'a T {
+        find(self.context, self.states)
+    }
+
+    /// Detaches the call from its request, for a future.
+    pub fn into_owned(self) -> OwnedEnv {
+        OwnedEnv {
+            states: Arc::clone(self.states),
+            context: self.context.map(Arc::clone),
+            completing: None,
+            wire: Arc::clone(self.wire),
+            structured: self.contract.structured,
+            wraps: self.contract.wraps,
+            mime_type: self.contract.mime_type,
+            uri: self.uri.into(),
+        }
+    }
+
+    fn fill(&self, arguments: &str, slots: &mut [&mut dyn Fill]) -> Result<(), Violation> {
+        for (name, json) in raw::members(arguments) {
+            let Some(index) = self.contract.arguments.iter().position(|argument| argument.name == name) else {
+                return Err(Violation::new(&name, Some(json), "is not an argument"));
+            };
+            if let Err(error) = slots[index].fill(json) {
+                return Err(Violation::new(&name, Some(json), &without_position(&error)));
+            }
+        }
+        for (slot, argument) in slots.iter_mut().zip(self.contract.arguments) {
+            if !slot.settle() {
+                return Err(Violation::new(argument.name, None, "is required"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says everything that is wrong. What only serde refuses is said by serde.
+    #[cold]
+    fn refuse(&self, slots: &mut [&mut dyn Fill]) -> Outcome {
+        let violations = self.contract.checker.violations(self.arguments);
+        if !violations.is_empty() {
+            return Err(Refusal::arguments(violations));
+        }
+        let integral = self.contract.checker.integral(self.arguments);
+        self.fill(&integral, slots).map_err(|violation| Refusal::arguments(vec![violation]))
+    }
+}
+
+/// A call that outlives its request's message.
+#[derive(Debug, Clone)]
+pub struct OwnedEnv {
+    pub(crate) states: Arc<States>,
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) completing: Option<Completing>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) structured: bool,
+    pub(crate) wraps: bool,
+    pub(crate) mime_type: Option<&'static str>,
+    pub(crate) uri: Box<str>,
+}
+
+impl OwnedEnv {
+    /// Gives what the function takes by reference.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server has no such value; building it made sure that it has.
+    pub fn get<T: ?Sized + 'static>(&self) -> &T {
+        if let Some(value) = self.completing.as_ref().and_then(Completing::get) {
+            return value;
+        }
+        find(self.context.as_ref(), &self.states)
+    }
+
+    /// Writes the result.
+    pub fn finish(&self, write: impl FnOnce(&mut Reply<'_>) -> Outcome) -> Finished {
+        let mut body = Vec::new();
+        let mut reply = Reply {
+            out: &mut body,
+            wire: &self.wire,
+            structured: self.structured,
+            wraps: self.wraps,
+            uri: &self.uri,
+            mime_type: self.mime_type,
+        };
+        let outcome = write(&mut reply);
+        Finished { body, outcome }
+    }
+
+    /// Runs a function that blocks on the pool of blocking threads.
+    ///
+    /// # Cancel safety
+    ///
+    /// A call that is cancelled gets no answer, but its thread runs on to the end of the function, which can ask
+    /// [`Context::is_cancelled`].
+    pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
+        match tokio::task::spawn_blocking(move || call(&self)).await {
+            Ok(finished) => finished,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => {
+                    let fault = crate::Fault::internal("the server is shutting down");
+                    Finished { body: Vec::new(), outcome: Err(fault.into()) }
+                }
+            },
+        }
+    }
+}
+
+fn find<'a, T: ?Sized + 'static>(context: Option<&'a Arc<Context>>, states: &'a States) -> &'a T {
+    if let Some(context) = context.and_then(|context| (context as &dyn Any).downcast_ref::<Arc<T>>()) {
+        return context;
+    }
+    states.get().unwrap_or_else(|| panic!("no state of type `{}` was given", std::any::type_name::<T>()))
+}
+
+/// serde_json's message without the line and column, which mean nothing inside one argument.
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
+}

@@ -1,0 +1,286 @@
+//! What a tool may return, and how it is written: straight into the buffer of the response.
+
+use std::{any::Any, borrow::Cow, fmt::Display};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+
+use super::{Outcome, Reply, reply::comma};
+use crate::{
+    error::Fault,
+    jsonrpc::write,
+    model::{Audio, Content, Image, Json, Resource, ResourceLink, Text, ToolResult},
+    revision::{Feature, spell},
+};
+
+/// A type that a tool may return.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "this is no result of a tool",
+    note = "text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them will do",
+    note = "for a structured result return `Json<{Self}>`, where `{Self}` is `serde::Serialize` and `schemars::JsonSchema`"
+)]
+pub trait ToolOutput: Sized {
+    /// Describes the structured result, if this is one.
+    #[doc(hidden)]
+    fn schema(_: &mut SchemaGenerator) -> Option<Schema> {
+        None
+    }
+
+    /// Writes the result.
+    #[doc(hidden)]
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome;
+}
+
+/// A type that is one piece of content.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a piece of content",
+    label = "expected `String`, `&str`, `Text`, `Image`, `Audio`, `Resource`, `ResourceLink` or `Content`",
+    note = "for a structured list return `Json<Vec<_>>`"
+)]
+pub trait ContentItem: Sized {
+    /// Turns it into content.
+    #[doc(hidden)]
+    fn into_content(self) -> Content;
+}
+
+/// Writes one result: content first, then structure, then whether it is an error.
+#[derive(Debug)]
+pub struct ToolReply<'r, 'a> {
+    reply: &'r mut Reply<'a>,
+    is_error: bool,
+    open: bool,
+    meta: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl<'r, 'a> ToolReply<'r, 'a> {
+    pub(super) fn begin(reply: &'r mut Reply<'a>) -> Self {
+        reply.out.push(b'{');
+        Self { reply, is_error: false, open: false, meta: None }
+    }
+
+    fn open(&mut self) {
+        if !self.open {
+            comma(self.reply.out);
+            self.reply.out.extend_from_slice(br#""content":["#);
+            self.open = true;
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.open();
+        comma(self.reply.out);
+        spell::text(self.reply.out, text);
+    }
+
+    fn content(&mut self, content: &Content) {
+        self.open();
+        comma(self.reply.out);
+        spell::content(self.reply.out, self.reply.wire.features, content);
+    }
+
+    /// Writes a value once, as structure where the dialect has it, and its text as content.
+    fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
+        let unserialisable = |error| Fault::internal(format!("the result cannot be serialised: {error}"));
+        if !self.reply.structured || !self.reply.wire.has(Feature::StructuredContent) {
+            let mut json = Vec::new();
+            write::value(&mut json, value).map_err(unserialisable)?;
+            self.open();
+            comma(self.reply.out);
+            self.reply.out.extend_from_slice(br#"{"type":"text","text":"#);
+            write::utf8(self.reply.out, &json);
+            self.reply.out.push(b'}');
+            return Ok(());
+        }
+        let wraps = self.open_structure();
+        let out = &mut *self.reply.out;
+        let start = out.len();
+        write::value(out, value).map_err(unserialisable)?;
+        let end = out.len();
+        if wraps {
+            out.push(b'}');
+        }
+        self.open();
+        let out = &mut *self.reply.out;
+        out.extend_from_slice(br#"{"type":"text","text":"#);
+        write::again_as_string(out, start, end);
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Begins `structuredContent`; true if a brace more is to be closed after the value.
+    fn open_structure(&mut self) -> bool {
+        let wraps = self.reply.wraps && !self.reply.wire.has(Feature::StructuredAnyValue);
+        self.reply.out.extend_from_slice(match wraps {
+            true => br#""structuredContent":{"result":"#,
+            false => br#""structuredContent":"#,
+        });
+        wraps
+    }
+
+    pub(super) fn end(mut self) {
+        self.open();
+        let out = &mut *self.reply.out;
+        out.push(b']');
+        if self.is_error {
+            out.extend_from_slice(br#","isError":true"#);
+        }
+        self.reply.wire.end_result(out, self.meta.as_ref());
+    }
+}
+
+/// Writes a tool error for a model to read, as the whole result.
+pub(crate) fn write_error(reply: &mut Reply<'_>, text: &str) {
+    let mut tool = ToolReply::begin(reply);
+    tool.text(text);
+    tool.is_error = true;
+    tool.end();
+}
+
+/// Turns an author's error into a fault, where a result with `isError` is not to be had.
+pub(super) fn fault_of<E: Display + 'static>(error: E) -> Fault {
+    match (&error as &dyn Any).downcast_ref::<Fault>() {
+        Some(fault) => fault.clone(),
+        None => Fault::internal(format!("{error:#}")),
+    }
+}
+
+impl<T: ToolOutput, E: Display + 'static> ToolOutput for Result<T, E> {
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        T::schema(generator)
+    }
+
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+        let error = match self {
+            Ok(value) => return value.write(reply),
+            Err(error) => error,
+        };
+        if let Some(fault) = (&error as &dyn Any).downcast_ref::<Fault>() {
+            return Err(fault.clone().into());
+        }
+        reply.text(&format!("{error:#}"));
+        reply.is_error = true;
+        Ok(())
+    }
+}
+
+impl<T: ToolOutput> ToolOutput for Option<T> {
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        let schema = T::schema(generator)?;
+        Some(schemars::json_schema!({ "anyOf": [schema, { "type": "null" }] }))
+    }
+
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+        match self {
+            Some(value) => value.write(reply),
+            None if reply.reply.structured => Ok(reply.json(&())?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(generator.subschema_for::<T>())
+    }
+
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+        Ok(reply.json(&self.0)?)
+    }
+}
+
+impl ToolOutput for ToolResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+        if let Some(value) = &self.structured {
+            reply.structure(value, self.content.is_empty())?;
+        }
+        self.content.iter().for_each(|content| reply.content(content));
+        reply.is_error = self.is_error;
+        reply.meta = Some(self.meta);
+        Ok(())
+    }
+}
+
+impl ToolReply<'_, '_> {
+    /// Writes the structure of a full result, and its text if the author gave no content.
+    fn structure(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
+        self.reply.structured = true;
+        self.reply.wraps = !value.is_object();
+        if as_text {
+            return self.json(value);
+        }
+        if !self.reply.wire.has(Feature::StructuredContent) {
+            return Ok(());
+        }
+        let wraps = self.open_structure();
+        write::plain(self.reply.out, value);
+        if wraps {
+            self.reply.out.push(b'}');
+        }
+        Ok(())
+    }
+}
+
+impl ToolOutput for () {
+    fn write(self, _: &mut ToolReply<'_, '_>) -> Outcome {
+        Ok(())
+    }
+}
+
+impl<T: ContentItem> ToolOutput for Vec<T> {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+        self.into_iter().for_each(|item| reply.content(&item.into_content()));
+        Ok(())
+    }
+}
+
+macro_rules! text_outputs {
+    ($($text:ty),+) => {
+        $(impl ToolOutput for $text {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+                reply.text(&self);
+                Ok(())
+            }
+        }
+
+        impl ContentItem for $text {
+            fn into_content(self) -> Content {
+                Content::text(self)
+            }
+        })+
+    };
+}
+
+text_outputs!(String, &str, Cow<'_, str>, Box<str>);
+
+macro_rules! displayed_outputs {
+    ($($number:ty),+) => {
+        $(impl ToolOutput for $number {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+                reply.text(&self.to_string());
+                Ok(())
+            }
+        })+
+    };
+}
+
+displayed_outputs!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char);
+
+macro_rules! content_outputs {
+    ($($content:ident),+) => {
+        $(impl ToolOutput for $content {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+                reply.content(&self.into());
+                Ok(())
+            }
+        }
+
+        impl ContentItem for $content {
+            fn into_content(self) -> Content {
+                self.into()
+            }
+        })+
+    };
+}
+
+content_outputs!(Content, Text, Image, Audio, Resource, ResourceLink);

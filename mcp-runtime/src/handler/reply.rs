@@ -1,0 +1,145 @@
+use std::pin::Pin;
+
+use super::{PromptOutput, PromptReply, ResourceOutput, ResourceReply, ToolOutput, ToolReply, schema::Violation};
+use crate::{
+    error::Fault,
+    revision::{Dialect, Feature, Features},
+};
+
+/// Whether a call gave a result.
+pub type Outcome = Result<(), Refusal>;
+
+/// The future of a call.
+pub type Running = Pin<Box<dyn Future<Output = Finished> + Send>>;
+
+/// Why a call gave none.
+#[derive(Debug)]
+pub struct Refusal(Box<Reason>);
+
+#[derive(Debug)]
+pub(crate) enum Reason {
+    /// The arguments break the contract; a model may mend them.
+    Arguments(Vec<Violation>),
+    /// A protocol error.
+    Fault(Fault),
+}
+
+impl Refusal {
+    pub(crate) fn arguments(violations: Vec<Violation>) -> Self {
+        Self(Box::new(Reason::Arguments(violations)))
+    }
+
+    pub(crate) fn into_reason(self) -> Reason {
+        *self.0
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self(Box::new(Reason::Fault(fault)))
+    }
+}
+
+/// What a call that ran as a future came to: the JSON of its result.
+#[derive(Debug)]
+pub struct Finished {
+    pub(crate) body: Vec<u8>,
+    pub(crate) outcome: Outcome,
+}
+
+/// What every result of one dialect says beside its own members.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) features: Features,
+    /// The member of `_meta` that names the server, as JSON; empty where the dialect has none.
+    pub(crate) identity: Vec<u8>,
+}
+
+impl Wire {
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.features.has(feature)
+    }
+
+    /// Ends a complete result whose members were written, with its brace: what the dialect adds, and `_meta`.
+    pub(crate) fn end_result(&self, out: &mut Vec<u8>, meta: Option<&serde_json::Map<String, serde_json::Value>>) {
+        if self.has(Feature::ResultType) {
+            comma(out);
+            out.extend_from_slice(br#""resultType":"complete""#);
+        }
+        let meta = meta.filter(|meta| !meta.is_empty());
+        if meta.is_some() || !self.identity.is_empty() {
+            comma(out);
+            out.extend_from_slice(br#""_meta":{"#);
+            out.extend_from_slice(&self.identity);
+            for (key, value) in meta.into_iter().flatten() {
+                comma(out);
+                crate::jsonrpc::write::string(out, key);
+                out.push(b':');
+                crate::jsonrpc::write::plain(out, value);
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+}
+
+/// Separates a member or an element from the one before it, if there is one.
+pub(crate) fn comma(out: &mut Vec<u8>) {
+    if !matches!(out.last(), Some(b'{' | b'[' | b',')) {
+        out.push(b',');
+    }
+}
+
+/// Where the result of a call is written.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) wire: &'a Wire,
+    /// Whether the tool has an output schema.
+    pub(crate) structured: bool,
+    /// Whether the output schema is no object, so that some dialects want it wrapped.
+    pub(crate) wraps: bool,
+    /// The URI that is read; empty elsewhere.
+    pub(crate) uri: &'a str,
+    /// The media type that the resource was annotated with.
+    pub(crate) mime_type: Option<&'static str>,
+}
+
+impl Reply<'_> {
+    /// Writes the result of a tool.
+    ///
+    /// # Errors
+    ///
+    /// The fault that the function answered, or one that says that its value could not be serialised.
+    pub fn tool<T: ToolOutput>(&mut self, value: T) -> Outcome {
+        let mut reply = ToolReply::begin(self);
+        value.write(&mut reply)?;
+        reply.end();
+        Ok(())
+    }
+
+    /// Writes the contents of a resource.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool); what does not exist is a fault as well.
+    pub fn resource<T: ResourceOutput>(&mut self, value: T) -> Outcome {
+        let mut reply = ResourceReply::begin(self);
+        value.write(&mut reply)?;
+        reply.end();
+        Ok(())
+    }
+
+    /// Writes the messages of a prompt.
+    ///
+    /// # Errors
+    ///
+    /// As [`tool`](Self::tool).
+    pub fn prompt<T: PromptOutput>(&mut self, value: T) -> Outcome {
+        let mut reply = PromptReply::begin(self);
+        value.write(&mut reply)?;
+        reply.end();
+        Ok(())
+    }
+}

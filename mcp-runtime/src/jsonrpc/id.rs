@@ -1,0 +1,71 @@
+use std::borrow::Cow;
+
+use super::raw;
+
+/// The id of a request: the JSON text of a string or an integer.
+///
+/// It is kept as text so that it goes back exactly as it came. Two ids are equal when their texts are; a string with
+/// escapes is brought into one form first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Id<'a>(Cow<'a, str>);
+
+impl<'a> Id<'a> {
+    /// Takes the raw JSON of an id; none if it is neither a string nor an integer.
+    pub(crate) fn from_json(json: &'a str) -> Option<Self> {
+        match raw::kind(json) {
+            raw::Kind::String if json.contains('\\') => {
+                let text = raw::string(json)?;
+                let mut canonical = Vec::with_capacity(json.len());
+                super::write::string(&mut canonical, &text);
+                Some(Self(Cow::Owned(String::from_utf8(canonical).ok()?)))
+            }
+            raw::Kind::String => Some(Self(Cow::Borrowed(json))),
+            raw::Kind::Number if is_integer(json) => Some(Self(Cow::Borrowed(json))),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn into_owned(self) -> Id<'static> {
+        Id(Cow::Owned(self.0.into_owned()))
+    }
+
+    pub(crate) fn to_owned(&self) -> Id<'static> {
+        Id(Cow::Owned(self.0.as_ref().to_owned()))
+    }
+}
+
+/// Says whether a number is written as an integer (JSON Schema calls `1.0` one as well).
+fn is_integer(number: &str) -> bool {
+    number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        || number.parse::<f64>().is_ok_and(|value| value.is_finite() && value.fract() == 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Id;
+
+    #[test]
+    fn strings_and_integers_are_ids() {
+        for (json, canonical) in [
+            ("1", Some("1")),
+            ("-7", Some("-7")),
+            ("1752345678901", Some("1752345678901")),
+            ("123456789012345678901234567890", Some("123456789012345678901234567890")),
+            ("1.0", Some("1.0")),
+            (r#""a""#, Some(r#""a""#)),
+            (r#""\u0061""#, Some(r#""a""#)),
+            (r#""""#, Some(r#""""#)),
+            ("1.5", None),
+            ("null", None),
+            ("true", None),
+            ("[1]", None),
+            ("{}", None),
+        ] {
+            assert_eq!(Id::from_json(json).as_ref().map(Id::as_json), canonical, "{json}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{error::Category, value::RawValue};
+
+use super::{Id, raw};
+
+/// What one line or one body holds.
+pub(crate) enum Transmission<'a> {
+    One(Result<Incoming<'a>, Malformed<'a>>),
+    /// A batch, whose members are to be read with [`Message::read`] one by one.
+    Batch(raw::Elements<'a>),
+}
+
+/// A well-formed message.
+pub(crate) enum Incoming<'a> {
+    Request(Message<'a>, Id<'a>),
+    Notification(Message<'a>),
+    /// An answer to a request of ours.
+    Response(Option<Id<'a>>),
+}
+
+/// A method and its parameters, still as JSON.
+pub(crate) struct Message<'a> {
+    pub(crate) method: Cow<'a, str>,
+    /// The JSON of an object; none where the message has no parameters.
+    pub(crate) params: Option<&'a str>,
+}
+
+/// A message that cannot be understood.
+pub(crate) enum Malformed<'a> {
+    /// Not JSON.
+    Parse(String),
+    /// JSON, but no message; with its id, if that much could be read.
+    Invalid(Option<Id<'a>>, &'static str),
+}
+
+/// Reads one transmission. The text is checked to be JSON as a whole here, so that nothing later has to.
+pub(crate) fn parse(text: &str) -> Transmission<'_> {
+    match raw::kind(text) {
+        raw::Kind::Array => match serde_json::from_str::<&RawValue>(text) {
+            Ok(batch) => Transmission::Batch(raw::elements(batch.get())),
+            Err(error) => Transmission::One(Err(Malformed::Parse(describe(&error)))),
+        },
+        _ => Transmission::One(Message::read(text)),
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message.
+    pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
+        let envelope = match serde_json::from_str::<Envelope<'a>>(text) {
+            Ok(envelope) => envelope,
+            Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
+            Err(_) => return Err(Self::refuse_shape(text)),
+        };
+        let id = match envelope.id {
+            None => None,
+            Some(json) => match Id::from_json(json.get()) {
+                Some(id) => Some(id),
+                // A response to a request whose id we could not be told carries `null`; nobody waits for it.
+                None if envelope.method.is_none() && envelope.error.is_some() => return Ok(Incoming::Response(None)),
+                None => return Err(Malformed::Invalid(None, "`id` must be a string or an integer")),
+            },
+        };
+        if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+            return Err(Malformed::Invalid(id, "`jsonrpc` must be \"2.0\""));
+        }
+        let Some(method) = envelope.method else {
+            return match envelope.result.is_some() || envelope.error.is_some() {
+                true => Ok(Incoming::Response(id)),
+                false => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
+            };
+        };
+        let Some(method) = raw::string(method.get()) else {
+            return Err(Malformed::Invalid(id, "`method` must be a string"));
+        };
+        let params = match envelope.params.map(RawValue::get) {
+            None | Some("null") => None,
+            Some(params) if raw::kind(params) == raw::Kind::Object => Some(params),
+            Some(_) => return Err(Malformed::Invalid(id, "`params` must be an object")),
+        };
+        let message = Self { method, params };
+        Ok(match id {
+            Some(id) => Incoming::Request(message, id),
+            None => Incoming::Notification(message),
+        })
+    }
+
+    /// Says what is wrong with JSON that is not an object with the members of a message, each once.
+    fn refuse_shape(text: &'a str) -> Malformed<'a> {
+        if let Err(error) = serde_json::from_str::<&RawValue>(text) {
+            return Malformed::Parse(describe(&error));
+        }
+        if raw::kind(text) != raw::Kind::Object {
+            return Malformed::Invalid(None, "a message must be an object");
+        }
+        let mut ids = raw::members(text).filter(|(name, _)| name == "id");
+        match (ids.next(), ids.next()) {
+            (Some((_, id)), None) => Malformed::Invalid(Id::from_json(id), "a member of the message is there twice"),
+            _ => Malformed::Invalid(None, "a member of the message is there twice"),
+        }
+    }
+}
+
+/// The members of any message, each as raw JSON so that a wrong one does not hide the others.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps `null` apart from a member that is not there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Says where the JSON breaks off, without the line: a message is one line.
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    format!("{what} at byte {}", error.column())
+}

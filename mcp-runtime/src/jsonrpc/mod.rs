@@ -1,0 +1,9 @@
+//! JSON-RPC 2.0: ids, requests, notifications, responses, error codes. Nothing here knows the Model Context Protocol.
+
+mod id;
+mod message;
+pub(crate) mod raw;
+pub(crate) mod write;
+
+pub(crate) use id::Id;
+pub(crate) use message::{Incoming, Malformed, Message, Transmission, parse};

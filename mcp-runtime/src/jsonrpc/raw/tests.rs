@@ -1,0 +1,127 @@
+use super::*;
+
+#[test]
+fn kinds() {
+    for (text, expected) in [
+        ("null", Kind::Null),
+        ("", Kind::Null),
+        (" \n", Kind::Null),
+        (" true", Kind::Bool),
+        ("false", Kind::Bool),
+        ("-1", Kind::Number),
+        ("\t0.5e3", Kind::Number),
+        ("\r\n \"a\"", Kind::String),
+        ("[]", Kind::Array),
+        (" {}", Kind::Object),
+    ] {
+        assert_eq!(kind(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn strings() {
+    for (text, expected) in [
+        (r#""""#, Some("")),
+        (r#" "plain" "#, Some("plain")),
+        (r#""a longer one, with ü and 漢字""#, Some("a longer one, with ü and 漢字")),
+        (r#""line\nquote\" back\\ slash\/""#, Some("line\nquote\" back\\ slash/")),
+        (r#""\u00fc""#, Some("ü")),
+        (r#""\ud83d\ude00!""#, Some("😀!")),
+        (r#""\ud83d""#, None),
+        ("1", None),
+        ("null", None),
+        ("", None),
+        ("\"", None),
+        (r#""open\"#, None),
+        (r#""open\""#, None),
+    ] {
+        assert_eq!(string(text).as_deref(), expected, "{text:?}");
+    }
+    assert!(matches!(string(r#""borrowed""#), Some(Cow::Borrowed(_))));
+}
+
+#[test]
+fn members_of_objects() {
+    for (text, expected) in [
+        ("{}", &[] as &[(&str, &str)]),
+        (" { } ", &[]),
+        ("[1]", &[]),
+        ("\"{\"", &[]),
+        (r#"{"a":1}"#, &[("a", "1")]),
+        (
+            r#" { "a" : [1, {"b": "]}"}] , "c\n" : "x\"}" , "": null , "ü":{"d":{}} } "#,
+            &[("a", r#"[1, {"b": "]}"}]"#), ("c\n", r#""x\"}""#), ("", "null"), ("ü", r#"{"d":{}}"#)],
+        ),
+        (r#"{"a":1,"a":2}"#, &[("a", "1"), ("a", "2")]),
+        (r#"{"\ud83d":1,"b":2}"#, &[(r"\ud83d", "1"), ("b", "2")]),
+        // Not well-formed.
+        ("{", &[]),
+        (r#"{"a"#, &[]),
+        (r#"{"a":"#, &[]),
+        (r#"{"a":}"#, &[]),
+        (r#"{"a":1"#, &[("a", "1")]),
+        (r#"{"a":[1"#, &[("a", "[1")]),
+        (r#"{"a" 1,"b":2}"#, &[]),
+        (r#"{a:1}"#, &[]),
+    ] {
+        let found: Vec<_> = members(text).collect();
+        let found: Vec<_> = found.iter().map(|(k, v)| (k.as_ref(), *v)).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+}
+
+#[test]
+fn elements_of_arrays() {
+    for (text, expected) in [
+        ("[]", &[] as &[&str]),
+        ("{}", &[]),
+        (
+            "[ 1 ,-2.5e3,\"a,b\" , [2,[3]], {\"a\":[1,2]},true,null ]",
+            &["1", "-2.5e3", "\"a,b\"", "[2,[3]]", "{\"a\":[1,2]}", "true", "null"],
+        ),
+        ("[", &[]),
+        ("[1", &["1"]),
+        ("[,", &[]),
+        ("[1,,2]", &["1"]),
+        ("[\"\\", &["\"\\"]),
+    ] {
+        let found: Vec<_> = elements(text).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+}
+
+#[test]
+fn finds_the_end_of_strings_of_every_length() {
+    for length in 0..40 {
+        for (tail, escaped) in [("\"", false), ("\\\\\"", true), ("\\\"\"", true), ("é\"", false)] {
+            let text = format!("\"{}{tail}", "x".repeat(length));
+            let padded = format!("{text}\"\\ more");
+            let found = skip_string(padded.as_bytes(), 0);
+            assert_eq!(found, (text.len(), escaped), "{padded}");
+        }
+    }
+}
+
+/// Cuts and damages one text in every place, which must neither panic nor loop.
+#[test]
+fn ends_on_damaged_text() {
+    let whole = r#"{"a\u00e9é":[1,"b\\",{"c":"\"😀"}],"d":{"e":-1.5,"f":[[],{}]}}"#;
+    let walk = |text: &str| {
+        let deep = members(text).flat_map(|(_, value)| {
+            let inner = elements(value).flat_map(members).count();
+            assert!(members(value).count() + inner <= value.len());
+            string(value)
+        });
+        assert!(deep.count() <= text.len());
+        assert!(elements(text).count() <= text.len());
+        assert!(skip_value(text.as_bytes(), 0) <= text.len());
+    };
+    for at in (0..=whole.len()).filter(|&at| whole.is_char_boundary(at)) {
+        walk(&whole[..at]);
+        walk(&whole[at..]);
+        for damage in ["\"", "\\", "{", "]", ",", ":", "x", "é"] {
+            walk(&format!("{}{damage}{}", &whole[..at], &whole[at..]));
+        }
+    }
+    assert_eq!(skip_value(b"1", 7), 7);
+}

@@ -1,0 +1,64 @@
+//! Turn plain Rust functions into a [Model Context Protocol](https://modelcontextprotocol.io) server.
+//!
+//! ```no_run
+//! use mcp_runtime::tool;
+//!
+//! /// Add two numbers.
+//! #[tool]
+//! fn add(
+//!     /// The first addend.
+//!     a: f64,
+//!     /// The second addend.
+//!     b: f64,
+//! ) -> f64 {
+//!     a + b
+//! }
+//!
+//! mcp_runtime::main!();
+//! ```
+
+mod cli;
+mod error;
+mod handler;
+mod jsonrpc;
+mod model;
+mod revision;
+mod server;
+
+pub use error::{BuildError, Fault};
+pub use handler::{
+    Amount, Argument, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
+    PromptOutput, ResourceOutput, ServerFn, ToolOutput, entry::Collect,
+};
+pub use mcp_macros::{prompt, resource, server, tool, tools};
+pub use model::{
+    Annotations, Audio, Content, Icon, Image, Json, Level, PromptMessage, PromptResult, Resource, ResourceBody,
+    ResourceLink, Role, Text, Theme, ToolResult,
+};
+pub use revision::Revision;
+pub use server::Server;
+
+/// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
+#[doc(hidden)]
+pub mod __private {
+    pub use inventory;
+    pub use serde_json;
+
+    pub use crate::{
+        __package as package,
+        cli::{Body, Package, Started, Starting, as_it_is, start},
+        handler::{
+            Argument, Finished, Input, Outcome, OwnedEnv, PromptOutput, Refusal, Reply, ResourceOutput, Running, Slot,
+            ToolOutput, complete_fn as complete,
+            entry::{
+                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
+                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Source, ToolEntry, running,
+            },
+            list_fn as list, needs_of,
+        },
+        model::{
+            Icon, Role,
+            template::{Operator, Part},
+        },
+    };
+}

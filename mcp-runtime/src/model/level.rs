@@ -1,0 +1,69 @@
+use std::{fmt, str::FromStr};
+
+/// How grave a log message is, after RFC 5424.
+///
+/// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Details for whoever debugs.
+    Debug,
+    /// The normal course of things.
+    Info,
+    /// Normal, but worth a look.
+    Notice,
+    /// Something may go wrong.
+    Warning,
+    /// Something went wrong.
+    Error,
+    /// A component failed.
+    Critical,
+    /// Somebody must act at once.
+    Alert,
+    /// The system is unusable.
+    Emergency,
+}
+
+impl Level {
+    /// Every level, mildest first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// Names the level as the protocol does.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|level| format!("`{level}`")).collect();
+            format!("unknown log level `{name}`, expected one of {}", names.join(", "))
+        })
+    }
+}

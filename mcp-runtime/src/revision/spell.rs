@@ -1,0 +1,201 @@
+//! How values are spelled on the wire, asking the features of a revision and never its name.
+
+use crate::{
+    jsonrpc::write::{base64, plain, string},
+    model::{Annotations, Content, Icon, Implementation, Resource, ResourceBody, ResourceLink, Theme},
+    revision::{Feature, Features},
+};
+
+/// An object under construction: members with their commas.
+pub(crate) struct Object<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
+    empty: bool,
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn begin(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, empty: true }
+    }
+
+    /// Writes the name of a member, whose value the caller writes to the returned buffer.
+    pub(crate) fn key(&mut self, name: &str) -> &mut Vec<u8> {
+        if !self.empty {
+            self.out.push(b',');
+        }
+        self.empty = false;
+        string(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
+    pub(crate) fn string(&mut self, name: &str, value: &str) {
+        string(self.key(name), value);
+    }
+
+    pub(crate) fn optional(&mut self, name: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.string(name, value);
+        }
+    }
+
+    pub(crate) fn raw(&mut self, name: &str, json: &[u8]) {
+        self.key(name).extend_from_slice(json);
+    }
+
+    pub(crate) fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// Writes elements with their commas, in brackets.
+pub(crate) fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+/// Writes a piece of text as content.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(br#"{"type":"text","text":"#);
+    string(out, text);
+    out.push(b'}');
+}
+
+/// Writes a piece of content; what the revision does not know goes out as the nearest thing that it knows.
+pub(crate) fn content(out: &mut Vec<u8>, features: Features, content: &Content) {
+    match content {
+        Content::Text(value) if value.annotations.is_empty() => text(out, &value.text),
+        Content::Text(value) => {
+            let mut object = Object::begin(out);
+            object.string("type", "text");
+            object.string("text", &value.text);
+            annotations(&mut object, features, &value.annotations);
+            object.end();
+        }
+        Content::Image(image) => media(out, features, "image", &image.data, &image.mime_type, &image.annotations),
+        Content::Audio(audio) if features.has(Feature::Audio) => {
+            media(out, features, "audio", &audio.data, &audio.mime_type, &audio.annotations);
+        }
+        Content::Audio(audio) => {
+            let embedded = Resource::blob("attachment:audio", audio.data.clone())
+                .with_mime_type(audio.mime_type.clone())
+                .with_annotations(audio.annotations.clone());
+            embedded_resource(out, features, &embedded);
+        }
+        Content::Resource(resource) => embedded_resource(out, features, resource),
+        Content::ResourceLink(link) if features.has(Feature::ResourceLinks) => {
+            let mut object = Object::begin(out);
+            object.string("type", "resource_link");
+            resource_link(&mut object, features, link);
+            object.end();
+        }
+        Content::ResourceLink(link) => text(out, &link_as_text(link)),
+    }
+}
+
+fn media(out: &mut Vec<u8>, features: Features, kind: &str, data: &[u8], mime_type: &str, hints: &Annotations) {
+    let mut object = Object::begin(out);
+    object.string("type", kind);
+    base64(object.key("data"), data);
+    object.string("mimeType", mime_type);
+    annotations(&mut object, features, hints);
+    object.end();
+}
+
+fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource) {
+    let mut object = Object::begin(out);
+    object.string("type", "resource");
+    resource_contents(object.key("resource"), resource, "", None);
+    annotations(&mut object, features, &resource.annotations);
+    object.end();
+}
+
+/// Writes the contents of a resource; what it leaves open is filled in from what was asked for.
+pub(crate) fn resource_contents(out: &mut Vec<u8>, resource: &Resource, uri: &str, mime_type: Option<&str>) {
+    let mut object = Object::begin(out);
+    object.string("uri", if resource.uri.is_empty() { uri } else { &resource.uri });
+    object.optional("mimeType", resource.mime_type.as_deref().or(mime_type));
+    match &resource.body {
+        ResourceBody::Text(text) => object.string("text", text),
+        ResourceBody::Blob(bytes) => base64(object.key("blob"), bytes),
+    }
+    object.end();
+}
+
+/// Writes the members that `resources/list` and `resource_link` share.
+pub(crate) fn resource_link(object: &mut Object<'_>, features: Features, link: &ResourceLink) {
+    object.string("uri", &link.uri);
+    object.string("name", &link.name);
+    title(object, features, link.title.as_deref());
+    object.optional("description", link.description.as_deref());
+    object.optional("mimeType", link.mime_type.as_deref());
+    if let Some(size) = link.size {
+        plain(object.key("size"), &size);
+    }
+    annotations(object, features, &link.annotations);
+    icons(object, features, &link.icons);
+}
+
+fn link_as_text(link: &ResourceLink) -> String {
+    let name = link.title.as_ref().unwrap_or(&link.name);
+    match &link.description {
+        Some(description) => format!("{name}: {} ({description})", link.uri),
+        None => format!("{name}: {}", link.uri),
+    }
+}
+
+pub(crate) fn annotations(object: &mut Object<'_>, features: Features, hints: &Annotations) {
+    let last_modified = hints.last_modified.as_deref().filter(|_| features.has(Feature::LastModified));
+    if hints.audience.is_empty() && hints.priority.is_none() && last_modified.is_none() {
+        return;
+    }
+    let mut inner = Object::begin(object.key("annotations"));
+    if !hints.audience.is_empty() {
+        array(inner.key("audience"), &hints.audience, |out, role| string(out, role.as_str()));
+    }
+    if let Some(priority) = hints.priority {
+        plain(inner.key("priority"), &priority);
+    }
+    inner.optional("lastModified", last_modified);
+    inner.end();
+}
+
+pub(crate) fn title(object: &mut Object<'_>, features: Features, title: Option<&str>) {
+    object.optional("title", title.filter(|_| features.has(Feature::Titles)));
+}
+
+pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon]) {
+    if icons.is_empty() || !features.has(Feature::Icons) {
+        return;
+    }
+    array(object.key("icons"), icons, |out, icon| {
+        let mut object = Object::begin(out);
+        object.string("src", &icon.src);
+        object.optional("mimeType", icon.mime_type.as_deref());
+        if !icon.sizes.is_empty() {
+            array(object.key("sizes"), icon.sizes.iter(), |out, size| string(out, size));
+        }
+        object.optional("theme", icon.theme.map(|theme| if theme == Theme::Light { "light" } else { "dark" }));
+        object.end();
+    });
+}
+
+/// Writes who the server is.
+pub(crate) fn implementation(out: &mut Vec<u8>, features: Features, server: &Implementation) {
+    let mut object = Object::begin(out);
+    object.string("name", &server.name);
+    object.string("version", &server.version);
+    title(&mut object, features, server.title.as_deref());
+    if features.has(Feature::Icons) {
+        object.optional("description", server.description.as_deref());
+        object.optional("websiteUrl", server.website_url.as_deref());
+        icons(&mut object, features, &server.icons);
+    }
+    object.end();
+}

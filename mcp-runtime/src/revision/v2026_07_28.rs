@@ -1,0 +1,23 @@
+//! 2026-07-28: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
+
+use super::{Feature, dialect::dialect, v2025_11_25::V2025_11_25};
+
+dialect!(
+    V2026_07_28,
+    "2026-07-28",
+    V2025_11_25::FEATURES.without(&[Feature::Handshake, Feature::SessionUtilities]).and(&[
+        Feature::RequestMeta,
+        Feature::StructuredAnyValue,
+        Feature::ResultType,
+        Feature::CacheHints,
+    ]),
+    {
+        fn resource_not_found(&self) -> i32 {
+            -32602
+        }
+
+        fn unsupported_version(&self) -> i32 {
+            -32022
+        }
+    }
+);

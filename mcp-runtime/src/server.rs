@@ -1,0 +1,5 @@
+//! The server: what an author configures.
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {}

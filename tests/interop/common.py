@@ -1,0 +1,259 @@
+"""What every Python client shares: the command line, the checks, the report. The same table as in common.mjs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from dataclasses import dataclass
+from typing import Any, Awaitable, Callable
+
+
+@dataclass
+class Failure(Exception):
+    """A JSON-RPC error, whatever the client calls it."""
+
+    code: int
+    message: str
+
+
+@dataclass
+class Server:
+    command: str | None = None
+    args: list[str] | None = None
+    url: str | None = None
+
+
+def main(name: str, version: str, revisions: list[str], connect: Callable[[Server, str], Any]) -> None:
+    """Runs all checks once for every revision.
+
+    `CLIENT.py [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision)` is an asynchronous context
+    manager that gives an adapter (see `check`). `auto` leaves the choice to the client, which must find 2026-07-28.
+    """
+    server, only = command_line()
+    for revision in only or revisions:
+        checks = Checks()
+        try:
+            asyncio.run(one_revision(checks, server, revision, connect))
+        except Deviation as deviation:
+            sys.exit(f"FAILED {name} {version} {revision}: {deviation}")
+        print(f"ok {name} {version} {revision}: {checks.count} checks", flush=True)
+
+
+async def caught(awaitable: Awaitable[Any]) -> Failure | None:
+    """Waits for the error that `awaitable` must end in."""
+    try:
+        await awaitable
+    except Failure as failure:
+        return failure
+    return None
+
+
+def command_line() -> tuple[Server, list[str]]:
+    words = sys.argv[1:]
+    only = []
+    while words[:1] == ["--revision"]:
+        only.append(words[1])
+        words = words[2:]
+    if words[:1] == ["--http"]:
+        return Server(url=words[1]), only
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if not words:
+        sys.exit("usage: CLIENT.py [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)")
+    return Server(command=words[0], args=words[1:]), only
+
+
+async def one_revision(checks: Checks, server: Server, revision: str, connect) -> None:
+    async with asyncio.timeout(60), connect(server, revision) as client:
+        await check(checks, client, "2026-07-28" if revision == "auto" else revision)
+
+
+class Deviation(Exception):
+    pass
+
+
+class Checks:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def ok(self, condition: object, what: str, seen: Any = None) -> None:
+        self.count += 1
+        if not condition:
+            raise Deviation(what if seen is None else f"{what}\n  seen: {seen!r}")
+
+    def equal(self, actual: Any, expected: Any, what: str) -> None:
+        same = actual == expected and type(actual) is type(expected)
+        self.ok(same, f"{what}\n  seen:     {actual!r}\n  expected: {expected!r}")
+
+    def includes(self, text: str, word: str, what: str) -> None:
+        self.ok(word in text, f"{what}: {word!r} is missing", text)
+
+    def error(self, failure: Failure | None, code: int, what: str, *words: str) -> None:
+        self.ok(failure is not None, f"{what} is an error")
+        self.equal(failure.code, code, f"the code of {what} ({failure.message})")
+        for word in words:
+            self.includes(failure.message, word, f"the answer to {what}")
+
+
+async def check(t: Checks, client: Any, revision: str) -> None:
+    """The one table of checks.
+
+    An adapter has `negotiated()`, `tools()`, `call(name, arguments)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
+    `prompt(name, arguments)`, `complete(ref, argument, value)`, which give plain JSON and raise `Failure`, and `ping()`.
+    """
+    tag = f"interop-{random.randrange(16**6):06x}"
+    t.equal(client.negotiated(), revision, "the negotiated revision")
+    if revision < "2026-07-28":
+        await client.ping()
+        t.ok(True, "ping is answered")
+
+    # Tools and their schemas.
+    tools = {tool["name"]: tool for tool in await client.tools()}
+    t.equal(sorted(tools), ["add_note", "count_notes", "delete_note", "search_notes"], "the names of the tools")
+    for name, tool in tools.items():
+        t.ok(tool.get("description"), f"{name} has a description")
+        t.equal(tool["inputSchema"]["type"], "object", f"the input of {name} is an object")
+        t.ok("properties" in tool["inputSchema"], f"the input of {name} has properties, be they none", tool)
+    schemas = {name: tool["inputSchema"] for name, tool in tools.items()}
+    t.equal(sorted(schemas["add_note"]["required"]), ["body", "title"], "what add_note requires")
+    t.equal(schemas["search_notes"]["required"], ["query"], "what search_notes requires")
+    limit = schemas["search_notes"]["properties"]["limit"]
+    t.equal([limit.get(key) for key in ("type", "minimum", "maximum", "default")], ["integer", 1, 100, 10], "the schema of limit")
+    annotations = {name: tool.get("annotations", {}) for name, tool in tools.items()}
+    t.equal(annotations["search_notes"].get("readOnlyHint", False), revision >= "2025-03-26", "search_notes is read-only")
+    t.equal(annotations["delete_note"].get("destructiveHint", False), revision >= "2025-03-26", "delete_note is destructive")
+    outputs = {name: tool["outputSchema"].get("type") for name, tool in tools.items() if "outputSchema" in tool}
+    if revision >= "2025-06-18":
+        search = "array" if revision >= "2026-07-28" else "object"
+        t.equal([outputs.get("add_note"), outputs.get("count_notes")], ["object", "object"], "the output schemas")
+        t.equal(outputs.get("search_notes"), search, "the output schema of search_notes")
+    else:
+        t.equal(outputs, {}, "no output schema before 2025-06-18")
+
+    # What the client may now hold in its cache must not hide what a call changes.
+    before = await value(t, client, revision, "count_notes", {})
+    t.ok(isinstance(before["notes"], int) and isinstance(before["tags"], int), "count_notes counts", before)
+    await client.resources()
+    await client.read("notes://all")
+
+    # Good calls.
+    body = 'Grüße 👋 "quoted" \\ back\u2028slash\nsecond line\ttab \u0000 nul'
+    notes = []
+    for title in (f"Alpha {tag}", f"Beta {tag}"):
+        note = await value(t, client, revision, "add_note", {"title": title, "body": body, "tags": [tag, "interop"]})
+        t.equal([note["title"], note["body"], sorted(note["tags"])], [title, body, sorted([tag, "interop"])], "the note that came back")
+        t.ok(isinstance(note["id"], int) and note["created"], "a note has a number and a time", note)
+        notes.append(note)
+    notes.append(await value(t, client, revision, "add_note", {"title": f"Gamma {tag}", "body": ""}))
+    t.equal(notes[2]["tags"], [], "tags are optional")
+
+    found = await value(t, client, revision, "search_notes", {"query": tag})
+    t.equal(sorted(note["id"] for note in found), sorted(note["id"] for note in notes), "search finds the notes")
+    t.equal(len(await value(t, client, revision, "search_notes", {"query": tag, "limit": 1})), 1, "limit limits")
+    tagged = await value(t, client, revision, "search_notes", {"query": "Beta", "tag": tag})
+    t.equal([note["id"] for note in tagged], [notes[1]["id"]], "tag filters")
+    t.equal(await value(t, client, revision, "search_notes", {"query": f"no such {tag}"}), [], "nothing found is an empty list")
+
+    counts = await asyncio.gather(*(value(t, client, revision, "count_notes", {}) for _ in range(32)))
+    t.ok(all(count["notes"] == before["notes"] + 3 for count in counts), "concurrent calls all see the three notes", counts)
+
+    # Bad calls.
+    for name, arguments, words in [
+        ("search_notes", {}, ["query"]),
+        ("search_notes", {"query": tag, "limit": "many"}, ["limit", "many"]),
+        ("search_notes", {"query": tag, "limit": 1.5}, ["limit", "1.5"]),
+        ("search_notes", {"query": tag, "limit": 0}, ["limit", "0", "1", "100"]),
+        ("search_notes", {"query": tag, "limit": 101}, ["limit", "101", "1", "100"]),
+        ("add_note", {"body": "b"}, ["title"]),
+        ("add_note", {"title": "", "body": "b"}, ["title", "1", "200"]),
+        ("add_note", {"title": "x" * 201, "body": "b"}, ["title", "1", "200"]),
+        ("add_note", {"title": 7, "body": "b"}, ["title", "7"]),
+        ("add_note", {"title": "Alpha", "body": "b", "tags": ["Not OK"]}, ["tags", "Not OK"]),
+        ("delete_note", {"id": "first"}, ["id", "first"]),
+    ]:
+        what = f"{name} {json.dumps(arguments)[:60]}"
+        if revision >= "2025-11-25":
+            result = await client.call(name, arguments)
+            t.equal(result.get("isError"), True, f"{what} is an error")
+            for word in words:
+                t.includes(result["content"][0]["text"], word, f"the answer to {what}")
+        else:
+            t.error(await caught(client.call(name, arguments)), -32602, what, *words)
+    still = await value(t, client, revision, "count_notes", {})
+    t.equal(still["notes"], before["notes"] + 3, "a bad call changes nothing")
+    t.error(await caught(client.call("no_such_tool", {})), -32602, "an unknown tool")
+
+    # Resources.
+    resources = {resource["uri"]: resource for resource in await client.resources()}
+    uri = f"notes://note/{notes[0]['id']}"
+    t.equal(resources.get("notes://all", {}).get("mimeType"), "text/markdown", "notes://all is listed")
+    t.equal(resources.get(uri, {}).get("mimeType"), "application/json", "a new note is listed")
+    templates = {template["uriTemplate"]: template for template in await client.templates()}
+    t.equal(sorted(templates), ["notes://note/{id}", "notes://tag/{tag}"], "the templates")
+
+    [everything] = await client.read("notes://all")
+    t.equal([everything["uri"], everything["mimeType"]], ["notes://all", "text/markdown"], "reading notes://all")
+    t.includes(everything["text"], f"Alpha {tag}", "notes://all")
+    [one] = await client.read(uri)
+    t.equal([one["uri"], one["mimeType"]], [uri, "application/json"], "reading a note")
+    t.equal(json.loads(one["text"])["body"], body, "the body of a note that was read")
+    [of_tag] = await client.read(f"notes://tag/{tag}")
+    t.includes(of_tag["text"], f"Beta {tag}", "notes://tag")
+    t.ok(f"Gamma {tag}" not in of_tag["text"], "notes://tag has only its own", of_tag)
+    not_found = -32602 if revision >= "2026-07-28" else -32002
+    t.error(await caught(client.read("notes://nowhere")), not_found, "an unknown resource")
+
+    # Prompts.
+    prompts = {prompt["name"]: prompt for prompt in await client.prompts()}
+    t.equal(sorted(prompts), ["summarise", "weekly_review"], "the prompts")
+    t.ok(all(prompt.get("description") for prompt in prompts.values()), "prompts have descriptions", prompts)
+    arguments = [(argument["name"], argument.get("required")) for argument in prompts["summarise"]["arguments"]]
+    t.equal(arguments, [("tag", True), ("style", True)], "the arguments of summarise")
+    summary = await client.prompt("summarise", {"tag": tag, "style": "brief"})
+    t.includes(json.dumps(summary["messages"]), tag, "the messages of summarise")
+    t.ok((await client.prompt("weekly_review", None))["messages"], "weekly_review gives messages")
+    t.error(await caught(client.prompt("summarise", {"tag": tag})), -32602, "a prompt without its argument", "style")
+    t.error(await caught(client.prompt("summarise", {"tag": tag, "style": "loud"})), -32602, "a prompt with a bad argument", "loud")
+    t.error(await caught(client.prompt("no_such_prompt", {})), -32602, "an unknown prompt")
+
+    # Completion.
+    prompt = {"type": "ref/prompt", "name": "summarise"}
+    t.equal(await client.complete(prompt, "tag", tag[:-1]), [tag], "completing the tag of a prompt")
+    t.equal(sorted(await client.complete(prompt, "style", "b")), ["brief", "bullets"], "completing the style of a prompt")
+    of_tag = {"type": "ref/resource", "uri": "notes://tag/{tag}"}
+    t.equal(await client.complete(of_tag, "tag", tag), [tag], "completing the tag of a template")
+    of_id = {"type": "ref/resource", "uri": "notes://note/{id}"}
+    t.ok(str(notes[0]["id"]) in await client.complete(of_id, "id", str(notes[0]["id"])), "completing the id of a template")
+
+    # Tidy up.
+    for note in notes:
+        result = await client.call("delete_note", {"id": note["id"]})
+        t.ok(not result.get("isError") and result["content"][0]["type"] == "text", "delete_note answers with text", result)
+    t.equal(await value(t, client, revision, "count_notes", {}), before, "what was added is gone")
+
+
+async def value(t: Checks, client: Any, revision: str, name: str, arguments: dict[str, Any]) -> Any:
+    """Calls a tool that gives a value, and takes the value out of its structured content or, in older revisions, its text."""
+    result = await client.call(name, arguments)
+    t.ok(not result.get("isError"), f"{name} succeeds", result)
+    text = unwrap(json.loads(result["content"][0]["text"]))
+    if revision < "2025-06-18":
+        t.ok("structuredContent" not in result, "no structured content before 2025-06-18", result)
+        return text
+    structured = result.get("structuredContent")
+    if name == "search_notes":
+        plain = revision >= "2026-07-28"
+        t.equal(isinstance(structured, list), plain, f"the structured content of {name} is an array from 2026-07-28 on")
+    t.equal(unwrap(structured), text, f"text and structured content of {name}")
+    return text
+
+
+def unwrap(result: Any) -> Any:
+    return result["result"] if isinstance(result, dict) and isinstance(result.get("result"), list) else result
+
+
+def plain(model: Any) -> Any:
+    """The JSON of a pydantic model, with the names of the protocol."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)

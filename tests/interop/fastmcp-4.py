@@ -1,0 +1,77 @@
+"""FastMCP's client. It negotiates as the Python SDK 2.x does, and makes objects of structured content with the tool's schema."""
+
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import mcp.client.session
+import mcp_types as types
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp import MCPError
+
+from common import Failure, Server, main, plain
+
+
+class Adapter:
+    def __init__(self, client: Client):
+        self.client = client
+
+    def negotiated(self):
+        return self.client.protocol_version
+
+    async def ping(self):
+        assert await answer(self.client.ping())
+
+    async def tools(self):
+        return [plain(tool) for tool in await answer(self.client.list_tools())]
+
+    async def call(self, name, arguments):
+        result = await answer(self.client.call_tool(name, arguments, raise_on_error=False))
+        assert result.is_error or (result.data is None) == (result.structured_content is None), result
+        call = {"isError": result.is_error, "content": [plain(block) for block in result.content]}
+        if result.structured_content is not None:
+            call["structuredContent"] = result.structured_content
+        return call
+
+    async def resources(self):
+        return [plain(resource) for resource in await answer(self.client.list_resources())]
+
+    async def templates(self):
+        return [plain(template) for template in await answer(self.client.list_resource_templates())]
+
+    async def read(self, uri):
+        return [plain(contents) for contents in await answer(self.client.read_resource(uri))]
+
+    async def prompts(self):
+        return [plain(prompt) for prompt in await answer(self.client.list_prompts())]
+
+    async def prompt(self, name, arguments):
+        return plain(await answer(self.client.get_prompt(name, arguments)))
+
+    async def complete(self, ref, argument, value):
+        kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
+        completion = await answer(self.client.complete(kind.model_validate(ref), {"name": argument, "value": value}))
+        return completion.values
+
+
+async def answer(awaitable):
+    try:
+        return await awaitable
+    except MCPError as error:
+        raise Failure(error.code, error.message) from error
+
+
+@asynccontextmanager
+async def connect(server: Server, revision: str):
+    if server.url:
+        raise NotImplementedError("HTTP is not supported yet")
+    mode = revision if revision >= "2026-07-28" else "legacy"
+    if mode == "legacy":
+        mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
+    transport = StdioTransport(server.command, server.args, keep_alive=False)
+    async with Client(transport, mode=mode) as client:
+        yield Adapter(client)
+
+
+revisions = ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+main("fastmcp-4", version("fastmcp-slim"), revisions, connect)

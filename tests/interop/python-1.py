@@ -1,0 +1,67 @@
+"""The Python SDK 1.x. It always asks for its newest revision; the module's constant makes it ask for an older one."""
+
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+
+from common import Failure, Server, main, plain
+
+
+class Adapter:
+    def __init__(self, session: ClientSession, initialized: types.InitializeResult):
+        self.session = session
+        self.initialized = initialized
+
+    def negotiated(self):
+        return self.initialized.protocolVersion
+
+    async def ping(self):
+        await answer(self.session.send_ping())
+
+    async def tools(self):
+        return (await answer(self.session.list_tools()))["tools"]
+
+    async def call(self, name, arguments):
+        return await answer(self.session.call_tool(name, arguments))
+
+    async def resources(self):
+        return (await answer(self.session.list_resources()))["resources"]
+
+    async def templates(self):
+        return (await answer(self.session.list_resource_templates()))["resourceTemplates"]
+
+    async def read(self, uri):
+        return (await answer(self.session.read_resource(types.AnyUrl(uri))))["contents"]
+
+    async def prompts(self):
+        return (await answer(self.session.list_prompts()))["prompts"]
+
+    async def prompt(self, name, arguments):
+        return await answer(self.session.get_prompt(name, arguments))
+
+    async def complete(self, ref, argument, value):
+        kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
+        result = await answer(self.session.complete(kind.model_validate(ref), {"name": argument, "value": value}))
+        return result["completion"]["values"]
+
+
+async def answer(awaitable):
+    try:
+        return plain(await awaitable)
+    except McpError as error:
+        raise Failure(error.error.code, error.error.message) from error
+
+
+@asynccontextmanager
+async def connect(server: Server, revision: str):
+    if server.url:
+        raise NotImplementedError("HTTP is not supported yet")
+    types.LATEST_PROTOCOL_VERSION = revision
+    parameters = StdioServerParameters(command=server.command, args=server.args)
+    async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
+        yield Adapter(session, await session.initialize())
+
+
+main("python-1", version("mcp"), ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"], connect)

@@ -1,0 +1,46 @@
+// The TypeScript SDK 1.x. It always asks for its newest revision; `Asking` makes it ask for an older one.
+import { main, packageVersion } from './common.mjs';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+
+class Asking extends StdioClientTransport {
+    constructor(server, revision) {
+        super(server);
+        this.revision = revision;
+    }
+
+    send(message, options) {
+        if (message.method === 'initialize') message.params.protocolVersion = this.revision;
+        return super.send(message, options);
+    }
+
+    setProtocolVersion(version) {
+        this.negotiated = version;
+    }
+}
+
+async function connect(server, revision) {
+    if (server.url) throw new Error('HTTP is not supported yet');
+    const transport = new Asking(server, revision);
+    const client = new Client({ name: 'interop', version: '1.0.0' });
+    const errors = [];
+    client.onerror = error => errors.push(String(error));
+    await client.connect(transport);
+    return {
+        errors,
+        negotiated: () => transport.negotiated,
+        ping: () => client.ping(),
+        tools: async () => (await client.listTools()).tools,
+        call: (name, args) => client.callTool({ name, arguments: args }),
+        resources: async () => (await client.listResources()).resources,
+        templates: async () => (await client.listResourceTemplates()).resourceTemplates,
+        read: async uri => (await client.readResource({ uri })).contents,
+        prompts: async () => (await client.listPrompts()).prompts,
+        prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+        complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
+        close: () => client.close(),
+    };
+}
+
+const revisions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
+await main('typescript-1', packageVersion('@modelcontextprotocol/sdk'), revisions, connect);

@@ -1,0 +1,34 @@
+// The TypeScript SDK 2.x. `2026-07-28` pins the revision, `auto` probes for it, the older ones go through the handshake.
+import { main, packageVersion } from './common.mjs';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+async function connect(server, revision) {
+    if (server.url) throw new Error('HTTP is not supported yet');
+    const modern = revision >= '2026-07-28';
+    const mode = revision === 'auto' ? 'auto' : { pin: revision };
+    const client = new Client(
+        { name: 'interop', version: '1.0.0' },
+        modern ? { versionNegotiation: { mode } } : { supportedProtocolVersions: [revision] },
+    );
+    const errors = [];
+    client.onerror = error => errors.push(String(error));
+    await client.connect(new StdioClientTransport(server));
+    return {
+        errors,
+        negotiated: () => client.getNegotiatedProtocolVersion(),
+        ping: modern ? undefined : () => client.ping(),
+        tools: async () => (await client.listTools()).tools,
+        call: (name, args) => client.callTool({ name, arguments: args }),
+        resources: async () => (await client.listResources()).resources,
+        templates: async () => (await client.listResourceTemplates()).resourceTemplates,
+        read: async uri => (await client.readResource({ uri })).contents,
+        prompts: async () => (await client.listPrompts()).prompts,
+        prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+        complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
+        close: () => client.close(),
+    };
+}
+
+const revisions = ['auto', '2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
+await main('typescript-2', packageVersion('@modelcontextprotocol/client'), revisions, connect);
