@@ -18,25 +18,34 @@
 //! ```
 
 mod cli;
+mod engine;
 mod error;
 mod handler;
 mod jsonrpc;
+#[cfg(feature = "log")]
+mod log;
 mod model;
+mod registry;
 mod revision;
 mod server;
+mod testing;
+mod transport;
 
 pub use error::{BuildError, Fault};
 pub use handler::{
     Amount, Argument, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
     PromptOutput, ResourceOutput, ServerFn, ToolOutput, entry::Collect,
 };
+#[cfg(feature = "log")]
+pub use log::log_layer;
 pub use mcp_macros::{prompt, resource, server, tool, tools};
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, PromptMessage, PromptResult, Resource, ResourceBody,
     ResourceLink, Role, Text, Theme, ToolResult,
 };
 pub use revision::Revision;
-pub use server::Server;
+pub use server::{EntryInfo, ServeError, Server};
+pub use testing::{CallResult, RpcError, TestClient};
 
 /// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
 #[doc(hidden)]

@@ -1,5 +1,350 @@
 //! The server: what an author configures.
 
-/// A server.
+use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{
+    engine::{Connection, Engine, Profile},
+    error::BuildError,
+    handler::{
+        States,
+        entry::{Collect, Common, Entry},
+    },
+    model::{Icon, Implementation},
+    registry::{Selection, build},
+    transport,
+};
+
+/// A server: annotated functions, what they take by reference, and how it presents itself.
+///
+/// `main!()` makes one and serves it; `#[server]` gives one to the author's `main`, who adds state and options.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server, tool};
+///
+/// struct Db(Vec<&'static str>);
+///
+/// /// Count the notes.
+/// #[tool(read_only)]
+/// fn count(db: &Db) -> usize {
+///     db.0.len()
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::new("notes", "1.0.0").with_state(Db(vec!["buy milk"]));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("count", ()).await.unwrap().text(), "1");
+/// # });
+/// ```
+#[must_use]
+pub struct Server {
+    entries: Vec<Entry>,
+    states: States,
+    profile: Profile,
+    problems: Vec<String>,
+}
+
+/// What [`Server::only`] decides by.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryInfo<'a> {
+    /// The name on the wire; of a resource, not its URI.
+    pub name: &'a str,
+    /// The `tags(…)` of the annotation.
+    pub tags: &'a [&'a str],
+    /// The crate that the function stands in.
+    pub krate: &'a str,
+}
+
+impl EntryInfo<'_> {
+    /// Says whether the function has a tag.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.contains(&tag)
+    }
+}
+
+impl Server {
+    /// A server of every annotated function in the program, whatever crate it stands in.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let mut server = Self::empty(name, version);
+        server.entries.extend(inventory::iter::<Entry>().copied());
+        server
+    }
+
+    /// A server of nothing; [`with`](Self::with) adds functions.
+    pub fn empty(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            entries: Vec::new(),
+            states: States::default(),
+            profile: Profile {
+                identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
+                ..Profile::default()
+            },
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds the function, or the functions of the `#[tools]` block, that a type stands for.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>();
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn with<C: Collect>(mut self) -> Self {
+        self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Gives a value to the functions that take `&T`. One of a type.
+    pub fn with_state<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared(Arc::new(value))
+    }
+
+    /// Gives a value that somebody else holds as well to the functions that take `&T`, which may be a trait object.
+    pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+        if !self.states.insert(value) {
+            let name = std::any::type_name::<T>();
+            self.problems
+                .push(format!("two values of type `{name}` were given as state: functions could not tell them apart"));
+        }
+        self
+    }
+
+    /// Keeps the functions for which `keep` is true.
+    pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
+        self.entries.retain(|entry| {
+            let common = common(entry);
+            keep(&EntryInfo { name: common.name, tags: common.tags, krate: common.source.package })
+        });
+        self
+    }
+
+    /// Keeps the functions that have one of these tags.
+    pub fn only_tags<const N: usize>(self, tags: [&str; N]) -> Self {
+        self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag)))
+    }
+
+    /// Keeps the functions that stand in one of these crates, named as in their `Cargo.toml`.
+    pub fn only_crates<const N: usize>(self, crates: [&str; N]) -> Self {
+        self.only(|entry| crates.contains(&entry.krate))
+    }
+
+    /// Says the name for programs, in place of the crate's.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.profile.identity.name = name.into();
+        self
+    }
+
+    /// Says the version, in place of the crate's.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.profile.identity.version = version.into();
+        self
+    }
+
+    /// Says the name for people.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.profile.identity.title = Some(title.into());
+        self
+    }
+
+    /// Says what the server is, for people; `main!()` takes the crate's description.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.profile.identity.description = Some(description.into());
+        self
+    }
+
+    /// Says where people read more; `main!()` takes the crate's homepage.
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
+        self.profile.identity.website_url = Some(url.into());
+        self
+    }
+
+    /// Adds a picture.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.profile.identity.icons.push(icon);
+        self
+    }
+
+    /// Tells the model how to use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.profile.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Sets how long a call may take, where its annotation does not say; 5 minutes unless set, `None` for ever.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.profile.limits.timeout = timeout.into();
+        self
+    }
+
+    /// Sets the most calls that one connection may have in flight; 1024 unless set. More are refused.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.profile.limits.in_flight = calls.max(1);
+        self
+    }
+
+    /// Sets the most bytes of one message; 16 MiB unless set. Longer ones are refused.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.profile.limits.message = bytes.max(1);
+        self
+    }
+
+    /// Sets how long calls in flight may go on when the client has gone; 5 seconds unless set.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.profile.limits.grace = grace;
+        self
+    }
+
+    /// Sets the most items of one page of a list; 1000 unless set.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.profile.limits.page = items.max(1);
+        self
+    }
+
+    /// Sets how long clients of revision 2026-07-28 may keep lists; one minute unless set.
+    pub fn list_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.list_ttl = ttl;
+        self
+    }
+
+    /// Sends the `tracing` events of functions to the client as log messages, as far as it asks for them.
+    ///
+    /// It needs the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in the author's own.
+    #[cfg(feature = "log")]
+    pub fn forward_log(mut self) -> Self {
+        self.profile.forwards_log = true;
+        self
+    }
+
+    /// Says whether the server can be built, for a test of the author's.
+    ///
+    /// # Errors
+    ///
+    /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
+    pub fn check(self) -> Result<(), BuildError> {
+        self.build().map(drop)
+    }
+
+    /// Serves stdin and stdout until stdin ends or the process is told to stop.
+    ///
+    /// # Errors
+    ///
+    /// A server that cannot be built, or the operating system's.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        let engine = self.build()?;
+        let stdio = transport::Stdio::take()?;
+        let stop = crate::cli::stop_signal();
+        Ok(transport::serve(Connection::new(Arc::new(engine)), stdio.reader, stdio.writer, stop).await?)
+    }
+
+    /// Serves one client over any pair of byte streams, a message a line, until `reader` ends.
+    ///
+    /// # Errors
+    ///
+    /// A server that cannot be built, or the streams'.
+    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let engine = self.build()?;
+        let connection = Connection::new(Arc::new(engine));
+        Ok(transport::serve(connection, reader, writer, std::future::pending()).await?)
+    }
+
+    pub(crate) fn build(mut self) -> Result<Engine, BuildError> {
+        let mut seen = HashSet::new();
+        self.entries.retain(|entry| seen.insert(std::ptr::from_ref(common(entry))));
+        let selection =
+            Selection { entries: self.entries, states: &self.states, forwards_log: self.profile.forwards_log };
+        let registry = match (build(selection), self.problems) {
+            (Ok(registry), problems) if problems.is_empty() => registry,
+            (Ok(_), problems) => return Err(BuildError::new(problems)),
+            (Err(error), mut problems) => {
+                problems.extend_from_slice(error.problems());
+                return Err(BuildError::new(problems));
+            }
+        };
+        tracing::info!(
+            server = self.profile.identity.name,
+            tools = registry.tools().len(),
+            resources = registry.resources().len(),
+            templates = registry.templates().len(),
+            prompts = registry.prompts().len(),
+            "the server is built"
+        );
+        for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
+            tracing::warn!(
+                tool = tool.entry.common.name,
+                "a tool has no description, so that a model must guess what it does"
+            );
+        }
+        Ok(Engine::new(registry, self.states, self.profile))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.entries.iter().map(|entry| common(entry).name).collect();
+        f.debug_struct("Server")
+            .field("name", &self.profile.identity.name)
+            .field("entries", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+fn common(entry: &Entry) -> &'static Common {
+    match entry {
+        Entry::Tool(entry) => &entry.common,
+        Entry::Resource(entry) => &entry.common,
+        Entry::Prompt(entry) => &entry.common,
+    }
+}
+
+/// Why serving ended.
 #[derive(Debug)]
-pub struct Server {}
+#[non_exhaustive]
+pub enum ServeError {
+    /// It never began: the server cannot be built.
+    Build(BuildError),
+    /// The streams failed.
+    Io(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Build(error) => error.fmt(f),
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Build(_) => None,
+            Self::Io(error) => Some(error),
+        }
+    }
+}
+
+impl From<BuildError> for ServeError {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
+    }
+}
+
+impl From<io::Error> for ServeError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

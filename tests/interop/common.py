@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any, Awaitable, Callable
 
@@ -36,8 +37,11 @@ def main(name: str, version: str, revisions: list[str], connect: Callable[[Serve
         checks = Checks()
         try:
             asyncio.run(one_revision(checks, server, revision, connect))
-        except Deviation as deviation:
-            sys.exit(f"FAILED {name} {version} {revision}: {deviation}")
+        except BaseException as error:
+            while isinstance(error, BaseExceptionGroup):  # the clients' task groups wrap what is raised inside them
+                error = error.exceptions[0]
+            text = str(error) if isinstance(error, Deviation) else "".join(traceback.format_exception(error))
+            sys.exit(f"FAILED {name} {version} {revision}: {text}")
         print(f"ok {name} {version} {revision}: {checks.count} checks", flush=True)
 
 

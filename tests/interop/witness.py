@@ -4,8 +4,8 @@
     witness.py DIRECTORY COMMAND [ARGUMENT]…
 
 Every start leaves one file in DIRECTORY: a JSON object a line, `{"from": "client" | "server" | "stderr", "line": …}`,
-and at the end how the server ended: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that the client had
-to send and the time from the end of its input to the server's exit. No client can tell all that by itself.
+and at the end how the server ended: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that it took
+and the time from the end of its input to the server's exit. No client can tell all that by itself.
 """
 
 import json
@@ -16,8 +16,10 @@ import sys
 import threading
 import time
 
+PATIENCE = 10  # seconds from the end of input until a server that stays is killed
 
-def main() -> int:
+
+def main() -> None:
     directory, command = sys.argv[1], sys.argv[2:]
     log = open(os.path.join(directory, f"{time.time_ns()}-{os.getpid()}.jsonl"), "a", encoding="utf-8")
     lock = threading.Lock()
@@ -54,6 +56,9 @@ def main() -> int:
                 target.close()
             except OSError:
                 pass
+            time.sleep(PATIENCE)
+            signals.append("SIGKILL")
+            server.kill()
 
     def start(*arguments):
         thread = threading.Thread(target=pump, args=arguments, daemon=True)

@@ -1,4 +1,5 @@
 use std::{
+    cell::RefCell,
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
@@ -25,6 +26,19 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Context {
     call: Arc<Call>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+}
+
+/// Restores the call that was running before, even when code panics.
+struct Leave(Option<Context>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
 }
 
 struct Call {
@@ -246,6 +260,22 @@ impl Context {
         let meta = self.call.parts.meta.as_deref()?;
         let (_, value) = raw::members(meta).find(|(name, _)| name == key)?;
         serde_json::from_str(value).ok()
+    }
+
+    /// The call that the code which is running now belongs to, where its log is forwarded.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Runs code as part of a call, see [`current`](Self::current).
+    pub(crate) fn enter<T>(current: Option<&Self>, run: impl FnOnce() -> T) -> T {
+        if current.is_none() {
+            return run();
+        }
+        let leave = Leave(CURRENT.replace(current.cloned()));
+        let result = run();
+        drop(leave);
+        result
     }
 
     /// Tells whoever waits that the call is cancelled.

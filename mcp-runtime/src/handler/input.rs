@@ -147,7 +147,8 @@ impl OwnedEnv {
     /// A call that is cancelled gets no answer, but its thread runs on to the end of the function, which can ask
     /// [`Context::is_cancelled`].
     pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
-        match tokio::task::spawn_blocking(move || call(&self)).await {
+        let current = Context::current();
+        match tokio::task::spawn_blocking(move || Context::enter(current.as_ref(), || call(&self))).await {
             Ok(finished) => finished,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),

@@ -31,6 +31,7 @@ pub use slot::{Argument, Slot};
 pub(crate) use complete::Completing;
 pub(crate) use context::{ContextParts, LogGate, Peer};
 pub(crate) use input::Contract;
-pub(crate) use reply::Wire;
+pub(crate) use output::write_error as write_tool_error;
+pub(crate) use reply::{Reason, Wire, comma};
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;

@@ -61,6 +61,13 @@ impl Wire {
         self.features.has(feature)
     }
 
+    /// Writes how long, and that everybody, may keep a result, if the dialect tells that.
+    pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: std::time::Duration) {
+        if self.has(Feature::CacheHints) {
+            out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"public""#, ttl.as_millis()).as_bytes());
+        }
+    }
+
     /// Ends a complete result whose members were written, with its brace: what the dialect adds, and `_meta`.
     pub(crate) fn end_result(&self, out: &mut Vec<u8>, meta: Option<&serde_json::Map<String, serde_json::Value>>) {
         if self.has(Feature::ResultType) {
@@ -106,7 +113,12 @@ pub struct Reply<'a> {
     pub(crate) mime_type: Option<&'static str>,
 }
 
-impl Reply<'_> {
+impl<'a> Reply<'a> {
+    /// A reply that no function writes.
+    pub(crate) fn plain(out: &'a mut Vec<u8>, wire: &'a Wire) -> Self {
+        Self { out, wire, structured: false, wraps: false, uri: "", mime_type: None }
+    }
+
     /// Writes the result of a tool.
     ///
     /// # Errors

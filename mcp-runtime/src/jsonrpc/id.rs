@@ -1,4 +1,4 @@
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 
 use super::raw;
 
@@ -35,6 +35,13 @@ impl<'a> Id<'a> {
 
     pub(crate) fn to_owned(&self) -> Id<'static> {
         Id(Cow::Owned(self.0.as_ref().to_owned()))
+    }
+}
+
+/// Ids are looked up by their text.
+impl Borrow<str> for Id<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -1,0 +1,72 @@
+//! Writes `--help`, and what is wrong with a command line.
+
+use std::fmt::Write as _;
+
+use super::{Package, options::flag_name};
+use crate::handler::{Contract, Reason, Refusal};
+
+/// How wide the column of option names is.
+const COLUMN: usize = 26;
+
+pub(super) fn help(package: &Package, contract: &Contract) -> String {
+    let Package { name, version, description, .. } = package;
+    let mut out = match description.is_empty() {
+        true => format!("{name} {version}\n"),
+        false => format!("{name} {version}: {description}\n"),
+    };
+    let _ = write!(
+        out,
+        "\nA Model Context Protocol (MCP) server on stdin and stdout. MCP clients start it themselves.\n\
+         \nUsage: {name} [OPTIONS]\n\nOptions:\n"
+    );
+    for flag in contract.arguments {
+        let schema = &contract.schema["properties"][flag.name];
+        let name = flag_name(flag);
+        let left = match schema["type"] == "boolean" {
+            true => format!("--{name}"),
+            false => format!("--{name} <{}>", name.to_uppercase()),
+        };
+        let mut right = flag.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(default) = schema.get("default") {
+            let _ =
+                write!(right, " [default: {}]", default.as_str().map_or_else(|| default.to_string(), str::to_owned));
+        }
+        if let Some(variable) = flag.env {
+            let _ = write!(right, " [env: {variable}]");
+        }
+        line(&mut out, &left, right.trim_start());
+    }
+    for (left, right) in [
+        ("--list", "Show what the server offers"),
+        ("--schema", "Show the same as JSON, with schemas"),
+        ("--call <TOOL> [JSON]", "Call a tool here and now, and show the messages"),
+        ("-h, --help", "Show this"),
+        ("-V, --version", "Show the version"),
+    ] {
+        line(&mut out, left, right);
+    }
+    out.push_str("\nRUST_LOG says what is logged to stderr, as in `RUST_LOG=debug`.\n");
+    out
+}
+
+fn line(out: &mut String, left: &str, right: &str) {
+    let indent = if left.starts_with("--") { "      " } else { "  " };
+    let left = format!("{indent}{left}");
+    let _ = match left.len() < COLUMN + 6 {
+        true => writeln!(out, "{left:width$}{right}", width = COLUMN + 6),
+        false => writeln!(out, "{left}\n{:width$}{right}", "", width = COLUMN + 6),
+    };
+}
+
+/// Says what is wrong with the values of the author's flags.
+pub(super) fn refusal(refusal: Refusal, package: &Package) -> String {
+    let mut out = match refusal.into_reason() {
+        Reason::Fault(fault) => fault.to_string(),
+        Reason::Arguments(violations) => {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        }
+    };
+    let _ = write!(out, "\n\nsee `{} --help`", package.name);
+    out
+}

@@ -1,0 +1,230 @@
+//! The command line of a server: what `main!()` and `#[server]` expand to.
+
+mod help;
+mod options;
+mod show;
+
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal},
+    pin::Pin,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use options::{Mode, Options};
+
+use crate::{
+    Server,
+    engine::{Connection, Engine},
+    handler::{Contract, Input, Refusal, States, Wire, entry::ArgumentEntry, from_strings},
+    registry, revision,
+    testing::TestClient,
+    transport,
+};
+
+/// The exit code for a command line that cannot be understood.
+const USAGE: u8 = 2;
+
+/// What cargo knows of the author's crate.
+#[derive(Debug, Clone, Copy)]
+pub struct Package {
+    /// `CARGO_PKG_NAME`
+    pub name: &'static str,
+    /// `CARGO_PKG_VERSION`
+    pub version: &'static str,
+    /// `CARGO_PKG_DESCRIPTION`
+    pub description: &'static str,
+    /// `CARGO_PKG_HOMEPAGE`
+    pub homepage: &'static str,
+}
+
+/// The future of an author's `main`.
+pub type Starting = Pin<Box<dyn Future<Output = Result<Server, String>>>>;
+
+/// An author's `main`, which decodes its command line and configures the server.
+pub type Body = for<'a> fn(Server, Input<'a>) -> Result<Starting, Refusal>;
+
+/// What an author's `main` may return.
+#[diagnostic::on_unimplemented(
+    message = "a `#[server]` function cannot return `{Self}`",
+    label = "expected `Server`, or a `Result` of it"
+)]
+pub trait Started {
+    /// The server, or why there is none.
+    #[doc(hidden)]
+    fn started(self) -> Result<Server, String>;
+}
+
+impl Started for Server {
+    fn started(self) -> Result<Server, String> {
+        Ok(self)
+    }
+}
+
+impl<E: Display> Started for Result<Server, E> {
+    fn started(self) -> Result<Server, String> {
+        self.map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// Writes `main`: collects every annotated function of the program and serves it as the command line says.
+///
+/// The server takes its name, version and description from the crate's `Cargo.toml`. For state and configuration write
+/// a `main` with [`#[server]`](crate::server).
+#[macro_export]
+macro_rules! main {
+    () => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::__private::start($crate::__private::package!(), &[], $crate::__private::as_it_is)
+        }
+    };
+}
+
+/// Takes what cargo knows of the crate that this is written in.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __package {
+    () => {
+        $crate::__private::Package {
+            name: ::core::env!("CARGO_PKG_NAME"),
+            version: ::core::env!("CARGO_PKG_VERSION"),
+            description: ::core::env!("CARGO_PKG_DESCRIPTION"),
+            homepage: ::core::env!("CARGO_PKG_HOMEPAGE"),
+        }
+    };
+}
+
+/// The body of `main!()`.
+pub fn as_it_is(server: Server, _: Input<'_>) -> Result<Starting, Refusal> {
+    Ok(Box::pin(async { Ok(server) }))
+}
+
+/// Runs a server as its command line says.
+pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> ExitCode {
+    let contract = match registry::contract(flags) {
+        Ok(contract) => contract,
+        Err(why) => return fail(&package, 1, &format!("the command line of `main` is invalid: {why}")),
+    };
+    let options = match Options::parse(std::env::args_os().skip(1), &contract) {
+        Ok(options) => options,
+        Err(why) => return fail(&package, USAGE, &format!("{why}\n\nsee `{} --help`", package.name)),
+    };
+    match options.mode {
+        Mode::Help => return print(&help::help(&package, &contract)),
+        Mode::Version => return print(&format!("{} {}\n", package.name, package.version)),
+        Mode::Serve | Mode::List | Mode::Schema | Mode::Call { .. } => {}
+    }
+    #[cfg(feature = "log")]
+    crate::log::install();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&package, 1, &format!("the runtime cannot be started: {error}")),
+    };
+    let outcome = runtime.block_on(run(&package, &contract, options, body));
+    // A thread that still blocks on stdin or in a function must not hold up the end of the process.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(code) => code,
+        Err(Failure { code, why }) => fail(&package, code, &why),
+    }
+}
+
+struct Failure {
+    code: u8,
+    why: String,
+}
+
+impl Failure {
+    fn new(why: impl Display) -> Self {
+        Self { code: 1, why: why.to_string() }
+    }
+}
+
+async fn run(package: &Package, contract: &Contract, options: Options, body: Body) -> Result<ExitCode, Failure> {
+    let server = configure(package, contract, &options, body)?.await.map_err(Failure::new)?;
+    let engine = server.build().map_err(Failure::new)?;
+    match options.mode {
+        Mode::List => Ok(print(&show::list(&engine))),
+        Mode::Schema => Ok(print(&show::schema(&mut client(engine)).await)),
+        Mode::Call { name, arguments } => {
+            let exchange = show::call(&mut client(engine), &name, &arguments).await.map_err(Failure::new)?;
+            print(&exchange.text);
+            Ok(if exchange.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Mode::Serve | Mode::Help | Mode::Version => {
+            if io::stdin().is_terminal() {
+                let _ = io::Write::write_all(&mut io::stderr(), show::greeting(package, &engine).as_bytes());
+            }
+            let stdio = transport::Stdio::take().map_err(Failure::new)?;
+            let connection = Connection::new(Arc::new(engine));
+            transport::serve(connection, stdio.reader, stdio.writer, stop_signal()).await.map_err(Failure::new)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Runs the author's `main` up to the server that it makes.
+fn configure(package: &Package, contract: &Contract, options: &Options, body: Body) -> Result<Starting, Failure> {
+    let mut server = Server::new(package.name, package.version);
+    if !package.description.is_empty() {
+        server = server.description(package.description);
+    }
+    if !package.homepage.is_empty() {
+        server = server.website_url(package.homepage);
+    }
+    let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
+    let arguments = from_strings(contract, strings);
+    let dialect = revision::newest();
+    let wire = Arc::new(Wire { dialect, features: dialect.features(), identity: Vec::new() });
+    let input = Input {
+        arguments: &arguments,
+        contract,
+        states: &Arc::new(States::default()),
+        context: None,
+        wire: &wire,
+        uri: "",
+    };
+    body(server, input).map_err(|refusal| Failure { code: USAGE, why: help::refusal(refusal, package) })
+}
+
+fn client(engine: Engine) -> TestClient {
+    TestClient::connect(Connection::new(Arc::new(engine)), revision::newest().revision())
+}
+
+/// Ends when the process is told to stop.
+pub(crate) async fn stop_signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(mut terminate), Ok(mut interrupt)) => {
+                std::future::poll_fn(|cx| match terminate.poll_recv(cx) {
+                    std::task::Poll::Pending => interrupt.poll_recv(cx),
+                    ready => ready,
+                })
+                .await;
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::warn!(%error, "signals cannot be caught");
+                std::future::pending().await
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn fail(package: &Package, code: u8, why: &str) -> ExitCode {
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{}: {why}\n", package.name).as_bytes());
+    ExitCode::from(code)
+}
+
+/// Prints to stdout; a reader that has gone has seen enough.
+fn print(text: &str) -> ExitCode {
+    let _ = io::Write::write_all(&mut io::stdout(), text.as_bytes());
+    ExitCode::SUCCESS
+}

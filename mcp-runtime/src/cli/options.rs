@@ -1,0 +1,173 @@
+//! Reads the command line.
+
+use std::ffi::OsString;
+
+use crate::handler::{Contract, entry::ArgumentEntry, schema::nearest};
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) mode: Mode,
+    /// The values of the author's own flags, from the command line or the environment.
+    pub(super) flags: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Serve,
+    List,
+    Schema,
+    Call { name: String, arguments: String },
+    Help,
+    Version,
+}
+
+/// The options that every server has.
+const KNOWN: [&str; 5] = ["call", "help", "list", "schema", "version"];
+
+impl Options {
+    /// Reads a command line, and the environment for what it leaves out.
+    ///
+    /// # Errors
+    ///
+    /// One sentence that says what cannot be understood, and what was meant perhaps.
+    pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, String> {
+        let mut options = Self { mode: Mode::Serve, flags: Vec::new() };
+        let mut words = Words { words: words.map(text).collect::<Result<Vec<_>, _>>()?.into_iter().peekable() };
+        while let Some(word) = words.words.next() {
+            match word.as_str() {
+                "-h" | "--help" => options.mode = Mode::Help,
+                "-V" | "--version" => options.mode = Mode::Version,
+                "--list" => options.set_mode(Mode::List)?,
+                "--schema" => options.set_mode(Mode::Schema)?,
+                "--call" => {
+                    let name = words.value("--call", "the name of a tool")?;
+                    let arguments =
+                        words.words.next_if(|word| word.starts_with('{')).unwrap_or_else(|| "{}".to_owned());
+                    options.set_mode(Mode::Call { name, arguments })?;
+                }
+                _ => options.flag(&word, &mut words, contract)?,
+            }
+        }
+        options.add_environment(contract);
+        Ok(options)
+    }
+
+    fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
+        match self.mode {
+            Mode::Serve => self.mode = mode,
+            // Whoever asks for help gets it, whatever else stands there.
+            Mode::Help | Mode::Version => {}
+            _ => return Err("only one of `--list`, `--schema` and `--call` can be given".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Reads one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a boolean.
+    fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), String> {
+        let Some(rest) = word.strip_prefix("--") else {
+            return Err(format!("unexpected argument `{word}`"));
+        };
+        let (name, inline) = match rest.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (rest, None),
+        };
+        let Some(flag) = contract.arguments.iter().find(|flag| flag_name(flag) == name || flag.name == name) else {
+            return Err(unknown(name, contract));
+        };
+        if self.flags.iter().any(|(known, _)| *known == flag.name) {
+            return Err(format!("`--{name}` is given twice"));
+        }
+        let value = match inline {
+            Some(value) => value,
+            None if contract.schema["properties"][flag.name]["type"] == "boolean" => "true".to_owned(),
+            None => words.value(word, "a value")?,
+        };
+        self.flags.push((flag.name, value));
+        Ok(())
+    }
+
+    fn add_environment(&mut self, contract: &Contract) {
+        for flag in contract.arguments {
+            let given = self.flags.iter().any(|(name, _)| *name == flag.name);
+            let value = flag.env.filter(|_| !given).and_then(|name| std::env::var(name).ok());
+            if let Some(value) = value {
+                self.flags.push((flag.name, value));
+            }
+        }
+    }
+}
+
+struct Words {
+    words: std::iter::Peekable<std::vec::IntoIter<String>>,
+}
+
+impl Words {
+    fn value(&mut self, option: &str, what: &str) -> Result<String, String> {
+        self.words.next().ok_or_else(|| format!("`{option}` needs {what}"))
+    }
+}
+
+/// The name of a flag as it is typed.
+pub(super) fn flag_name(flag: &ArgumentEntry) -> String {
+    flag.name.replace('_', "-")
+}
+
+fn unknown(name: &str, contract: &Contract) -> String {
+    let mut names: Vec<String> = contract.arguments.iter().map(flag_name).collect();
+    names.extend(KNOWN.map(str::to_owned));
+    names.sort_unstable();
+    let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
+    let list = list.join(", ");
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("unknown option `--{name}`, expected one of {list}\n\ndid you mean `--{near}`?"),
+        None => format!("unknown option `--{name}`, expected one of {list}"),
+    }
+}
+
+fn text(word: OsString) -> Result<String, String> {
+    word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        let contract = crate::registry::contract(&[]).unwrap();
+        Options::parse(words.iter().map(OsString::from), &contract)
+    }
+
+    #[test]
+    fn modes_are_recognised() {
+        let call = |arguments: &str| Mode::Call { name: "add".to_owned(), arguments: arguments.to_owned() };
+        for (words, mode) in [
+            (&[][..], Mode::Serve),
+            (&["--list"], Mode::List),
+            (&["--schema"], Mode::Schema),
+            (&["--call", "add"], call("{}")),
+            (&["--call", "add", r#"{"a":1}"#], call(r#"{"a":1}"#)),
+            (&["-h"], Mode::Help),
+            (&["--list", "--help"], Mode::Help),
+            (&["--help", "--list"], Mode::Help),
+            (&["-V"], Mode::Version),
+        ] {
+            assert_eq!(parse(words).unwrap().mode, mode, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (words, why) in [
+            (&["--call"][..], "`--call` needs the name of a tool"),
+            (&["extra"], "unexpected argument `extra`"),
+            (&["--list", "--schema"], "only one of `--list`, `--schema` and `--call` can be given"),
+            (
+                &["--lsit"],
+                "unknown option `--lsit`, expected one of `--call`, `--help`, `--list`, `--schema`, `--version`\n\ndid you mean `--list`?",
+            ),
+        ] {
+            assert_eq!(parse(words).unwrap_err(), why, "{words:?}");
+        }
+    }
+}

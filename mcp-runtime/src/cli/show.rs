@@ -1,0 +1,146 @@
+//! Shows a server to a person.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Package;
+use crate::{engine::Engine, handler::Contract, testing::TestClient};
+
+/// Lists what the server offers.
+pub(super) fn list(engine: &Engine) -> String {
+    let registry = &engine.registry;
+    let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
+    let mut section = |title: &str, rows: Vec<(String, &str)>| {
+        if rows.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "\n{title}");
+        for (left, description) in rows {
+            let _ = writeln!(out, "  {left}");
+            for line in description.lines().next() {
+                let _ = writeln!(out, "      {line}");
+            }
+        }
+    };
+    section(
+        "Tools",
+        registry
+            .tools()
+            .iter()
+            .map(|tool| signature(tool.item.common.name, &tool.item.contract, tool.item.common.description))
+            .collect(),
+    );
+    let resources = registry.resources().iter().chain(registry.templates());
+    section("Resources", resources.map(|found| (found.entry.uri.to_owned(), found.item.common.description)).collect());
+    section(
+        "Prompts",
+        registry
+            .prompts()
+            .iter()
+            .map(|prompt| signature(prompt.entry.common.name, &prompt.item.contract, prompt.entry.common.description))
+            .collect(),
+    );
+    out
+}
+
+fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
+    let required = contract.schema["required"].as_array();
+    let arguments: Vec<_> = contract
+        .arguments
+        .iter()
+        .map(|argument| {
+            let optional = !required.is_some_and(|names| names.iter().any(|name| name == argument.name));
+            let kind = &contract.schema["properties"][argument.name]["type"];
+            let kind = kind.as_str().map_or_else(String::new, |kind| format!(": {kind}"));
+            format!("{}{}{kind}", argument.name, if optional { "?" } else { "" })
+        })
+        .collect();
+    (format!("{name}({})", arguments.join(", ")), description)
+}
+
+/// Shows everything that a client can list, as JSON.
+pub(super) async fn schema(client: &mut TestClient) -> String {
+    let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
+    let mut all = json!({
+        "server": discovered["_meta"]["io.modelcontextprotocol/serverInfo"],
+        "capabilities": discovered["capabilities"],
+    });
+    for (method, member) in [
+        ("tools/list", "tools"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+        ("prompts/list", "prompts"),
+    ] {
+        let mut items = Vec::new();
+        let mut params = json!({});
+        while let Ok(mut page) = client.request(method, params).await {
+            if let Value::Array(more) = page[member].take() {
+                items.extend(more);
+            }
+            match page["nextCursor"].take() {
+                Value::String(cursor) => params = json!({ "cursor": cursor }),
+                _ => break,
+            }
+        }
+        all[member] = Value::Array(items);
+    }
+    format!("{all:#}\n")
+}
+
+/// The messages of one call.
+pub(super) struct Exchange {
+    pub(super) text: String,
+    pub(super) failed: bool,
+}
+
+/// Calls a tool, and shows the request and the answer as they travel.
+pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, String> {
+    let arguments: Value =
+        serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
+    let params = json!({ "name": name, "arguments": arguments });
+    let request = client.request_message(1, "tools/call", params.clone());
+    let answer = client.request("tools/call", params).await;
+    let mut text = format!("-> {request}\n");
+    for notification in client.notifications() {
+        let _ = writeln!(text, "<- {notification}");
+    }
+    let failed = match &answer {
+        Ok(result) => result["isError"] == true,
+        Err(_) => true,
+    };
+    let response = match answer {
+        Ok(result) => json!({ "jsonrpc": "2.0", "id": 1, "result": result }),
+        Err(error) => {
+            let mut object = json!({ "code": error.code, "message": error.message });
+            if let Some(data) = error.data {
+                object["data"] = data;
+            }
+            json!({ "jsonrpc": "2.0", "id": 1, "error": object })
+        }
+    };
+    let _ = writeln!(text, "<- {response}");
+    Ok(Exchange { text, failed })
+}
+
+/// Tells a person who started the server in a terminal what it is and how to connect a client.
+pub(super) fn greeting(package: &Package, engine: &Engine) -> String {
+    let name = package.name;
+    let registry = &engine.registry;
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let resources = registry.resources().len() + registry.templates().len();
+    let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());
+    let config = json!({ "mcpServers": { name: { "command": program } } });
+    format!(
+        "{name} {version}: an MCP server with {tools}, {resources} and {prompts}.\n\
+         It waits for messages on stdin, which an MCP client sends. To connect one:\n\
+         \n  Claude Code    claude mcp add {name} -- {program}\n  \
+         Inspector      npx @modelcontextprotocol/inspector {program}\n  \
+         others         {config}\n\
+         \nCtrl-D ends it; `{name} --help` tells what else it does.\n",
+        version = package.version,
+        tools = count(registry.tools().len(), "tool"),
+        resources = count(resources, "resource"),
+        prompts = count(registry.prompts().len(), "prompt"),
+    )
+}

@@ -1,0 +1,236 @@
+//! Runs functions: at once where they stand, as a task only where they have to wait.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context as TaskContext, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use super::{
+    results,
+    shared::{Flight, Shared, Sink},
+};
+use crate::{
+    error::Fault,
+    handler::{Context, Finished, Input, Outcome, Reason, Reply, Running, Wire, entry::Run, write_tool_error},
+    jsonrpc::Id,
+    revision::Feature,
+};
+
+/// A synchronous function that takes longer than this holds up its connection, and the log says so.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// One call on its way to an answer.
+pub(super) struct Call<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) wire: &'a Arc<Wire>,
+    pub(super) id: Id<'a>,
+    pub(super) sink: &'a Sink,
+    pub(super) context: Option<Arc<Context>>,
+    /// Whether the log of the function goes to the client.
+    pub(super) forwards_log: bool,
+    /// How to answer, which outlives the request.
+    pub(super) answering: Answering,
+}
+
+/// What an answer depends on, beside the result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answering {
+    /// The name on the wire, for messages; the function's source is in the log.
+    pub(super) name: &'static str,
+    /// Whether a model reads the answer, so that what it can mend goes back as a result.
+    pub(super) is_tool: bool,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Call<'_> {
+    /// Calls an annotated function; true if the response was written.
+    pub(super) fn run(self, run: &Run, input: Input<'_>, out: &mut Vec<u8>) -> bool {
+        match run {
+            Run::Sync(function) => {
+                self.run_at_once(|reply| function(input, reply), input, out);
+                true
+            }
+            Run::Async(function) => {
+                let started = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(input))))
+                    .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic).into()));
+                match started {
+                    Ok(running) => self.drive(running, out),
+                    Err(refusal) => {
+                        let start = out.len();
+                        self.answering.settle(out, start, self.wire, &self.id, Err(refusal));
+                        true
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_at_once(&self, function: impl FnOnce(&mut Reply<'_>) -> Outcome, input: Input<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        results::begin(out, &self.id);
+        let mut reply = Reply {
+            out,
+            wire: self.wire,
+            structured: input.contract.structured,
+            wraps: input.contract.wraps,
+            uri: input.uri,
+            mime_type: input.contract.mime_type,
+        };
+        let began = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(&mut reply))))
+            .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic).into()));
+        if began.elapsed() > SLOW {
+            let name = self.answering.name;
+            tracing::warn!(name, elapsed = ?began.elapsed(), "a synchronous function held up its connection, mark it `blocking` or make it async");
+        }
+        self.end();
+        self.answering.settle(out, start, self.wire, &self.id, outcome);
+    }
+
+    /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
+    pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
+        let entered = self.entered().cloned();
+        let mut running = Guarded { running, entered };
+        // Whatever the future waits for will be asked again with the task's own waker.
+        let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic)),
+            Poll::Pending => {
+                self.take_off(running);
+                return false;
+            }
+        };
+        self.end();
+        self.answering.finish(out, self.wire, &self.id, finished);
+        true
+    }
+
+    fn take_off(self, running: Guarded) {
+        let Self { shared, wire, id, sink, context, answering, .. } = self;
+        let id = id.to_owned();
+        if let Sink::Batch(batch) = sink {
+            batch.expect();
+        }
+        let table = Arc::clone(shared);
+        let task = {
+            let (id, wire, shared, context) = (id.clone(), Arc::clone(wire), Arc::clone(shared), context.clone());
+            async move {
+                let finished = answering.wait(running).await;
+                if let Some(context) = context {
+                    match finished.is_none() {
+                        true => context.cancel(),
+                        false => context.end(),
+                    }
+                }
+                let mut response = Vec::new();
+                let finished = finished.unwrap_or_else(|| Ok(answering.timed_out(&wire)));
+                answering.finish(&mut response, &wire, &id, finished);
+                shared.land(&id, &response);
+            }
+        };
+        table.take_off(id, || Flight { abort: tokio::spawn(task).abort_handle(), context, sink: sink.clone() });
+    }
+
+    /// The context that the function's log goes to.
+    fn entered(&self) -> Option<&Context> {
+        self.context.as_deref().filter(|_| self.forwards_log)
+    }
+
+    fn enter<T>(&self, run: impl FnOnce() -> T) -> T {
+        Context::enter(self.entered(), run)
+    }
+
+    fn end(&self) {
+        if let Some(context) = &self.context {
+            context.end();
+        }
+    }
+}
+
+impl Answering {
+    async fn wait(&self, running: Guarded) -> Option<Result<Finished, Fault>> {
+        let caught = |result: Caught| result.map_err(|panic| self.panicked(&*panic));
+        match self.timeout {
+            Some(limit) => tokio::time::timeout(limit, running).await.ok().map(caught),
+            None => Some(caught(running.await)),
+        }
+    }
+
+    fn timed_out(&self, wire: &Wire) -> Finished {
+        let limit = self.timeout.unwrap_or_default();
+        let why = format!("`{}` did not finish within {limit:?}", self.name);
+        tracing::warn!(name = self.name, ?limit, "a call timed out");
+        match self.is_tool {
+            false => Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) },
+            true => {
+                let mut body = Vec::new();
+                write_tool_error(&mut Reply::plain(&mut body, wire), &why);
+                Finished { body, outcome: Ok(()) }
+            }
+        }
+    }
+
+    /// Says that a function panicked; with what, only the log knows.
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Fault {
+        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(name = self.name, panic = what.unwrap_or("(no message)"), "a function panicked");
+        Fault::internal(format!("`{}` failed: internal error", self.name))
+    }
+
+    /// Writes the response of a call that ran as a future.
+    fn finish(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, finished: Result<Finished, Fault>) {
+        let start = out.len();
+        match finished {
+            Ok(Finished { body, outcome: Ok(()) }) => results::respond(out, id, &body),
+            Ok(Finished { outcome, .. }) => self.settle(out, start, wire, id, outcome),
+            Err(fault) => self.settle(out, start, wire, id, Err(fault.into())),
+        }
+    }
+
+    /// Ends the response that was begun at `start`, or replaces it if the call came to no result.
+    fn settle(&self, out: &mut Vec<u8>, start: usize, wire: &Wire, id: &Id<'_>, outcome: Outcome) {
+        let reason = match outcome {
+            Ok(()) => return out.push(b'}'),
+            Err(refusal) => refusal.into_reason(),
+        };
+        out.truncate(start);
+        let fault = match reason {
+            Reason::Fault(fault) => fault,
+            Reason::Arguments(violations) => {
+                let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
+                let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
+                if self.is_tool && wire.has(Feature::InputErrorsAsResults) {
+                    results::begin(out, id);
+                    write_tool_error(&mut Reply::plain(out, wire), &text);
+                    return out.push(b'}');
+                }
+                Fault::InvalidParams(text)
+            }
+        };
+        results::refuse(out, wire.dialect, Some(id), &fault);
+    }
+}
+
+type Caught = Result<Finished, Box<dyn Any + Send>>;
+
+/// A future whose panics are caught.
+struct Guarded {
+    running: Running,
+    entered: Option<Context>,
+}
+
+impl Future for Guarded {
+    type Output = Caught;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
+        let Self { running, entered } = &mut *self;
+        let poll = || Context::enter(entered.as_ref(), || running.as_mut().poll(cx));
+        match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The methods.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use super::{
+    calls::{Answering, Call},
+    connection::{Connection, Session},
+    params::{self, Params},
+    results,
+    shared::Sink,
+};
+use crate::{
+    error::Fault,
+    handler::{
+        ClientInfo, Completing, Completions, Context, ContextParts, Contract, EarlierArguments, Finished, Input,
+        LogGate, OwnedEnv, Produced,
+        entry::{Common, Run, ServerFnEntry},
+        from_strings,
+    },
+    jsonrpc::{Id, Message, raw},
+    model::Level,
+    registry::{Completed, Found, Item, ListKind, write_resources},
+    revision::{self, Dialect, Feature},
+};
+
+/// In which dialect a request is made, and what it says of itself.
+pub(super) struct Speaker {
+    pub(super) dialect: &'static dyn Dialect,
+    /// The log level of a stateless request.
+    pub(super) level: Option<Level>,
+}
+
+/// One request, with everything that answering it needs.
+struct Request<'a> {
+    speaker: &'a Speaker,
+    params: &'a Params<'a>,
+    id: &'a Id<'a>,
+    sink: &'a Sink,
+}
+
+impl Connection {
+    /// Answers one request; true if the response was written, false if it will come.
+    pub(super) fn dispatch(
+        &mut self,
+        speaker: &Speaker,
+        message: &Message<'_>,
+        params: &Params<'_>,
+        id: &Id<'_>,
+        sink: &Sink,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let request = Request { speaker, params, id, sink };
+        let offers = self.engine.registry.offers();
+        let has = |feature| speaker.dialect.has(feature);
+        match &*message.method {
+            "tools/call" if offers.tools => self.call_tool(&request, out),
+            "tools/list" if offers.tools => self.list(&request, ListKind::Tools, out),
+            "resources/read" if offers.resources => self.read_resource(&request, out),
+            "resources/list" if offers.resources => self.list(&request, ListKind::Resources, out),
+            "resources/templates/list" if offers.resources => self.list(&request, ListKind::Templates, out),
+            "prompts/get" if offers.prompts => self.get_prompt(&request, out),
+            "prompts/list" if offers.prompts => self.list(&request, ListKind::Prompts, out),
+            "completion/complete" if offers.completions => self.complete(&request, out),
+            "ping" if has(Feature::SessionUtilities) => self.acknowledge(&request, out),
+            "logging/setLevel" if offers.logging && has(Feature::SessionUtilities) => {
+                self.shared.set_level(params::level(params.member("level"), "level")?);
+                self.acknowledge(&request, out)
+            }
+            "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
+            "server/discover" if has(Feature::RequestMeta) => {
+                results::respond(out, id, self.engine.introduction(speaker.dialect));
+                Ok(true)
+            }
+            method => Err(Fault::MethodNotFound(method.to_owned())),
+        }
+    }
+
+    /// Takes a notification. Nothing is ever answered, whatever is wrong with it.
+    pub(super) fn notification(&mut self, message: &Message<'_>) {
+        let params = Params::read(message.params);
+        match &*message.method {
+            "notifications/cancelled" => {
+                let id = params.member("requestId").and_then(Id::from_json);
+                let known = id.is_some_and(|id| self.shared.cancel(&id));
+                tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
+            }
+            "notifications/initialized" => tracing::debug!("the client is ready"),
+            method => tracing::debug!(method, "a notification that means nothing to the server"),
+        }
+    }
+
+    /// Opens a session.
+    ///
+    /// See [Initialization](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization).
+    fn initialize(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        if matches!(request.sink, Sink::Batch(_)) {
+            return Err(Fault::InvalidRequest("`initialize` must not be part of a batch".to_owned()));
+        }
+        if self.session.is_some() {
+            return Err(Fault::InvalidRequest("the session is already initialized".to_owned()));
+        }
+        let version = request.params.string("protocolVersion")?;
+        let dialect = revision::handshake(&version).unwrap_or_else(revision::newest_handshake);
+        let client = client_info(request.params.member("clientInfo"));
+        tracing::info!(
+            client = client.as_ref().map(|client| client.name.as_str()),
+            requested = &*version,
+            version = dialect.name(),
+            "a session begins"
+        );
+        self.session = Some(Session { dialect, client });
+        results::respond(out, request.id, self.engine.introduction(dialect));
+        Ok(true)
+    }
+
+    fn acknowledge(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        results::respond(out, request.id, &results::empty(self.engine.wire(request.speaker.dialect)));
+        Ok(true)
+    }
+
+    fn call_tool(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let name = params::string(request.params.name, "name")?;
+        let Some(tool) = self.engine.registry.tool(&name) else {
+            return Err(Fault::UnknownTool(name.into_owned()));
+        };
+        let arguments = request.params.arguments()?;
+        self.call(request, &tool.item, Subject { name: &name, uri: "", is_tool: true }, arguments, out)
+    }
+
+    fn get_prompt(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let name = params::string(request.params.name, "name")?;
+        let Some(prompt) = self.engine.registry.prompt(&name) else {
+            return Err(Fault::UnknownPrompt(name.into_owned()));
+        };
+        let mut strings = Vec::new();
+        for (argument, json) in raw::members(request.params.arguments()?) {
+            let Some(text) = raw::string(json) else {
+                let why = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
+                return Err(Fault::InvalidParams(why));
+            };
+            strings.push((argument, text));
+        }
+        let arguments = from_strings(&prompt.item.contract, strings);
+        self.call(request, &prompt.item, Subject { name: &name, uri: "", is_tool: false }, &arguments, out)
+    }
+
+    fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let uri = params::string(request.params.uri, "uri")?;
+        let Some(Found { item, variables }) = self.engine.registry.resource(&uri) else {
+            return Err(Fault::ResourceNotFound(uri.into_owned()));
+        };
+        let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
+        let arguments = from_strings(&item.contract, strings);
+        self.call(request, item, Subject { name: &uri, uri: &uri, is_tool: false }, &arguments, out)
+    }
+
+    fn call(
+        &self,
+        request: &Request<'_>,
+        item: &Item,
+        subject: Subject<'_>,
+        arguments: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let call = self.prepare(request, item.common, subject.name, subject.is_tool, item.uses_context)?;
+        let context = call.context.clone();
+        let input = Input {
+            arguments,
+            contract: &item.contract,
+            states: &self.engine.states,
+            context: context.as_ref(),
+            wire: self.engine.wire(request.speaker.dialect),
+            uri: subject.uri,
+        };
+        Ok(call.run(&item.common.run, input, out))
+    }
+
+    fn list(&self, request: &Request<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let cursor = request.params.cursor()?;
+        if kind == ListKind::Resources && self.engine.registry.lists_resources() {
+            return self.list_resources(request, cursor.as_deref(), out);
+        }
+        let page = self.engine.lists(request.speaker.dialect).page(kind, cursor.as_deref())?;
+        results::respond(out, request.id, page);
+        Ok(true)
+    }
+
+    /// Lists resources where functions have a say in it.
+    fn list_resources(&self, request: &Request<'_>, cursor: Option<&str>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let engine = Arc::clone(&self.engine);
+        let dialect = request.speaker.dialect;
+        let start = registry_offset(cursor)?;
+        let (common, functions, uses_context) = self.engine.registry.resource_lists();
+        let call = self.prepare(request, common, "resources/list", false, uses_context)?;
+        let env = self.env(request, call.context.clone());
+        let running = Box::pin(async move {
+            let mut listed = Vec::new();
+            for function in functions {
+                match (function.run)(env.clone()).await {
+                    Ok(Produced::Resources(resources)) => listed.extend(resources),
+                    Ok(Produced::Completions(_)) => {}
+                    Err(fault) => return Finished { body: Vec::new(), outcome: Err(fault.into()) },
+                }
+            }
+            let wire = engine.wire(dialect);
+            match write_resources(&engine.registry, &listed, wire, start, engine.limits.page) {
+                Ok(body) => Finished { body, outcome: Ok(()) },
+                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+            }
+        });
+        Ok(call.drive(running, out))
+    }
+
+    /// Completes an argument of a prompt or a variable of a template.
+    ///
+    /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
+    fn complete(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let missing = |name: &str| Fault::invalid_params(format!("`{name}` is missing"));
+        let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
+        let item = match &*params::string(params::member(reference, "type"), "ref.type")? {
+            "ref/prompt" => {
+                let name = params::string(params::member(reference, "name"), "ref.name")?;
+                match self.engine.registry.prompt(&name) {
+                    Some(prompt) => &prompt.item,
+                    None => return Err(Fault::UnknownPrompt(name.into_owned())),
+                }
+            }
+            "ref/resource" => {
+                let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
+                match self.engine.registry.reference(&uri) {
+                    Some(item) => item,
+                    None => return Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
+                }
+            }
+            other => {
+                let why = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
+                return Err(Fault::InvalidParams(why));
+            }
+        };
+        let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
+        let name = params::string(params::member(argument, "name"), "argument.name")?;
+        let value = params::string(params::member(argument, "value"), "argument.value")?;
+        let earlier = earlier_arguments(request.params.member("context"));
+        match item.completed(&name) {
+            None => {
+                let known: Vec<_> = item.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
+                let known = if known.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    format!("expected one of {}", known.join(", "))
+                };
+                Err(Fault::InvalidParams(format!("unknown argument `{name}`, {known}")))
+            }
+            Some(Completed::By(function, uses_context)) => {
+                let completing = Completing { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+                self.complete_by(request, item.common, function, uses_context, completing, out)
+            }
+            Some(Completed::From(values)) => {
+                let prefix = value.to_lowercase();
+                let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
+                let wire = self.engine.wire(request.speaker.dialect);
+                results::respond(out, request.id, &results::completions(wire, &Completions::new(matches)));
+                Ok(true)
+            }
+        }
+    }
+
+    fn complete_by(
+        &self,
+        request: &Request<'_>,
+        common: &'static Common,
+        function: &'static ServerFnEntry,
+        uses_context: bool,
+        completing: Completing,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let call = self.prepare(request, common, "completion/complete", false, uses_context)?;
+        let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
+        let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
+        let running = Box::pin(async move {
+            match (function.run)(env).await {
+                Ok(Produced::Completions(found)) => {
+                    Finished { body: results::completions(&wire, &found), outcome: Ok(()) }
+                }
+                Ok(Produced::Resources(_)) => {
+                    let body = results::completions(&wire, &Completions::default());
+                    Finished { body, outcome: Ok(()) }
+                }
+                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+            }
+        });
+        Ok(call.drive(running, out))
+    }
+
+    /// Makes the call that a request is about to become.
+    fn prepare<'a>(
+        &'a self,
+        request: &Request<'a>,
+        common: &'static Common,
+        name: &str,
+        is_tool: bool,
+        uses_context: bool,
+    ) -> Result<Call<'a>, Fault> {
+        let most = self.engine.limits.in_flight;
+        if self.shared.in_flight() >= most {
+            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
+        }
+        let timeout = common.timeout.or(self.engine.limits.timeout);
+        Ok(Call {
+            shared: &self.shared,
+            wire: self.engine.wire(request.speaker.dialect),
+            id: request.id.clone(),
+            sink: request.sink,
+            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name))),
+            forwards_log: self.engine.forwards_log,
+            answering: Answering { name: common.name, is_tool, timeout },
+        })
+    }
+
+    fn context(&self, request: &Request<'_>, name: &str) -> Context {
+        let meta = &request.params.meta;
+        let stateless = request.speaker.dialect.has(Feature::RequestMeta);
+        Context::new(ContextParts {
+            peer: Arc::clone(&self.shared) as _,
+            dialect: request.speaker.dialect,
+            id: request.id.to_owned(),
+            name: name.into(),
+            progress_token: meta.progress_token().map(Into::into),
+            log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
+            meta: meta.whole.map(Into::into),
+            client: match &self.session {
+                _ if stateless => client_info(meta.client_info),
+                session => session.as_ref().and_then(|session| session.client.clone()),
+            },
+        })
+    }
+
+    fn env(&self, request: &Request<'_>, context: Option<Arc<Context>>) -> OwnedEnv {
+        OwnedEnv {
+            states: Arc::clone(&self.engine.states),
+            context,
+            completing: None,
+            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
+            structured: false,
+            wraps: false,
+            mime_type: None,
+            uri: "".into(),
+        }
+    }
+}
+
+/// What a call is about.
+struct Subject<'a> {
+    name: &'a str,
+    uri: &'a str,
+    is_tool: bool,
+}
+
+fn client_info(json: Option<&str>) -> Option<ClientInfo> {
+    serde_json::from_str(json?).ok()
+}
+
+fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
+    let arguments = context.and_then(|context| params::member(context, "arguments"));
+    let strings = arguments.into_iter().flat_map(raw::members);
+    let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
+    EarlierArguments(strings.collect::<BTreeMap<_, _>>())
+}
+
+fn registry_offset(cursor: Option<&str>) -> Result<usize, Fault> {
+    cursor.map_or(Ok(0), crate::registry::offset)
+}

@@ -1,0 +1,124 @@
+//! Reads the members of `params` that the engine itself understands.
+
+use std::borrow::Cow;
+
+use crate::{error::Fault, jsonrpc::raw, model::Level, revision::Dialect};
+
+/// The members of `params` that the frequent methods have, as JSON.
+#[derive(Default)]
+pub(super) struct Params<'a> {
+    /// The whole object, for what is asked for rarely.
+    whole: Option<&'a str>,
+    pub(super) name: Option<&'a str>,
+    pub(super) uri: Option<&'a str>,
+    pub(super) arguments: Option<&'a str>,
+    pub(super) meta: Meta<'a>,
+}
+
+/// The members of `_meta` that the protocol defines, as JSON.
+#[derive(Default)]
+pub(super) struct Meta<'a> {
+    pub(super) whole: Option<&'a str>,
+    pub(super) progress_token: Option<&'a str>,
+    pub(super) protocol_version: Option<&'a str>,
+    pub(super) client_capabilities: Option<&'a str>,
+    pub(super) client_info: Option<&'a str>,
+    pub(super) log_level: Option<&'a str>,
+}
+
+impl<'a> Params<'a> {
+    pub(super) fn read(whole: Option<&'a str>) -> Self {
+        let mut params = Self { whole, ..Self::default() };
+        for (name, value) in whole.into_iter().flat_map(raw::members) {
+            match &*name {
+                "name" => params.name = Some(value),
+                "arguments" => params.arguments = Some(value),
+                "uri" => params.uri = Some(value),
+                "_meta" => params.meta = Meta::read(value),
+                _ => {}
+            }
+        }
+        params
+    }
+
+    /// A member of any name, as JSON.
+    pub(super) fn member(&self, name: &str) -> Option<&'a str> {
+        member(self.whole?, name)
+    }
+
+    /// A member that must be a string.
+    pub(super) fn string(&self, name: &str) -> Result<Cow<'a, str>, Fault> {
+        string(self.member(name), name)
+    }
+
+    /// The arguments of a call: an object, or nothing.
+    pub(super) fn arguments(&self) -> Result<&'a str, Fault> {
+        match self.arguments {
+            None | Some("null") => Ok("{}"),
+            Some(arguments) if raw::kind(arguments) == raw::Kind::Object => Ok(arguments),
+            Some(_) => Err(Fault::invalid_params("`arguments` must be an object")),
+        }
+    }
+
+    /// The cursor of a list, if there is one.
+    pub(super) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
+        match self.member("cursor") {
+            None | Some("null") => Ok(None),
+            Some(json) => string(Some(json), "cursor").map(Some),
+        }
+    }
+}
+
+impl<'a> Meta<'a> {
+    fn read(whole: &'a str) -> Self {
+        let mut meta = Self { whole: Some(whole), ..Self::default() };
+        for (name, value) in raw::members(whole) {
+            match &*name {
+                "progressToken" => meta.progress_token = Some(value),
+                "io.modelcontextprotocol/protocolVersion" => meta.protocol_version = Some(value),
+                "io.modelcontextprotocol/clientCapabilities" => meta.client_capabilities = Some(value),
+                "io.modelcontextprotocol/clientInfo" => meta.client_info = Some(value),
+                "io.modelcontextprotocol/logLevel" => meta.log_level = Some(value),
+                _ => {}
+            }
+        }
+        meta
+    }
+
+    /// The JSON of the token that progress is to be told under: a string or an integer.
+    pub(super) fn progress_token(&self) -> Option<&'a str> {
+        self.progress_token.filter(|token| crate::jsonrpc::Id::from_json(token).is_some())
+    }
+
+    /// Checks what every stateless request must carry, and finds the dialect that it is in.
+    ///
+    /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+    pub(super) fn stateless(&self) -> Result<(&'static dyn Dialect, Option<Level>), Fault> {
+        let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
+        let Some(dialect) = crate::revision::stateless(&version) else {
+            return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
+        };
+        if self.client_capabilities.is_none_or(|json| raw::kind(json) != raw::Kind::Object) {
+            let why = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
+            return Err(Fault::invalid_params(why));
+        }
+        let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
+        Ok((dialect, level.transpose()?))
+    }
+}
+
+/// Finds a member of an object.
+pub(super) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    raw::members(object).find_map(|(key, value)| (key == name).then_some(value))
+}
+
+/// Reads a string that must be there.
+pub(super) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
+    let json = json.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing")))?;
+    raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
+}
+
+/// Reads a log level that must be there.
+pub(super) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
+    string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
+}

@@ -1,0 +1,117 @@
+//! Writes responses: the envelope, errors, and the results that no function gives.
+
+use super::Engine;
+use crate::{
+    error::Fault,
+    handler::{Completions, Wire},
+    jsonrpc::{Id, write},
+    model::Implementation,
+    revision::{self, Dialect, Feature, spell, spell::Object},
+};
+
+/// What every result of a dialect says beside its own members.
+pub(super) fn wire(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
+    let mut member = Vec::new();
+    if dialect.has(Feature::ResultType) {
+        member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
+        spell::implementation(&mut member, dialect.features(), identity);
+    }
+    Wire { dialect, features: dialect.features(), identity: member }
+}
+
+/// Begins a response, up to where its result stands.
+pub(super) fn begin(out: &mut Vec<u8>, id: &Id<'_>) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(br#","result":"#);
+}
+
+/// Writes a whole response with a finished result.
+pub(super) fn respond(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
+    out.reserve(result.len() + 64);
+    begin(out, id);
+    out.extend_from_slice(result);
+    out.push(b'}');
+}
+
+/// Writes a whole error response; without an id where none could be read.
+///
+/// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
+pub(super) fn refuse(out: &mut Vec<u8>, dialect: &dyn Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+    let mut response = Object::begin(out);
+    response.raw("jsonrpc", br#""2.0""#);
+    match id {
+        Some(id) => response.raw("id", id.as_json().as_bytes()),
+        None if dialect.has(Feature::AbsentErrorId) => {}
+        None => response.raw("id", b"null"),
+    }
+    let mut error = Object::begin(response.key("error"));
+    write::plain(error.key("code"), &dialect.code(fault));
+    error.string("message", &fault.to_string());
+    if let Some(data) = dialect.data(fault) {
+        write::plain(error.key("data"), &data);
+    }
+    error.end();
+    response.end();
+}
+
+/// Writes the result of a request that has nothing to say.
+pub(super) fn empty(wire: &Wire) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    wire.end_result(&mut out, None);
+    out
+}
+
+/// Writes the result of `completion/complete`.
+pub(super) fn completions(wire: &Wire, completions: &Completions) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(b"{");
+    out.extend_from_slice(br#""completion":"#);
+    let mut completion = Object::begin(&mut out);
+    spell::array(completion.key("values"), &completions.values, |out, value| write::string(out, value));
+    if let Some(total) = completions.total {
+        write::plain(completion.key("total"), &total);
+    }
+    write::plain(completion.key("hasMore"), &completions.has_more);
+    completion.end();
+    wire.end_result(&mut out, None);
+    out
+}
+
+/// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
+pub(super) fn introduction(engine: &Engine, wire: &Wire) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut result = Object::begin(&mut out);
+    if wire.has(Feature::Handshake) {
+        result.string("protocolVersion", wire.dialect.name());
+    } else {
+        let versions = revision::ALL.iter().map(|dialect| dialect.name());
+        spell::array(result.key("supportedVersions"), versions, write::string);
+    }
+    capabilities(result.key("capabilities"), engine, wire);
+    if wire.has(Feature::Handshake) {
+        spell::implementation(result.key("serverInfo"), wire.features, &engine.identity);
+    }
+    result.optional("instructions", engine.instructions.as_deref());
+    wire.cache_hints(result.out, engine.limits.list_ttl);
+    wire.end_result(&mut out, None);
+    out
+}
+
+/// Writes what the server offers, which follows from what is registered.
+fn capabilities(out: &mut Vec<u8>, engine: &Engine, wire: &Wire) {
+    let offers = engine.registry.offers();
+    let mut object = Object::begin(out);
+    for (name, offered) in [
+        ("completions", offers.completions && wire.has(Feature::CompletionsCapability)),
+        ("logging", offers.logging),
+        ("prompts", offers.prompts),
+        ("resources", offers.resources),
+        ("tools", offers.tools),
+    ] {
+        if offered {
+            object.raw(name, b"{}");
+        }
+    }
+    object.end();
+}

@@ -1,0 +1,233 @@
+//! The formats of strings that are checked. All others are for people.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A format that can be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Date,
+    DateTime,
+    Email,
+    Hostname,
+    Ipv4,
+    Ipv6,
+    Time,
+    Uri,
+    Uuid,
+}
+
+impl Format {
+    /// Finds the format of that name, if it is one that is checked.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "date" => Self::Date,
+            "date-time" => Self::DateTime,
+            "email" => Self::Email,
+            "hostname" => Self::Hostname,
+            "ipv4" => Self::Ipv4,
+            "ipv6" => Self::Ipv6,
+            "time" => Self::Time,
+            "uri" => Self::Uri,
+            "uuid" => Self::Uuid,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Date => "date",
+            Self::DateTime => "date-time",
+            Self::Email => "email",
+            Self::Hostname => "hostname",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Time => "time",
+            Self::Uri => "uri",
+            Self::Uuid => "uuid",
+        }
+    }
+
+    pub(super) fn fits(self, text: &str) -> bool {
+        match self {
+            Self::Date => is_date(text),
+            Self::DateTime => text.split_once(['T', 't']).is_some_and(|(date, time)| is_date(date) && is_time(time)),
+            Self::Email => is_email(text),
+            Self::Hostname => is_hostname(text),
+            Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+            Self::Time => is_time(text),
+            Self::Uri => is_uri(text),
+            Self::Uuid => is_uuid(text),
+        }
+    }
+}
+
+/// `full-date` of <https://www.rfc-editor.org/rfc/rfc3339#section-5.6>.
+fn is_date(text: &str) -> bool {
+    let [year, month, day] = split(text, '-').map(|(part, length)| number(part, length));
+    let (Some(year), Some(month), Some(day)) = (year, month, day) else { return false };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    text.len() == 10 && (1..=days).contains(&day)
+}
+
+/// Splits a date into its parts, each with the number of digits that it must have.
+fn split(text: &str, at: char) -> [(&str, usize); 3] {
+    let mut parts = text.splitn(3, at);
+    let mut next = || parts.next().unwrap_or_default();
+    [(next(), 4), (next(), 2), (next(), 2)]
+}
+
+/// `full-time` of the same: hours, minutes, seconds, perhaps a fraction, and an offset.
+fn is_time(text: &str) -> bool {
+    let (Some(time), Some(rest)) = (text.get(..8), text.get(8..)) else { return false };
+    let part = |range: std::ops::Range<usize>| time.get(range).and_then(|part| number(part, 2));
+    let colons = time.as_bytes()[2] == b':' && time.as_bytes()[5] == b':';
+    let (Some(0..=23), Some(0..=59), Some(0..=60)) = (part(0..2), part(3..5), part(6..8)) else { return false };
+    let offset = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let offset = fraction.trim_start_matches(|char: char| char.is_ascii_digit());
+            if offset.len() == fraction.len() {
+                return false;
+            }
+            offset
+        }
+        None => rest,
+    };
+    colons && is_offset(offset)
+}
+
+fn is_offset(text: &str) -> bool {
+    if matches!(text, "Z" | "z") {
+        return true;
+    }
+    let Some((hours, minutes)) = text.strip_prefix(['+', '-']).and_then(|rest| rest.split_once(':')) else {
+        return false;
+    };
+    matches!((number(hours, 2), number(minutes, 2)), (Some(0..=23), Some(0..=59)))
+}
+
+fn number(text: &str, digits: usize) -> Option<u16> {
+    (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// An address as people have it: no quoted local part, and a domain that is a host name or an address in brackets.
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let allowed =
+        |char: char| !char.is_ascii() || char.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(char);
+    let literal = domain.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let address = |text: &str| {
+        text.parse::<Ipv4Addr>().is_ok()
+            || text.strip_prefix("IPv6:").is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+    };
+    (1..=64).contains(&local.len())
+        && local.chars().all(allowed)
+        && local.split('.').all(|atom| !atom.is_empty())
+        && literal.map_or_else(|| is_hostname(domain), address)
+}
+
+/// See <https://www.rfc-editor.org/rfc/rfc1123#section-2.1>. Letters of other scripts pass too.
+fn is_hostname(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|char| char == '-' || char.is_alphanumeric())
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+/// A scheme, a colon, and only characters that may stand in a URI.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let hex = |at: usize| rest.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
+    scheme.starts_with(|char: char| char.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && rest.bytes().enumerate().all(|(at, byte)| match byte {
+            b'%' => hex(at + 1) && hex(at + 2),
+            byte => byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte),
+        })
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats() {
+        for (name, good, bad) in [
+            (
+                "date",
+                &["2024-02-29", "1999-12-31"] as &[&str],
+                &[
+                    "2023-02-29",
+                    "2024-13-01",
+                    "2024-00-01",
+                    "2024-1-01",
+                    "24-01-01",
+                    "2024-01-011",
+                    "x",
+                    "",
+                    "２０24-01-01",
+                ] as &[&str],
+            ),
+            (
+                "date-time",
+                &["2024-02-29T12:00:00Z", "2024-02-29t23:59:60.123+02:00"],
+                &["2024-02-29", "2024-02-29T12:00:00", "2024-02-30T12:00:00Z", "2024-02-29T", "T"],
+            ),
+            (
+                "time",
+                &["00:00:00Z", "23:59:59.5-11:30"],
+                &["24:00:00Z", "12:60:00Z", "12:00Z", "12:00:00", "12:00:00.Z", "12-00-00Z", "12:00:00+2:00", "éééé:é"],
+            ),
+            (
+                "email",
+                &["a@b.c", "first.last+tag@example.org", "ü@example.org", "a@[127.0.0.1]"],
+                &["a", "@b", "a@", "a b@c.d", "a..b@c.d", "a@b..c", "a@-b.c", "a@[x]", ""],
+            ),
+            (
+                "hostname",
+                &["localhost", "a-b.example.org", "xn--bcher-kva.example"],
+                &["", "-a", "a-", "a..b", "a b", "a_b"],
+            ),
+            ("ipv4", &["127.0.0.1"], &["127.0.0", "256.0.0.1", "1.2.3.4.5", "::1", ""]),
+            ("ipv6", &["::1", "2001:db8::1"], &["127.0.0.1", ":::", "1", ""]),
+            (
+                "uri",
+                &["https://example.org/a?b=c#d", "urn:isbn:1", "file:///a%20b", "mailto:a@b.c"],
+                &["", "a", "/a", "1a:b", "http://a b", "a:%", "a:%2", "a:é", "a:<"],
+            ),
+            (
+                "uuid",
+                &["f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6"],
+                &["f81d4fae7dec11d0a76500a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bfg", ""],
+            ),
+        ] {
+            let format = Format::named(name).unwrap();
+            assert_eq!(format.name(), name);
+            for text in good {
+                assert!(format.fits(text), "{name}: {text:?}");
+            }
+            for text in bad {
+                assert!(!format.fits(text), "{name}: {text:?}");
+            }
+        }
+        assert_eq!(Format::named("color"), None);
+    }
+}

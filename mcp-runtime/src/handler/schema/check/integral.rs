@@ -1,0 +1,99 @@
+//! Spells integers as serde wants them.
+
+use super::{
+    node::{Id, Node, ROOT},
+    number::integer,
+};
+use crate::jsonrpc::raw::{self, Kind};
+
+/// How deep values may nest. Further in, nothing changes.
+const DEPTH: usize = 128;
+
+/// How many digits the largest integer type of Rust takes.
+const DIGITS: usize = 39;
+
+/// Writes integral numbers with digits only wherever the schema asks for an integer.
+pub(super) fn rewrite(nodes: &[Node], json: &str) -> String {
+    let mut rewriter = Rewriter { nodes, json, copied: 0, out: String::with_capacity(json.len()) };
+    rewriter.value(&[ROOT], json, 0);
+    rewriter.out.push_str(json.get(rewriter.copied..).unwrap_or_default());
+    rewriter.out
+}
+
+struct Rewriter<'a> {
+    nodes: &'a [Node],
+    json: &'a str,
+    /// Up to where the text is in `out`.
+    copied: usize,
+    out: String,
+}
+
+impl<'a> Rewriter<'a> {
+    /// Goes over a value to which all these schemas apply, or may.
+    fn value(&mut self, ids: &[Id], value: &'a str, depth: usize) {
+        let nodes = self.applying(ids);
+        if nodes.is_empty() || depth > DEPTH {
+            return;
+        }
+        match raw::kind(value) {
+            Kind::Number if nodes.iter().any(|node| node.types.is_some_and(|types| types.has_integer())) => {
+                self.number(value);
+            }
+            Kind::Array => {
+                for (index, element) in raw::elements(value).enumerate() {
+                    let rules = nodes.iter().filter_map(|node| node.array.as_ref());
+                    let ids: Vec<Id> =
+                        rules.filter_map(|rules| rules.prefix.get(index).copied().or(rules.items)).collect();
+                    self.value(&ids, element, depth + 1);
+                }
+            }
+            Kind::Object => {
+                for (name, member) in raw::members(value) {
+                    let mut ids = Vec::new();
+                    for rules in nodes.iter().filter_map(|node| node.object.as_ref()) {
+                        let before = ids.len();
+                        ids.extend(rules.property(&name).map(|property| property.node));
+                        ids.extend(rules.patterns.iter().filter(|(it, _)| it.is_match(&name)).map(|(_, id)| *id));
+                        if ids.len() == before {
+                            ids.extend(rules.additional);
+                        }
+                    }
+                    self.value(&ids, member, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn number(&mut self, value: &'a str) {
+        if value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            return;
+        }
+        let Some(written) = integer(value, DIGITS) else { return };
+        // The value is a part of the text, so this is where in the text it stands.
+        let start = (value.as_ptr() as usize).wrapping_sub(self.json.as_ptr() as usize);
+        if let Some(between) = self.json.get(self.copied..start) {
+            self.out.push_str(between);
+            self.out.push_str(&written);
+            self.copied = start + value.len();
+        }
+    }
+
+    /// Returns these schemas and all that apply to the same value through them.
+    fn applying(&self, ids: &[Id]) -> Vec<&'a Node> {
+        let mut found = ids.to_vec();
+        let mut next = 0;
+        while let Some(&id) = found.get(next) {
+            next += 1;
+            let Some(logic) = &self.nodes[id].logic else { continue };
+            let optional = [logic.reference, logic.then, logic.otherwise];
+            let listed = [&logic.all, &logic.any, &logic.one].into_iter().flatten().copied();
+            for id in optional.into_iter().flatten().chain(listed) {
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+        }
+        found.into_iter().map(|id| &self.nodes[id]).collect()
+    }
+}

@@ -1,0 +1,301 @@
+//! Compiled schemas.
+
+use std::{cmp::Ordering, fmt::Write as _};
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use super::{
+    format::Format,
+    number::{Number, is_integral},
+};
+use crate::jsonrpc::raw::{self, Kind};
+
+/// The index of a node.
+pub(super) type Id = usize;
+
+/// The root.
+pub(super) const ROOT: Id = 0;
+
+/// One schema. What it does not say is empty, so that a walk passes over it at once.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// It is `false`: nothing fits.
+    pub(super) never: bool,
+    /// The types that fit. None stated: all.
+    pub(super) types: Option<Types>,
+    /// `enum` and `const`, each of which must hold.
+    pub(super) values: Vec<Values>,
+    pub(super) number: Option<Box<NumberRules>>,
+    pub(super) string: Option<Box<StringRules>>,
+    pub(super) array: Option<Box<ArrayRules>>,
+    pub(super) object: Option<Box<ObjectRules>>,
+    pub(super) logic: Option<Box<Logic>>,
+}
+
+impl Node {
+    /// Whether anything fits.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { never, types, values, number, string, array, object, logic } = self;
+        !never
+            && types.is_none()
+            && values.is_empty()
+            && number.is_none()
+            && string.is_none()
+            && array.is_none()
+            && object.is_none()
+            && logic.is_none()
+    }
+}
+
+/// A set of types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Types(u8);
+
+impl Types {
+    const NAMES: [(&'static str, &'static str); 7] = [
+        ("null", "null"),
+        ("boolean", "a boolean"),
+        ("integer", "an integer"),
+        ("number", "a number"),
+        ("string", "a string"),
+        ("array", "an array"),
+        ("object", "an object"),
+    ];
+    const INTEGER: u8 = 1 << 2;
+    const NUMBER: u8 = 1 << 3;
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|(known, _)| *known == name).map(|bit| Self(1 << bit))
+    }
+
+    pub(super) fn of(kind: Kind) -> Self {
+        Self(match kind {
+            Kind::Null => 1,
+            Kind::Bool => 1 << 1,
+            Kind::Number => Self::INTEGER | Self::NUMBER,
+            Kind::String => 1 << 4,
+            Kind::Array => 1 << 5,
+            Kind::Object => 1 << 6,
+        })
+    }
+
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(super) fn has_integer(self) -> bool {
+        self.0 & Self::INTEGER != 0
+    }
+
+    pub(super) fn accepts(self, kind: Kind, json: &str) -> bool {
+        match kind {
+            Kind::Number => self.0 & Self::NUMBER != 0 || self.0 & Self::INTEGER != 0 && is_integral(json),
+            kind => self.overlaps(Self::of(kind)),
+        }
+    }
+
+    /// Names the types: `string`.
+    pub(super) fn plain(self) -> String {
+        self.join(|&(name, _)| name)
+    }
+
+    /// Names the types as in a sentence: `a string or null`.
+    pub(super) fn in_words(self) -> String {
+        self.join(|&(_, words)| words)
+    }
+
+    /// Joins the names, `null` last, as it is what people think of last.
+    fn join(self, word: impl Fn(&(&'static str, &'static str)) -> &'static str) -> String {
+        let bits = Self::NAMES.iter().enumerate().cycle().skip(1).take(Self::NAMES.len());
+        let names = bits.filter(|(bit, _)| self.0 & (1 << bit) != 0).map(|(_, names)| word(names));
+        names.collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// The values that fit, sorted by how they are compared.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    pub(super) strings: Vec<Box<str>>,
+    /// All but strings, in the form of [`canonical`].
+    pub(super) others: Vec<Box<str>>,
+    /// All of them as their author wrote them.
+    pub(super) shown: Vec<Box<str>>,
+    pub(super) types: Types,
+}
+
+impl Values {
+    pub(super) fn new(values: &[Value]) -> Self {
+        let mut compiled = Self::default();
+        for value in values {
+            let json = value.to_string();
+            match value {
+                Value::String(string) => compiled.strings.push(string.as_str().into()),
+                _ => compiled.others.push(canonical(&json).into()),
+            }
+            compiled.types = compiled.types.with(Types::of(raw::kind(&json)));
+            compiled.shown.push(json.into());
+        }
+        compiled
+    }
+
+    pub(super) fn contain(&self, kind: Kind, json: &str) -> bool {
+        match kind {
+            Kind::String => raw::string(json).is_some_and(|string| self.strings.iter().any(|known| **known == *string)),
+            _ if self.others.is_empty() => false,
+            _ => {
+                let json = canonical(json);
+                self.others.iter().any(|known| **known == *json)
+            }
+        }
+    }
+}
+
+/// Rules for numbers.
+#[derive(Debug, Default)]
+pub(super) struct NumberRules {
+    /// Each bound with how a number may compare to it, and how it is said.
+    pub(super) bounds: Vec<Bound>,
+    pub(super) multiple_of: Option<(Number, Box<str>)>,
+}
+
+/// One bound of a number.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) value: Number,
+    /// How a number that breaks the rule compares to the bound.
+    pub(super) beyond: Ordering,
+    pub(super) inclusive: bool,
+    pub(super) shown: Box<str>,
+}
+
+/// A least and a greatest count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { least: 0, most: u64::MAX }
+    }
+}
+
+/// Rules for strings.
+#[derive(Debug, Default)]
+pub(super) struct StringRules {
+    pub(super) length: Counts,
+    pub(super) pattern: Option<Regex>,
+    pub(super) format: Option<Format>,
+}
+
+/// Rules for arrays.
+#[derive(Debug, Default)]
+pub(super) struct ArrayRules {
+    pub(super) length: Counts,
+    pub(super) unique: bool,
+    pub(super) prefix: Vec<Id>,
+    pub(super) items: Option<Id>,
+    pub(super) contains: Option<(Id, Counts)>,
+}
+
+/// Rules for objects.
+#[derive(Debug, Default)]
+pub(super) struct ObjectRules {
+    pub(super) length: Counts,
+    pub(super) required: Vec<Box<str>>,
+    /// Sorted by name.
+    pub(super) properties: Vec<PropertyRules>,
+    pub(super) patterns: Vec<(Regex, Id)>,
+    pub(super) additional: Option<Id>,
+    pub(super) names: Option<Id>,
+    pub(super) dependent_required: Vec<(Box<str>, Vec<Box<str>>)>,
+    pub(super) dependent_schemas: Vec<(Box<str>, Id)>,
+}
+
+/// One property of an object.
+#[derive(Debug)]
+pub(super) struct PropertyRules {
+    pub(super) name: Box<str>,
+    pub(super) node: Id,
+    pub(super) required: bool,
+}
+
+impl ObjectRules {
+    pub(super) fn property(&self, name: &str) -> Option<&PropertyRules> {
+        let index = self.properties.binary_search_by(|property| (*property.name).cmp(name)).ok()?;
+        self.properties.get(index)
+    }
+}
+
+/// Schemas that apply to the same value.
+#[derive(Debug, Default)]
+pub(super) struct Logic {
+    pub(super) reference: Option<Id>,
+    pub(super) all: Vec<Id>,
+    /// `anyOf`, if not empty.
+    pub(super) any: Vec<Id>,
+    /// `oneOf`, if not empty.
+    pub(super) one: Vec<Id>,
+    pub(super) not: Option<Id>,
+    pub(super) condition: Option<Id>,
+    pub(super) then: Option<Id>,
+    pub(super) otherwise: Option<Id>,
+}
+
+/// Writes JSON so that equal values have equal texts: members sorted, numbers and strings spelled in one way.
+///
+/// Nesting beyond 128 levels is taken as it stands.
+pub(super) fn canonical(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    write_canonical(json, &mut text, 0);
+    text
+}
+
+fn write_canonical(json: &str, out: &mut String, depth: usize) {
+    const DEPTH: usize = 128;
+
+    match raw::kind(json) {
+        _ if depth > DEPTH => out.push_str(json),
+        Kind::Null | Kind::Bool => out.push_str(json.trim()),
+        Kind::Number => match Number::parse(json.trim()) {
+            Some(Number::Integer(value)) => {
+                let _ = write!(out, "{value}");
+            }
+            Some(Number::Float(value)) => {
+                let _ = write!(out, "{value:e}");
+            }
+            None => out.push_str(json),
+        },
+        Kind::String => match raw::string(json) {
+            Some(string) => {
+                let _ = write!(out, "{string:?}");
+            }
+            None => out.push_str(json),
+        },
+        Kind::Array => {
+            out.push('[');
+            for element in raw::elements(json) {
+                write_canonical(element, out, depth + 1);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Kind::Object => {
+            let mut members: Vec<_> = raw::members(json).collect();
+            members.sort_by(|(left, _), (right, _)| left.cmp(right));
+            out.push('{');
+            for (name, value) in members {
+                let _ = write!(out, "{name:?}:");
+                write_canonical(value, out, depth + 1);
+                out.push(',');
+            }
+            out.push('}');
+        }
+    }
+}

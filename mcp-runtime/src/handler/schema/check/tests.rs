@@ -1,0 +1,361 @@
+use serde_json::{Value, json};
+
+use super::{Checker, Violation};
+
+fn compile(schema: &Value) -> Checker {
+    Checker::compile(schema).unwrap_or_else(|error| panic!("{schema}: {error}"))
+}
+
+/// Checks that both ways of asking agree, and returns what was said.
+fn said(schema: &Value, text: &str) -> Vec<String> {
+    let checker = compile(schema);
+    let violations = checker.violations(text);
+    assert_eq!(checker.accepts(text), violations.is_empty(), "{schema} {text}: {violations:?}");
+    violations.iter().map(Violation::to_string).collect()
+}
+
+#[test]
+fn keywords() {
+    for (schema, good, bad) in [
+        (json!(true), &["1", "null", "{}"] as &[&str], &[] as &[&str]),
+        (json!(false), &[], &["1", "null"]),
+        (json!({}), &["1", "[]"], &[]),
+        (json!({"type": "integer"}), &["1", "-1", "1.0", "1e2", "12345678901234567890123"], &["1.5", "\"1\"", "null"]),
+        (json!({"type": "number"}), &["1", "1.5", "1e999"], &["\"1\"", "true"]),
+        (json!({"type": ["string", "null"]}), &["\"\"", "null", " null "], &["1", "[]"]),
+        (json!({"type": ["integer", "boolean"]}), &["1", "true"], &["1.5", "{}"]),
+        (json!({"type": ["array", "object"]}), &["[]", "{}"], &["1", "\"[]\""]),
+        (
+            json!({"enum": ["a", 1, null, [1, {"b": 2}]]}),
+            &["\"a\"", "\"\\u0061\"", "1.0", "null", "[1e0,{ \"b\":2.0}]"],
+            &["\"b\"", "2", "[1]", "{}"],
+        ),
+        (json!({"const": {"a": 1, "b": [true]}}), &["{\"b\":[ true ],\"a\":1}"], &["{\"a\":1}", "{}", "\"a\""]),
+        (
+            json!({"minimum": 0, "maximum": 255}),
+            &["0", "255", "2.55e2", "\"x\""],
+            &["-1", "256", "255.5", "1e999", "-1e999"],
+        ),
+        (json!({"exclusiveMinimum": 0, "exclusiveMaximum": 1.5}), &["1", "1.4999"], &["0", "-0.0", "1.5"]),
+        (json!({"minimum": 9_007_199_254_740_993_u64}), &["9007199254740993"], &["9007199254740992"]),
+        (json!({"maximum": u64::MAX}), &["18446744073709551615"], &["18446744073709551616"]),
+        (json!({"multipleOf": 5}), &["10", "-5", "0", "1e1"], &["11", "2.5"]),
+        (json!({"multipleOf": 0.01}), &["10", "0.07", "19.99"], &["0.005"]),
+        (
+            json!({"minLength": 2, "maxLength": 3}),
+            &["\"äö\"", "\"😀😀😀\"", "\"\\ud83d\\ude00a\"", "1"],
+            &["\"a\"", "\"abcd\"", "\"\""],
+        ),
+        (json!({"pattern": "^a\\d+$"}), &["\"a12\"", "7"], &["\"a\"", "\"ba1\""]),
+        (json!({"pattern": "b"}), &["\"abc\""], &["\"ac\""]),
+        (json!({"format": "date"}), &["\"2024-02-29\"", "1"], &["\"x\""]),
+        (json!({"format": "colour"}), &["\"x\""], &[]),
+        (json!({"minItems": 1, "maxItems": 2}), &["[1]", "[1,2]", "{}"], &["[]", "[1,2,3]"]),
+        (
+            json!({"uniqueItems": true}),
+            &["[1,2]", "[]", "[\"1\",1]", "[{\"a\":1},{\"a\":2}]"],
+            &["[1,1.0]", "[\"a\",\"\\u0061\"]", "[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]"],
+        ),
+        (json!({"items": {"type": "integer"}}), &["[]", "[1,2]"], &["[1,\"a\"]"]),
+        (
+            json!({"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false}),
+            &["[]", "[1]", "[1,\"a\"]"],
+            &["[\"a\"]", "[1,\"a\",2]"],
+        ),
+        (json!({"contains": {"const": 1}}), &["[0,1]"], &["[]", "[0]"]),
+        (json!({"contains": {"const": 1}, "minContains": 2, "maxContains": 3}), &["[1,1]"], &["[1]", "[1,1,1,1]"]),
+        (json!({"contains": {"const": 1}, "minContains": 0}), &["[]"], &[]),
+        (
+            json!({"properties": {"a": {"type": "integer"}}, "required": ["b"]}),
+            &["{\"b\":1}", "{\"b\":null,\"a\":1}", "{\"a\":null,\"b\":1}", "[]"],
+            &["{}", "{\"a\":\"x\",\"b\":1}"],
+        ),
+        (
+            json!({"properties": {"a": {"type": ["integer", "null"]}, "b": {"type": "integer"}}, "required": ["a", "b"]}),
+            &["{\"a\":null,\"b\":1}"],
+            &["{\"a\":null,\"b\":null}"],
+        ),
+        (
+            json!({"properties": {"a": true}, "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": false}),
+            &["{\"a\":[],\"x1\":1}", "{}"],
+            &["{\"x1\":\"a\"}", "{\"b\":1}"],
+        ),
+        (json!({"additionalProperties": {"type": "integer"}}), &["{\"a\":1}"], &["{\"a\":\"b\"}", "{\"a\":null}"]),
+        (json!({"propertyNames": {"maxLength": 2}}), &["{\"ab\":1}"], &["{\"abc\":1}"]),
+        (json!({"minProperties": 1, "maxProperties": 2}), &["{\"a\":1}"], &["{}", "{\"a\":1,\"b\":2,\"c\":3}"]),
+        (json!({"dependentRequired": {"a": ["b"]}}), &["{}", "{\"b\":1}", "{\"a\":1,\"b\":1}"], &["{\"a\":1}"]),
+        (json!({"dependentSchemas": {"a": {"required": ["b"]}}}), &["{}", "{\"a\":1,\"b\":1}"], &["{\"a\":1}"]),
+        (json!({"allOf": [{"minimum": 1}, {"maximum": 2}]}), &["1", "2"], &["0", "3"]),
+        (json!({"anyOf": [{"type": "string"}, {"minimum": 5}]}), &["\"a\"", "5", "true"], &["4"]),
+        (json!({"oneOf": [{"multipleOf": 2}, {"multipleOf": 3}]}), &["2", "3"], &["1", "6"]),
+        (json!({"not": {"type": "string"}}), &["1"], &["\"a\""]),
+        (
+            json!({"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["a"]}, "else": {"required": ["b"]}}),
+            &["{\"k\":1,\"a\":1}", "{\"k\":2,\"b\":1}", "{\"b\":1}"],
+            &["{\"k\":1,\"b\":1}", "{}"],
+        ),
+        (json!({"then": false}), &["1"], &[]),
+        (json!({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "integer"}}}), &["1"], &["\"a\""]),
+        (json!({"$ref": "#here", "$defs": {"x": {"$anchor": "here", "type": "integer"}}}), &["1"], &["\"a\""]),
+        (
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}, "required": ["v"]}),
+            &["{\"v\":1,\"next\":{\"v\":2,\"next\":null}}"],
+            &["{\"v\":1,\"next\":{\"next\":{\"v\":1}}}"],
+        ),
+        (json!({"allOf": [{"items": {"type": "string"}}], "$ref": "#/allOf/0"}), &["[\"a\"]"], &["[1]"]),
+    ] {
+        for text in good {
+            assert_eq!(said(&schema, text), [] as [&str; 0], "{schema} {text}");
+        }
+        for text in bad {
+            assert_ne!(said(&schema, text), [] as [&str; 0], "{schema} {text}");
+        }
+    }
+}
+
+#[test]
+fn sentences() {
+    let shape = json!({"oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
+        {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
+    ]});
+    let external = json!({"oneOf": [
+        {"type": "string", "enum": ["Unit"]},
+        {"type": "object", "properties": {"A": {"type": "integer"}}, "required": ["A"], "additionalProperties": false},
+        {"type": "object", "properties": {"B": {"type": "string"}}, "required": ["B"], "additionalProperties": false},
+    ]});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "any": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "color": {"type": "string", "pattern": "^#"},
+            "date": {"type": "string", "format": "date"},
+            "even": {"type": "integer", "multipleOf": 2, "exclusiveMinimum": 0, "exclusiveMaximum": 10},
+            "external": external,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            "map": {"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}, "additionalProperties": {"type": "boolean"}},
+            "never": false,
+            "not": {"not": {"const": 3}},
+            "one": {"const": "x"},
+            "pair": {"type": "array", "prefixItems": [{}, {}], "minItems": 2, "maxItems": 2, "items": false},
+            "plain": {"type": ["string", "null"]},
+            "set": {"type": "array", "uniqueItems": true, "contains": {"type": "string"}},
+            "shape": shape,
+            "style": {"enum": ["formal", "casual"]},
+            "tags": {"type": "array", "maxItems": 3, "items": {"type": "string", "minLength": 1}},
+            "user": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "mail": {"type": "string", "format": "email"}},
+                "required": ["name"],
+                "additionalProperties": false,
+            },
+        },
+        "dependentRequired": {"date": ["limit"]},
+        "additionalProperties": false,
+    });
+    for (text, expected) in [
+        (r#"{"limit":500}"#, &["`limit`: 500 must be at most 100"] as &[&str]),
+        (r#"{"limit":0}"#, &["`limit`: 0 must be at least 1"]),
+        (r#"{"limit":"ten"}"#, &["`limit`: \"ten\" must be an integer"]),
+        (r#"{"limit":1.5}"#, &["`limit`: 1.5 must be an integer"]),
+        (r#"{"even":13}"#, &["`even`: 13 must be less than 10", "`even`: 13 must be a multiple of 2"]),
+        (r#"{"even":0}"#, &["`even`: 0 must be greater than 0"]),
+        (r#"{"style":"formel"}"#, &[r#"`style`: "formel" must be one of "formal", "casual" (did you mean "formal"?)"#]),
+        (r#"{"style":1}"#, &[r#"`style`: 1 must be one of "formal", "casual""#]),
+        (r#"{"one":"y"}"#, &[r#"`one`: "y" must be "x""#]),
+        (r#"{"tags":["a",""]}"#, &["`tags[1]`: \"\" must have at least 1 character"]),
+        (r#"{"tags":["a","b","c","d"]}"#, &[r#"`tags`: ["a","b","c","d"] must have at most 3 items"#]),
+        (r##"{"color":"red"}"##, &["`color`: \"red\" must match the pattern `^#`"]),
+        (r#"{"date":"x","limit":1}"#, &["`date`: \"x\" must match the format `date`"]),
+        (r#"{"date":"2024-01-01"}"#, &["`limit` is missing: it is required when `date` is given"]),
+        (r#"{"plain":1}"#, &["`plain`: 1 must be a string or null"]),
+        (r#"{"never":1}"#, &["`never`: 1 is not allowed"]),
+        (r#"{"not":3}"#, &["`not`: 3 must not be 3"]),
+        (r#"{"pair":[1]}"#, &["`pair`: [1] must have at least 2 items"]),
+        (r#"{"pair":[1,2,3]}"#, &["`pair[2]`: 3 is not allowed", "`pair`: [1,2,3] must have at most 2 items"]),
+        (r#"{"set":["a","a"]}"#, &["`set[1]`: \"a\" must not be there twice"]),
+        (r#"{"set":[1]}"#, &["`set`: [1] must contain an item that fits (string)"]),
+        (r#"{"map":{"A":true}}"#, &["`map.A` is not an allowed name: it must match the pattern `^[a-z]+$`"]),
+        (r#"{"map":{"a":1}}"#, &["`map.a`: 1 must be a boolean"]),
+        (
+            r#"{"user":{"nam":"x","mail":"y"}}"#,
+            &[
+                "`user.nam` is not a property, did you mean `name`? expected one of `mail`, `name`",
+                "`user.mail`: \"y\" must match the format `email`",
+                "`user.name` is missing: it is required (string)",
+            ],
+        ),
+        (r#"{"any":true}"#, &["`any`: true must be an integer or a string"]),
+        (
+            r#"{"shape":{"kind":"circl","r":1}}"#,
+            &[r#"`shape.kind`: "circl" must be one of "circle", "square" (did you mean "circle"?)"#],
+        ),
+        (r#"{"shape":{"r":1}}"#, &[r#"`shape.kind` is missing: it is required (one of "circle", "square")"#]),
+        (r#"{"shape":{"kind":"square","side":"a"}}"#, &["`shape.side`: \"a\" must be a number"]),
+        (r#"{"shape":{"kind":"square","r":1}}"#, &["`shape.side` is missing: it is required (number)"]),
+        (r#"{"shape":3}"#, &["`shape`: 3 must be an object"]),
+        (r#"{"external":"Unti"}"#, &[r#"`external`: "Unti" must be "Unit""#]),
+        (r#"{"external":{"A":"x"}}"#, &["`external.A`: \"x\" must be an integer"]),
+        (
+            r#"{"external":{"C":1}}"#,
+            &[r#"`external`: {"C":1} must fit one of these forms: object with `A`; object with `B`"#],
+        ),
+        ("[]", &["[] must be an object"]),
+    ] {
+        assert_eq!(said(&schema, text), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_arguments() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "color": {}, "size": {"enum": ["s", "m"]}},
+        "required": ["query", "size"],
+        "additionalProperties": false,
+    });
+    for (text, expected) in [
+        (
+            "{}",
+            &["`query` is missing: it is required (string)", "`size` is missing: it is required (one of \"s\", \"m\")"]
+                as &[&str],
+        ),
+        (
+            r#"{"query":"","size":"s","colour":1}"#,
+            &["`colour` is not an argument, did you mean `color`? expected one of `color`, `query`, `size`"],
+        ),
+        (r#"{"query":"","size":"s","x":1}"#, &["`x` is not an argument, expected one of `color`, `query`, `size`"]),
+        (r#"{"query":null,"size":"s"}"#, &["`query`: null must be a string"]),
+    ] {
+        assert_eq!(said(&schema, text), expected, "{text}");
+    }
+    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    assert_eq!(said(&none, r#"{"a b":1}"#), ["`[\"a b\"]` is not an argument: none is expected"]);
+}
+
+#[test]
+fn tells_32_and_counts_the_rest() {
+    let schema = json!({"items": {"type": "string"}});
+    let violations = said(&schema, &format!("[{}]", ["1"; 40].join(",")));
+    assert_eq!(violations.len(), 33);
+    assert_eq!(violations[31], "`[31]`: 1 must be a string");
+    assert_eq!(violations[32], "and 8 more");
+    let nested = json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]});
+    let violations = said(&nested, &format!("[{}]", ["1"; 40].join(",")));
+    assert_eq!((violations.len(), violations[32].as_str()), (33, "and 8 more"));
+}
+
+#[test]
+fn more_than_64_required() {
+    let names: Vec<String> = (0..100).map(|index| format!("p{index}")).collect();
+    let schema = json!({"required": names});
+    let whole: Vec<String> = names.iter().map(|name| format!("{name:?}:1")).collect();
+    assert_eq!(said(&schema, &format!("{{{}}}", whole.join(","))), [] as [&str; 0]);
+    assert_eq!(said(&schema, &format!("{{{}}}", whole[..99].join(","))), ["`p99` is missing: it is required"]);
+}
+
+#[test]
+fn invalid_schemas() {
+    for (schema, expected) in [
+        (json!(1), "a schema must be an object or a boolean, found `1`"),
+        (json!({"type": "int"}), "`type` must name types of JSON, found `\"int\"`"),
+        (json!({"minLength": -1}), "`minLength` must be a count, found `-1`"),
+        (json!({"minimum": "1"}), "`minimum` must be a number, found `\"1\"`"),
+        (json!({"multipleOf": 0}), "`multipleOf` must be above 0, found `0`"),
+        (json!({"enum": "a"}), "`enum` must be an array, found `\"a\"`"),
+        (json!({"required": "a"}), "`required` must hold arrays of names"),
+        (json!({"anyOf": []}), "`anyOf` must not be empty"),
+        (json!({"properties": []}), "`properties` must be an object, found `[]`"),
+        (json!({"$ref": "#/$defs/x"}), "the reference `#/$defs/x` leads to no schema within this one"),
+        (
+            json!({"$ref": "https://example.org/s"}),
+            "the reference `https://example.org/s` leads to no schema within this one",
+        ),
+        (json!({"items": {"$ref": "#nowhere"}}), "the reference `#nowhere` leads to no schema within this one"),
+    ] {
+        assert_eq!(Checker::compile(&schema).unwrap_err(), expected, "{schema}");
+    }
+    let error = Checker::compile(&json!({"pattern": "(?=a)"})).unwrap_err();
+    assert!(error.starts_with("the pattern `(?=a)` is not supported"), "{error}");
+    let deep = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
+    assert_eq!(Checker::compile(&deep).unwrap_err(), "the schema is nested deeper than 128 levels");
+}
+
+/// Runs with little stack what recurs without end, or takes exponential time if nothing stops it.
+#[test]
+fn ends_on_hostile_input() {
+    let hostile = || {
+        let circle = compile(&json!({"$ref": "#"}));
+        assert!(!circle.accepts("1"));
+        assert_eq!(circle.violations("1").len(), 1);
+
+        let tree = compile(&json!({"items": {"$ref": "#"}}));
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(!tree.accepts(&deep));
+        assert!(tree.violations(&deep)[0].rule.contains("nested too deeply"));
+        assert!(tree.accepts(&deep[100_000 - 100..100_000 + 100]));
+        tree.integral(&deep);
+
+        let branch = json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]});
+        let doubled = compile(&json!({"anyOf": [branch, branch, branch, {"type": "integer"}]}));
+        let nested = (0..100).fold("\"x\"".to_owned(), |inner, _| format!("{{\"a\":{inner}}}"));
+        assert!(!doubled.accepts(&nested));
+        assert!(!doubled.violations(&nested).is_empty());
+
+        let unique = compile(&json!({"uniqueItems": true, "items": {"enum": [[]]}}));
+        let items: Vec<String> = (0..20_000).map(|index| index.to_string()).collect();
+        assert!(!unique.accepts(&format!("[{}]", items.join(","))));
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(hostile).unwrap().join().unwrap();
+}
+
+#[test]
+fn never_panics_on_damaged_text() {
+    let checker = compile(&json!({
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "integer", "minimum": 1}, "uniqueItems": true}, "s": {"minLength": 1}},
+        "required": ["a"],
+        "additionalProperties": {"enum": [1, "x", {"y": []}]},
+    }));
+    let whole = r#"{"a":[1,2.0,1e2,"é"],"s":"\ud83d\ude00","z":{"y":[]},"\u00e9":-0.5}"#;
+    for at in (0..=whole.len()).filter(|&at| whole.is_char_boundary(at)) {
+        for damage in ["", "\"", "\\", "{", "]", ",", ":", "x", "é", "-", "\\ud83d"] {
+            for text in [format!("{}{damage}{}", &whole[..at], &whole[at..]), format!("{}{damage}", &whole[..at])] {
+                checker.accepts(&text);
+                checker.violations(&text);
+                checker.integral(&text);
+            }
+        }
+    }
+}
+
+#[test]
+fn integral() {
+    let schema = json!({
+        "properties": {
+            "n": {"type": "integer"},
+            "maybe": {"anyOf": [{"type": ["integer", "null"]}, {"type": "string"}]},
+            "x": {"type": "number"},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/n"}},
+            "pair": {"type": "array", "prefixItems": [{"type": "number"}, {"type": "integer"}]},
+        },
+        "patternProperties": {"^p": {"type": "integer"}},
+        "additionalProperties": {"properties": {"deep": {"type": "integer"}}},
+        "$defs": {"n": {"type": "integer"}},
+    });
+    for (text, expected) in [
+        (r#"{"n":1.0}"#, r#"{"n":1}"#),
+        (r#" { "n" : 1e2 , "x": 1.0 } "#, r#" { "n" : 100 , "x": 1.0 } "#),
+        (r#"{"maybe":-2.50e1,"list":[1.0,2,3.5,"4.0"]}"#, r#"{"maybe":-25,"list":[1,2,3.5,"4.0"]}"#),
+        (
+            r#"{"pair":[1.0,1.0],"p1":5.0,"other":{"deep":7e0},"\u006e":2.0}"#,
+            r#"{"pair":[1.0,1],"p1":5,"other":{"deep":7},"\u006e":2}"#,
+        ),
+        (r#"{"n":1.5}"#, r#"{"n":1.5}"#),
+        (r#"{"n":1e99}"#, r#"{"n":1e99}"#),
+        ("1.0", "1.0"),
+        ("", ""),
+    ] {
+        assert_eq!(compile(&schema).integral(text), expected, "{text}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Goes over JSON text and a schema together.
+
+use std::collections::HashSet;
+
+use super::{
+    explain,
+    node::{ArrayRules, Counts, Id, Logic, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
+    number::Number,
+    report::{Flow, Report, Silent},
+    violation::{Path, Violation},
+};
+use crate::jsonrpc::raw::{self, Kind};
+
+/// How deep a walk goes, counting values within values and schemas within schemas alike.
+const DEPTH: usize = 256;
+
+/// One walk.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    pub(super) nodes: &'a [Node],
+    /// How many bytes may still be looked at. With many alternatives that recur, a small text can else take for ever.
+    budget: u64,
+    depth: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(nodes: &'a [Node], json: &str) -> Self {
+        const BASE: u64 = 1 << 20;
+        const FACTOR: u64 = 1 << 10;
+        const MOST: u64 = 1 << 30;
+
+        let length = u64::try_from(json.len()).unwrap_or(MOST);
+        Self { nodes, budget: length.saturating_mul(FACTOR).saturating_add(BASE).min(MOST), depth: 0 }
+    }
+
+    /// Checks the whole text.
+    pub(super) fn root(&mut self, json: &str, report: &mut impl Report) -> Flow {
+        self.check(ROOT, json, &Path::Root, report)
+    }
+
+    /// Tells whether the walk was given up.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.budget == 0
+    }
+
+    pub(super) fn fits(&mut self, id: Id, json: &str) -> bool {
+        self.check(id, json, &Path::Root, &mut Silent).is_continue()
+    }
+
+    pub(super) fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let cost = u64::try_from(json.len()).unwrap_or(u64::MAX).saturating_add(8);
+        self.budget = if self.depth < DEPTH { self.budget.saturating_sub(cost) } else { 0 };
+        if self.is_exhausted() {
+            return Flow::Break(());
+        }
+        self.depth += 1;
+        let flow = self.node(id, json, path, report);
+        self.depth -= 1;
+        flow
+    }
+
+    fn node<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let node: &'a Node = &self.nodes[id];
+        let violated = |rule: &str| Violation::new(&path.to_string(), Some(json), rule);
+        if node.never {
+            return report.fail(|| violated("is not allowed"));
+        }
+        let kind = raw::kind(json);
+        for values in &node.values {
+            if !values.contain(kind, json) {
+                return report.fail(|| violated(&explain::expected_value(&[values], json)));
+            }
+        }
+        if let Some(types) = node.types
+            && !types.accepts(kind, json)
+        {
+            return report.fail(|| violated(&format!("must be {}", types.in_words())));
+        }
+        match kind {
+            Kind::Number => {
+                if let Some(rules) = &node.number {
+                    number(rules, json, path, report)?;
+                }
+            }
+            Kind::String => {
+                if let Some(rules) = &node.string {
+                    string(rules, json, path, report)?;
+                }
+            }
+            Kind::Array => {
+                if let Some(rules) = &node.array {
+                    self.array(rules, json, path, report)?;
+                }
+            }
+            Kind::Object => {
+                if let Some(rules) = &node.object {
+                    self.object(rules, json, path, report)?;
+                }
+            }
+            Kind::Null | Kind::Bool => {}
+        }
+        match &node.logic {
+            Some(logic) => self.logic(logic, json, path, report),
+            None => Flow::Continue(()),
+        }
+    }
+
+    fn array<R: Report>(&mut self, rules: &'a ArrayRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let mut length = 0_usize;
+        let mut contained = 0_u64;
+        let mut seen = HashSet::new();
+        for (index, element) in raw::elements(json).enumerate() {
+            length = index + 1;
+            let place = Path::Element(path, index);
+            if let Some(id) = rules.prefix.get(index).copied().or(rules.items) {
+                self.check(id, element, &place, report)?;
+            }
+            if let Some((id, _)) = rules.contains {
+                contained += u64::from(self.fits(id, element));
+            }
+            if rules.unique && !seen.insert(canonical(element)) {
+                report.fail(|| Violation::new(&place.to_string(), Some(element), "must not be there twice"))?;
+            }
+        }
+        counted(length, rules.length, ["item", "items"], json, path, report)?;
+        if let Some((id, counts)) = rules.contains
+            && (contained < counts.least || contained > counts.most)
+        {
+            let words = || explain::contains(self.nodes, id, counts);
+            return report.fail(|| Violation::new(&path.to_string(), Some(json), &words()));
+        }
+        Flow::Continue(())
+    }
+
+    fn object<R: Report>(&mut self, rules: &'a ObjectRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let mut length = 0_usize;
+        let mut seen = Seen::new(rules.required.len());
+        for (name, value) in raw::members(json) {
+            length += 1;
+            let name = name.as_ref();
+            let place = Path::Member(path, name);
+            if let Some(index) = rules.required.iter().position(|required| **required == *name) {
+                seen.note(index);
+            }
+            if let Some(id) = rules.names {
+                let quoted = serde_json::Value::from(name).to_string();
+                if !self.fits(id, &quoted) {
+                    report.fail(|| Violation::new(&place.to_string(), None, &explain::name(self, id, &quoted)))?;
+                }
+            }
+            let mut known = false;
+            if let Some(property) = rules.property(name) {
+                known = true;
+                // What may be absent may as well be null: so it is decoded.
+                let absent = !property.required && raw::kind(value) == Kind::Null && !self.fits(property.node, value);
+                if !absent {
+                    self.check(property.node, value, &place, report)?;
+                }
+            }
+            for (pattern, id) in &rules.patterns {
+                if pattern.is_match(name) {
+                    known = true;
+                    self.check(*id, value, &place, report)?;
+                }
+            }
+            match rules.additional {
+                Some(id) if !known && self.nodes[id].never => {
+                    report.fail(|| Violation::new(&place.to_string(), None, &explain::unknown(rules, name, path)))?;
+                }
+                Some(id) if !known => self.check(id, value, &place, report)?,
+                _ => {}
+            }
+        }
+        counted(length, rules.length, ["property", "properties"], json, path, report)?;
+        for (index, name) in rules.required.iter().enumerate() {
+            if !seen.has(index) {
+                report.fail(|| explain::missing(self.nodes, rules, name, path))?;
+            }
+        }
+        self.dependent(rules, json, path, report)
+    }
+
+    fn dependent<R: Report>(&mut self, rules: &'a ObjectRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let has = |name: &str| raw::members(json).any(|(member, _)| member == name);
+        for (name, others) in &rules.dependent_required {
+            for other in others.iter().filter(|other| has(name) && !has(other)) {
+                let rule = format!("is missing: it is required when `{name}` is given");
+                report.fail(|| Violation::new(&Path::Member(path, other).to_string(), None, &rule))?;
+            }
+        }
+        for (name, id) in &rules.dependent_schemas {
+            if has(name) {
+                self.check(*id, json, path, report)?;
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn logic<R: Report>(&mut self, logic: &'a Logic, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        for &id in logic.reference.iter().chain(&logic.all) {
+            self.check(id, json, path, report)?;
+        }
+        if !logic.any.is_empty() && !logic.any.iter().any(|&id| self.fits(id, json)) {
+            self.no_branch(&logic.any, json, path, report)?;
+        }
+        if !logic.one.is_empty() {
+            match logic.one.iter().filter(|&&id| self.fits(id, json)).take(2).count() {
+                0 => self.no_branch(&logic.one, json, path, report)?,
+                1 => {}
+                _ => {
+                    let rule = "fits more than one of the forms of which it must fit exactly one";
+                    report.fail(|| Violation::new(&path.to_string(), Some(json), rule))?;
+                }
+            }
+        }
+        if let Some(id) = logic.not
+            && self.fits(id, json)
+            && !self.is_exhausted()
+        {
+            let words = || match explain::describe(self.nodes, id) {
+                Some(excluded) => format!("must not be {excluded}"),
+                None => "is of a form that is not allowed".to_owned(),
+            };
+            report.fail(|| Violation::new(&path.to_string(), Some(json), &words()))?;
+        }
+        let Some(condition) = logic.condition else { return Flow::Continue(()) };
+        let branch = if self.fits(condition, json) { logic.then } else { logic.otherwise };
+        branch.map_or(Flow::Continue(()), |id| self.check(id, json, path, report))
+    }
+
+    /// Reports that no branch fits: in the words of the branch that was meant, if that is clear.
+    fn no_branch<R: Report>(&mut self, branches: &'a [Id], json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        if self.is_exhausted() {
+            return Flow::Break(());
+        }
+        if !report.wants_words() {
+            return report.fail(|| Violation::new("", None, ""));
+        }
+        explain::branches(self, branches, json, path).pass_on(report)
+    }
+}
+
+fn number<R: Report>(rules: &NumberRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+    let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
+    let Some(value) = Number::parse(json.trim()) else { return Flow::Continue(()) };
+    for bound in &rules.bounds {
+        let order = value.compare(bound.value);
+        if order == Some(bound.beyond) || !bound.inclusive && order == Some(std::cmp::Ordering::Equal) {
+            report.fail(|| violated(explain::bound(bound)))?;
+        }
+    }
+    match &rules.multiple_of {
+        Some((of, shown)) if !value.is_multiple_of(*of) => {
+            report.fail(|| violated(format!("must be a multiple of {shown}")))
+        }
+        _ => Flow::Continue(()),
+    }
+}
+
+fn string<R: Report>(rules: &StringRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+    let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
+    let Some(text) = raw::string(json) else {
+        return report.fail(|| violated("must be valid Unicode".to_owned()));
+    };
+    // A character takes at most four bytes, so most lengths need no counting.
+    let Counts { least, most } = rules.length;
+    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    if bytes > most || bytes / 4 < least {
+        counted(text.chars().count(), rules.length, ["character", "characters"], json, path, report)?;
+    }
+    if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(&text)) {
+        report.fail(|| violated(format!("must match the pattern `{}`", pattern.as_str())))?;
+    }
+    match rules.format.filter(|format| !format.fits(&text)) {
+        Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name()))),
+        None => Flow::Continue(()),
+    }
+}
+
+/// Checks a length. The unit comes in singular and plural.
+fn counted<R: Report>(
+    count: usize,
+    counts: Counts,
+    unit: [&str; 2],
+    json: &str,
+    path: &Path<'_>,
+    report: &mut R,
+) -> Flow {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    let (word, bound) = match count {
+        count if count < counts.least => ("least", counts.least),
+        count if count > counts.most => ("most", counts.most),
+        _ => return Flow::Continue(()),
+    };
+    let unit = unit[usize::from(bound != 1)];
+    report.fail(|| Violation::new(&path.to_string(), Some(json), &format!("must have at {word} {bound} {unit}")))
+}
+
+/// Which required properties were seen. It allocates only for more than 64.
+#[derive(Debug)]
+struct Seen {
+    first: u64,
+    rest: Vec<bool>,
+}
+
+impl Seen {
+    fn new(count: usize) -> Self {
+        Self { first: 0, rest: vec![false; count.saturating_sub(64)] }
+    }
+
+    fn note(&mut self, index: usize) {
+        match index.checked_sub(64) {
+            None => self.first |= 1 << index,
+            Some(index) => self.rest[index] = true,
+        }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        match index.checked_sub(64) {
+            None => self.first & (1 << index) != 0,
+            Some(index) => self.rest[index],
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Brings entries into a registry, and says everything that is wrong with them.
+
+use std::{any::TypeId, collections::HashMap};
+
+use serde_json::Value;
+
+use super::{Item, Offers, Prompt, Registry, Resource, Tool};
+use crate::{
+    error::BuildError,
+    handler::{
+        Context, Contract, EarlierArguments, States,
+        entry::{ArgumentEntry, Bound, Common, Default, Entry, Need, Rule, ServerFnEntry, Source},
+        schema::{self, Checker, Keyword, Property},
+    },
+};
+
+/// Which entries a server takes, and what it has for them.
+pub(crate) struct Selection<'a> {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) states: &'a States,
+    /// Whether the log of functions is forwarded, so that even one without a context sends messages.
+    pub(crate) forwards_log: bool,
+}
+
+/// Builds the registry.
+///
+/// # Errors
+///
+/// Every duplicate name, missing state and invalid schema, each with the source lines that are to blame.
+pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
+    let mut builder = Builder { states: selection.states, problems: Vec::new() };
+    let mut registry = Registry::default();
+    for entry in selection.entries {
+        match entry {
+            Entry::Tool(entry) => {
+                let item = builder.item(&entry.common, None);
+                let output = builder.output(&entry.common, entry.output.schema);
+                let (Some(mut item), Some(output)) = (item, output) else { continue };
+                item.contract.structured = output.is_some();
+                item.contract.wraps = output.as_ref().is_some_and(|schema| !schema::is_object(schema));
+                registry.tools.push(Tool { entry, item, output });
+            }
+            Entry::Prompt(entry) => {
+                let Some(item) = builder.item(&entry.common, None) else { continue };
+                registry.prompts.push(Prompt { entry, item });
+            }
+            Entry::Resource(entry) => {
+                if let Some(list) = &entry.list {
+                    builder.check_server_fn(&entry.common, list);
+                }
+                let Some(item) = builder.item(&entry.common, entry.mime_type) else { continue };
+                match entry.template {
+                    Some(_) => registry.templates.push(Resource { entry, item }),
+                    None => registry.resources.push(Resource { entry, item }),
+                }
+            }
+        }
+    }
+    registry.tools.sort_by_key(|tool| tool.entry.common.name);
+    registry.prompts.sort_by_key(|prompt| prompt.entry.common.name);
+    registry.resources.sort_by_key(|resource| resource.entry.uri);
+    registry.templates.sort_by_key(|template| template.entry.uri);
+    registry.tool_index =
+        builder.index("tools", "named", registry.tools.iter().map(|tool| (tool.entry.common.name, &tool.item)));
+    registry.prompt_index = builder.index(
+        "prompts",
+        "named",
+        registry.prompts.iter().map(|prompt| (prompt.entry.common.name, &prompt.item)),
+    );
+    let by_uri = |resource: &'static _, item| (resource, item);
+    registry.resource_index =
+        builder.index("resources", "at", registry.resources.iter().map(|found| by_uri(found.entry.uri, &found.item)));
+    builder.index(
+        "resource templates",
+        "at",
+        registry.templates.iter().map(|found| by_uri(found.entry.uri, &found.item)),
+    );
+    registry.offers = offers(&registry, selection.forwards_log);
+    match builder.problems.is_empty() {
+        true => Ok(registry),
+        false => Err(BuildError::new(builder.problems)),
+    }
+}
+
+/// Says whether a server function takes the context.
+pub(super) fn uses_context_by(function: &ServerFnEntry) -> bool {
+    let mut needs = Vec::new();
+    (function.needs)(&mut needs);
+    uses_context(&needs)
+}
+
+fn uses_context(needs: &[Need]) -> bool {
+    needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
+}
+
+fn offers(registry: &Registry, forwards_log: bool) -> Offers {
+    let completes = |item: &Item| {
+        item.contract.arguments.iter().any(|argument| argument.complete.is_some())
+            || item.choices.iter().any(|choices| !choices.is_empty())
+    };
+    let prompts = registry.prompts.iter().map(|prompt| &prompt.item);
+    let templates = registry.templates.iter().map(|template| &template.item);
+    let tools = registry.tools.iter().map(|tool| &tool.item);
+    let resources = registry.resources.iter().map(|resource| &resource.item);
+    let functions = || tools.clone().chain(prompts.clone()).chain(templates.clone()).chain(resources.clone());
+    Offers {
+        tools: !registry.tools.is_empty(),
+        resources: !(registry.resources.is_empty() && registry.templates.is_empty()),
+        prompts: !registry.prompts.is_empty(),
+        completions: prompts.clone().chain(templates.clone()).any(completes),
+        logging: (forwards_log && functions().next().is_some()) || functions().any(|item| item.uses_context),
+    }
+}
+
+struct Builder<'a> {
+    states: &'a States,
+    problems: Vec<String>,
+}
+
+impl Builder<'_> {
+    fn item(&mut self, common: &'static Common, mime_type: Option<&'static str>) -> Option<Item> {
+        for need in common.needs {
+            self.check_need(&common.source, &format!("its parameter `{}`", need.parameter), need);
+        }
+        for argument in common.arguments {
+            if let Some(function) = &argument.complete {
+                self.check_server_fn(common, function);
+            }
+        }
+        let contract = match contract(common.arguments) {
+            Ok(contract) => Contract { mime_type, ..contract },
+            Err(why) => return self.refuse_schema(common, &why),
+        };
+        let choices = common.arguments.iter().map(|argument| choices(&contract.schema, argument.name)).collect();
+        Some(Item { common, contract, uses_context: uses_context(common.needs), choices })
+    }
+
+    fn output(
+        &mut self,
+        common: &'static Common,
+        schema: fn(&mut schemars::SchemaGenerator) -> Option<schemars::Schema>,
+    ) -> Option<Option<Value>> {
+        let mut generator = schema::output_generator();
+        let Some(schema) = schema(&mut generator) else { return Some(None) };
+        let schema = schema::output(schema.to_value(), generator);
+        match Checker::compile(&schema) {
+            Ok(_) => Some(Some(schema)),
+            Err(why) => self.refuse_schema(common, &format!("the result: {why}")),
+        }
+    }
+
+    fn refuse_schema<T>(&mut self, common: &Common, why: &str) -> Option<T> {
+        self.problems.push(format!("the schema of {} is invalid: {why}", describe(&common.source)));
+        None
+    }
+
+    fn check_server_fn(&mut self, common: &Common, function: &ServerFnEntry) {
+        let mut needs = Vec::new();
+        (function.needs)(&mut needs);
+        for need in &needs {
+            let given = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
+            if !given.contains(&(need.type_id)()) {
+                self.check_need(&common.source, &format!("its function `{}`", function.function), need);
+            }
+        }
+    }
+
+    fn check_need(&mut self, source: &Source, of: &str, need: &Need) {
+        let type_id = (need.type_id)();
+        if type_id == TypeId::of::<Context>() || self.states.has(type_id) {
+            return;
+        }
+        let wanted = (need.type_name)();
+        let given = match self.states.type_names().as_slice() {
+            [] => "it was given no state".to_owned(),
+            names => format!(
+                "it was only given {}",
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        let source = describe(source);
+        self.problems.push(format!(
+            "{source} needs `&{wanted}` for {of}, but the server has none: add `.with_state(…)` ({given})"
+        ));
+    }
+
+    fn index<'i>(
+        &mut self,
+        kind: &str,
+        how: &str,
+        sorted: impl Iterator<Item = (&'static str, &'i Item)>,
+    ) -> HashMap<&'static str, usize> {
+        let mut index = HashMap::new();
+        let mut last: Option<(&str, &Item)> = None;
+        for (position, (name, item)) in sorted.enumerate() {
+            if let Some((_, first)) = last.filter(|(last, _)| *last == name) {
+                let (first, second) = (describe(&first.common.source), describe(&item.common.source));
+                self.problems.push(format!("two {kind} are {how} `{name}`: {first} and {second}"));
+            }
+            last = Some((name, item));
+            index.insert(name, position);
+        }
+        index
+    }
+}
+
+/// Names a function and where it stands.
+fn describe(source: &Source) -> String {
+    format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
+}
+
+/// Compiles what the caller of a function must keep to.
+pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, String> {
+    let mut generator = schema::generator();
+    let mut properties = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let default = match argument.default {
+            None => None,
+            Some(Default::Json(json)) => Some(serde_json::from_str(json)),
+            Some(Default::Value(serialize)) => Some(serialize()),
+        };
+        let default = default.transpose().map_err(|why| format!("the default of `{}`: {why}", argument.name))?;
+        properties.push(Property {
+            name: argument.name,
+            description: argument.description,
+            schema: (argument.of.schema)(&mut generator).to_value(),
+            required: default.is_none() && !(argument.of.optional)(),
+            default,
+            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+        });
+    }
+    let input = schema::input(properties, generator)?;
+    let checker = Checker::compile(&input.schema)?.with_implied(input.implied);
+    Ok(Contract { arguments, schema: input.schema, checker, structured: false, wraps: false, mime_type: None })
+}
+
+fn keyword(rule: &Rule) -> Result<Keyword, String> {
+    Ok(match *rule {
+        Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
+        Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
+        Rule::ExclusiveMinimum(bound) => Keyword::ExclusiveMinimum(number(bound)?),
+        Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
+        Rule::MinLength(length) => Keyword::MinLength(length),
+        Rule::MaxLength(length) => Keyword::MaxLength(length),
+        Rule::Pattern(pattern) => Keyword::Pattern(pattern),
+        Rule::Format(format) => Keyword::Format(format),
+        Rule::Header(header) => Keyword::Header(header),
+        Rule::Examples(examples) => {
+            let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
+            Keyword::Examples(parsed.map_err(|why| format!("an example: {why}"))?)
+        }
+    })
+}
+
+fn number(bound: Bound) -> Result<serde_json::Number, String> {
+    match bound {
+        Bound::Integer(integer) => serde_json::Number::from_i128(integer),
+        Bound::Float(float) => serde_json::Number::from_f64(float),
+    }
+    .ok_or_else(|| format!("the bound {bound:?} is no JSON number"))
+}
+
+/// The values that an argument takes, where its schema lists them.
+fn choices(schema: &Value, name: &str) -> Vec<String> {
+    let property = &schema["properties"][name];
+    if property["type"] == "boolean" {
+        return vec!["false".to_owned(), "true".to_owned()];
+    }
+    let values = property["enum"].as_array().into_iter().flatten();
+    values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
+}

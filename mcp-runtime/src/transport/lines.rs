@@ -1,0 +1,269 @@
+//! Messages as lines over any pair of byte streams.
+//!
+//! See [stdio](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio).
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use memchr::memchr;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
+
+use crate::engine::Connection;
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+/// A buffer that grew beyond this is given back when it is empty.
+const KEEP: usize = 1 << 20;
+/// Answers that are ready go out after this time, even if more messages are waiting.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Serves one connection until its input ends or `stop` does, and what is in flight then is answered.
+///
+/// # Errors
+///
+/// Those of the streams, but for a peer that has gone: that is an end like any other.
+pub(crate) async fn serve<R, W>(
+    connection: Connection,
+    reader: R,
+    writer: W,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut stop = pin!(stop);
+    let mut lines = Lines {
+        inbox: Inbox { buffer: Vec::new(), start: 0, end: 0, scanned: 0, skipping: false },
+        outbox: Outbox { buffer: Vec::new(), written: 0 },
+        fresh: Vec::new(),
+        connection,
+        reader,
+        writer,
+        ended: None,
+    };
+    let result = poll_fn(|cx| lines.poll(cx, stop.as_mut())).await;
+    lines.connection.cancel_all();
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+struct Lines<R, W> {
+    connection: Connection,
+    reader: R,
+    writer: W,
+    inbox: Inbox,
+    outbox: Outbox,
+    /// The answers to the lines that are being read.
+    fresh: Vec<u8>,
+    /// Set when no more is read: until then calls in flight may go on.
+    ended: Option<Pin<Box<Sleep>>>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
+    fn poll(&mut self, cx: &mut Context<'_>, mut stop: Pin<&mut impl Future<Output = ()>>) -> Poll<io::Result<()>> {
+        loop {
+            if self.ended.is_none() && stop.as_mut().poll(cx).is_ready() {
+                self.end();
+            }
+            let room = self.outbox.waiting() < self.connection.engine().limits.unread;
+            let mut progress = false;
+            if room && self.ended.is_none() {
+                progress |= self.answer_lines() || self.read_more(cx)?;
+            }
+            if room {
+                progress |= self.connection.drain(&mut self.outbox.buffer);
+                self.outbox.push(&mut self.fresh);
+            }
+            progress |= self.outbox.write(&mut self.writer, cx)?;
+            if progress {
+                continue;
+            }
+            if let Some(deadline) = &mut self.ended {
+                if self.connection.in_flight() == 0 && self.outbox.waiting() == 0 {
+                    return Pin::new(&mut self.writer).poll_flush(cx);
+                }
+                if deadline.as_mut().poll(cx).is_ready() {
+                    if self.connection.in_flight() == 0 {
+                        // Everything is answered, but nobody reads the answers.
+                        return Poll::Ready(Ok(()));
+                    }
+                    tracing::warn!(
+                        calls = self.connection.in_flight(),
+                        "calls were given up at the end of the connection"
+                    );
+                    self.connection.cancel_all();
+                    continue;
+                }
+            }
+            if !room || self.connection.poll_news(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let grace = self.connection.engine().limits.grace;
+        self.ended = Some(Box::pin(tokio::time::sleep(grace)));
+    }
+
+    /// Answers the lines that are there, as long as it does not keep finished answers waiting.
+    fn answer_lines(&mut self) -> bool {
+        let began = Instant::now();
+        let mut any = false;
+        while let Some(line) = self.inbox.next_line() {
+            any = true;
+            match line {
+                Line::Whole(line) => answer(&mut self.connection, line, &mut self.fresh),
+                Line::Overlong => self.connection.refuse_overlong(&mut self.fresh),
+            }
+            if self.fresh.len() > CHUNK || began.elapsed() > PATIENCE {
+                break;
+            }
+        }
+        any
+    }
+
+    fn read_more(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let limit = self.connection.engine().limits.message;
+        match self.inbox.read(&mut self.reader, limit, cx) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(0)) => {
+                if let Some(line) = self.inbox.last_line() {
+                    answer(&mut self.connection, line, &mut self.fresh);
+                }
+                self.end();
+                Ok(true)
+            }
+            Poll::Ready(Ok(_)) => Ok(true),
+        }
+    }
+}
+
+fn answer(connection: &mut Connection, line: &[u8], out: &mut Vec<u8>) {
+    let line = line.trim_ascii();
+    if !line.is_empty() {
+        connection.receive(line, out);
+    }
+}
+
+/// What was read and not yet understood: `buffer[start..end]`.
+struct Inbox {
+    /// Always initialised to its full length.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Up to here there is no end of a line.
+    scanned: usize,
+    /// Whether the line that is being read is too long, so that its rest is thrown away.
+    skipping: bool,
+}
+
+enum Line<'a> {
+    Whole(&'a [u8]),
+    Overlong,
+}
+
+impl Inbox {
+    fn next_line(&mut self) -> Option<Line<'_>> {
+        let newline = memchr(b'\n', &self.buffer[self.scanned..self.end]);
+        let Some(length) = newline else {
+            self.scanned = self.end;
+            return None;
+        };
+        let (from, to) = (self.start, self.scanned + length);
+        self.start = to + 1;
+        self.scanned = self.start;
+        match std::mem::take(&mut self.skipping) {
+            true => Some(Line::Overlong),
+            false => Some(Line::Whole(&self.buffer[from..to])),
+        }
+    }
+
+    /// The line that the input ended in the middle of.
+    fn last_line(&mut self) -> Option<&[u8]> {
+        let line = &self.buffer[self.start..self.end];
+        (!self.skipping && !line.is_empty()).then_some(line)
+    }
+
+    fn read(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if self.end - self.start > limit {
+            self.skipping = true;
+        }
+        if self.skipping || self.start == self.end {
+            (self.start, self.end, self.scanned) = (0, 0, 0);
+            if self.buffer.len() > KEEP {
+                self.buffer = Vec::new();
+            }
+        }
+        if self.buffer.len() - self.end < CHUNK {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.scanned -= self.start;
+            self.end -= self.start;
+            self.start = 0;
+            if self.buffer.len() - self.end < CHUNK {
+                self.buffer.resize((self.buffer.len() * 2).max(self.end + CHUNK), 0);
+            }
+        }
+        let mut space = ReadBuf::new(&mut self.buffer[self.end..]);
+        ready!(Pin::new(reader).poll_read(cx, &mut space))?;
+        let read = space.filled().len();
+        self.end += read;
+        Poll::Ready(Ok(read))
+    }
+}
+
+/// What the peer has not yet taken: `buffer[written..]`.
+struct Outbox {
+    buffer: Vec<u8>,
+    written: usize,
+}
+
+impl Outbox {
+    fn waiting(&self) -> usize {
+        self.buffer.len() - self.written
+    }
+
+    fn push(&mut self, fresh: &mut Vec<u8>) {
+        match self.buffer.is_empty() {
+            true => std::mem::swap(&mut self.buffer, fresh),
+            false => self.buffer.append(fresh),
+        }
+    }
+
+    fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> io::Result<bool> {
+        if self.waiting() == 0 {
+            return Ok(false);
+        }
+        match Pin::new(writer).poll_write(cx, &self.buffer[self.written..]) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Poll::Ready(Ok(written)) => self.written += written,
+            Poll::Ready(Err(error)) => return Err(error),
+        }
+        if self.waiting() == 0 {
+            self.written = 0;
+            self.buffer.clear();
+            if self.buffer.capacity() > KEEP {
+                self.buffer = Vec::new();
+            }
+        }
+        Ok(true)
+    }
+}
