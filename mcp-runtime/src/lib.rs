@@ -34,7 +34,8 @@ mod transport;
 pub use error::{BuildError, Fault};
 pub use handler::{
     Amount, Argument, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
-    PromptOutput, ResourceOutput, ServerFn, ToolOutput, entry::Collect,
+    PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    entry::{Collect, resource_uri},
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
@@ -57,8 +58,8 @@ pub mod __private {
         __package as package,
         cli::{Body, Package, Started, Starting, as_it_is, start},
         handler::{
-            Argument, Finished, Input, Outcome, OwnedEnv, PromptOutput, Refusal, Reply, ResourceOutput, Running, Slot,
-            ToolOutput, complete_fn as complete,
+            Argument, Finished, Input, Outcome, OwnedEnv, Producing, PromptOutput, Refusal, Reply, ResourceOutput,
+            Running, Slot, ToolOutput, complete_fn as complete,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
                 PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Source, ToolEntry, running,

@@ -18,7 +18,7 @@ pub(super) fn list(engine: &Engine) -> String {
         let _ = writeln!(out, "\n{title}");
         for (left, description) in rows {
             let _ = writeln!(out, "  {left}");
-            for line in description.lines().next() {
+            if let Some(line) = description.lines().next() {
                 let _ = writeln!(out, "      {line}");
             }
         }

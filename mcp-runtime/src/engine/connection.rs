@@ -104,7 +104,7 @@ impl Connection {
                 return false;
             }
             // Nothing is asked of a client yet, so that no answer can be expected.
-            Ok(Incoming::Response(_)) => return false,
+            Ok(Incoming::Response) => return false,
             Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };

@@ -12,9 +12,9 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        ClientInfo, Completing, Completions, Context, ContextParts, Contract, EarlierArguments, Finished, Input,
-        LogGate, OwnedEnv, Produced,
-        entry::{Common, Run, ServerFnEntry},
+        ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
+        OwnedEnv, Produced,
+        entry::{Common, ServerFnEntry},
         from_strings,
     },
     jsonrpc::{Id, Message, raw},

@@ -7,7 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::{
     Argument, Finished, Input, Outcome, OwnedEnv, Refusal, Reply, Running, complete::Producing, output::ToolOutput,
 };
-use crate::model::{Icon, Role, template::Part};
+use crate::model::{
+    Icon, Role,
+    template::{self, Part},
+};
 
 /// One annotated function.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +33,33 @@ pub trait Collect {
     /// Lists the functions.
     #[doc(hidden)]
     fn entries() -> &'static [Entry];
+}
+
+/// Makes the URI of an annotated resource from the variables of its template, percent-encoded as RFC 6570 says.
+///
+/// It is what a `list` function needs, and a link in a tool's result.
+///
+/// ```
+/// use mcp_runtime::{resource, resource_uri};
+///
+/// /// A file.
+/// #[resource("docs:///{+path}")]
+/// fn document(path: String) -> String {
+///     path
+/// }
+///
+/// assert_eq!(resource_uri::<document>(&[("path", "notes/to do.md")]), "docs:///notes/to%20do.md");
+/// ```
+///
+/// # Panics
+///
+/// Panics if the type does not stand for a resource.
+pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
+    match R::entries() {
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => template::expand(parts, variables),
+        [Entry::Resource(entry)] => entry.uri.to_owned(),
+        _ => panic!("`{}` does not stand for one resource", std::any::type_name::<R>()),
+    }
 }
 
 /// Where a function stands in its source.

@@ -17,21 +17,23 @@ mod state;
 mod strings;
 
 pub use complete::{
-    Completions, CompletionsOutput, EarlierArguments, Produced, Producing, ServerFn, complete as complete_fn,
-    list as list_fn, needs_of,
+    Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, list as list_fn,
+    needs_of,
 };
 pub use context::{Amount, ClientInfo, Context};
 pub use input::{Input, OwnedEnv};
-pub use output::{ContentItem, ToolOutput, ToolReply};
-pub use prompt_output::{PromptOutput, PromptReply};
+pub use output::{ContentItem, ToolOutput};
+pub use prompt_output::PromptOutput;
 pub use reply::{Finished, Outcome, Refusal, Reply, Running};
-pub use resource_output::{ListOutput, ResourceOutput, ResourceReply};
+pub use resource_output::{ListOutput, ResourceOutput};
 pub use slot::{Argument, Slot};
 
-pub(crate) use complete::Completing;
+pub(crate) use complete::{Completing, Produced};
 pub(crate) use context::{ContextParts, LogGate, Peer};
 pub(crate) use input::Contract;
-pub(crate) use output::write_error as write_tool_error;
-pub(crate) use reply::{Reason, Wire, comma};
+pub(crate) use output::{ToolReply, write_error as write_tool_error};
+pub(crate) use prompt_output::PromptReply;
+pub(crate) use reply::{Reason, Wire};
+pub(crate) use resource_output::ResourceReply;
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;

@@ -1,5 +1,5 @@
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
+use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
 
 /// A type that a caller can give by value: anything that serde reads and schemars describes.
 ///
@@ -140,6 +140,8 @@ impl de::Error for NoValue {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     #[test]

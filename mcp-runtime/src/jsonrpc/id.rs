@@ -29,10 +29,6 @@ impl<'a> Id<'a> {
         &self.0
     }
 
-    pub(crate) fn into_owned(self) -> Id<'static> {
-        Id(Cow::Owned(self.0.into_owned()))
-    }
-
     pub(crate) fn to_owned(&self) -> Id<'static> {
         Id(Cow::Owned(self.0.as_ref().to_owned()))
     }

@@ -17,7 +17,7 @@ pub(crate) enum Incoming<'a> {
     Request(Message<'a>, Id<'a>),
     Notification(Message<'a>),
     /// An answer to a request of ours.
-    Response(Option<Id<'a>>),
+    Response,
 }
 
 /// A method and its parameters, still as JSON.
@@ -59,7 +59,7 @@ impl<'a> Message<'a> {
             Some(json) => match Id::from_json(json.get()) {
                 Some(id) => Some(id),
                 // A response to a request whose id we could not be told carries `null`; nobody waits for it.
-                None if envelope.method.is_none() && envelope.error.is_some() => return Ok(Incoming::Response(None)),
+                None if envelope.method.is_none() && envelope.error.is_some() => return Ok(Incoming::Response),
                 None => return Err(Malformed::Invalid(None, "`id` must be a string or an integer")),
             },
         };
@@ -68,7 +68,7 @@ impl<'a> Message<'a> {
         }
         let Some(method) = envelope.method else {
             return match envelope.result.is_some() || envelope.error.is_some() {
-                true => Ok(Incoming::Response(id)),
+                true => Ok(Incoming::Response),
                 false => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
             };
         };
