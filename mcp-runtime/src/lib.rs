@@ -59,12 +59,12 @@ pub mod __private {
         cli::{Body, Package, Started, Starting, as_it_is, start},
         handler::{
             Argument, Finished, Input, Outcome, OwnedEnv, Producing, PromptOutput, Refusal, Reply, ResourceOutput,
-            Running, Slot, ToolOutput, complete_fn as complete,
+            Running, Slot, ToolOutput, complete_fn as complete, complete_needs,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
-                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Source, ToolEntry, running,
+                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Source, ToolEntry, need, running, shown,
             },
-            list_fn as list, needs_of,
+            list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },
         model::{
             Icon, Role,

@@ -218,6 +218,21 @@ impl TestClient {
         self.lines()
     }
 
+    /// Waits until every request is answered, and gives all lines that came.
+    pub async fn settle(&mut self) -> Vec<Value> {
+        let mut lines = self.lines();
+        while self.in_flight() > 0 {
+            self.wait().await;
+            lines.append(&mut self.lines());
+        }
+        lines
+    }
+
+    /// The number of requests that wait for their answer.
+    pub fn in_flight(&self) -> usize {
+        self.connection.in_flight()
+    }
+
     /// The revision that this client speaks.
     pub fn revision(&self) -> Revision {
         self.revision

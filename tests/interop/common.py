@@ -158,7 +158,7 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     t.equal(len(await value(t, client, revision, "search_notes", {"query": tag, "limit": 1})), 1, "limit limits")
     tagged = await value(t, client, revision, "search_notes", {"query": "Beta", "tag": tag})
     t.equal([note["id"] for note in tagged], [notes[1]["id"]], "tag filters")
-    t.equal(await value(t, client, revision, "search_notes", {"query": f"no such {tag}"}), [], "nothing found is an empty list")
+    t.equal(await value(t, client, revision, "search_notes", {"query": f"nothing{tag}"}), [], "nothing found is an empty list")
 
     counts = await asyncio.gather(*(value(t, client, revision, "count_notes", {}) for _ in range(32)))
     t.ok(all(count["notes"] == before["notes"] + 3 for count in counts), "concurrent calls all see the three notes", counts)
@@ -171,8 +171,8 @@ async def check(t: Checks, client: Any, revision: str) -> None:
         ("search_notes", {"query": tag, "limit": 0}, ["limit", "0", "1", "100"]),
         ("search_notes", {"query": tag, "limit": 101}, ["limit", "101", "1", "100"]),
         ("add_note", {"body": "b"}, ["title"]),
-        ("add_note", {"title": "", "body": "b"}, ["title", "1", "200"]),
-        ("add_note", {"title": "x" * 201, "body": "b"}, ["title", "1", "200"]),
+        ("add_note", {"title": "", "body": "b"}, ["title", "1"]),
+        ("add_note", {"title": "x" * 201, "body": "b"}, ["title", "200"]),
         ("add_note", {"title": 7, "body": "b"}, ["title", "7"]),
         ("add_note", {"title": "Alpha", "body": "b", "tags": ["Not OK"]}, ["tags", "Not OK"]),
         ("delete_note", {"id": "first"}, ["id", "first"]),

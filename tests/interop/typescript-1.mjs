@@ -1,27 +1,25 @@
-// The TypeScript SDK 1.x. It always asks for its newest revision; `Asking` makes it ask for an older one.
+// The TypeScript SDK 1.x. It always asks for its newest revision; `asking` makes it ask for an older one.
 import { main, packageVersion } from './common.mjs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 
-class Asking extends StdioClientTransport {
-    constructor(server, revision) {
-        super(server);
-        this.revision = revision;
-    }
-
-    send(message, options) {
-        if (message.method === 'initialize') message.params.protocolVersion = this.revision;
-        return super.send(message, options);
-    }
-
-    setProtocolVersion(version) {
-        this.negotiated = version;
-    }
+function asking(transport, revision) {
+    const send = transport.send.bind(transport);
+    transport.send = (message, options) => {
+        if (message.method === 'initialize') message.params.protocolVersion = revision;
+        return send(message, options);
+    };
+    const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = version => {
+        transport.negotiated = version;
+        setProtocolVersion?.(version);
+    };
+    return transport;
 }
 
 async function connect(server, revision) {
     if (server.url) throw new Error('HTTP is not supported yet');
-    const transport = new Asking(server, revision);
+    const transport = asking(new StdioClientTransport(server), revision);
     const client = new Client({ name: 'interop', version: '1.0.0' });
     const errors = [];
     client.onerror = error => errors.push(String(error));

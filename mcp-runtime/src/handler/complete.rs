@@ -114,15 +114,15 @@ pub type Producing = Pin<Box<dyn Future<Output = Result<Produced, Fault>> + Send
 
 /// A function that takes references only, plain or async.
 ///
-/// `M` tells the shapes apart and is always inferred.
+/// `K` is what it gives, [`Values`] or [`Links`]. `M` tells the shapes apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called here: it must be a function that takes references only",
     label = "expected a plain or async function of up to four `&T`: state, `&Context`, and for completions the text so far as `&str`",
     note = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
 )]
-pub trait ServerFn<M>: Sized {
+pub trait ServerFn<K, M>: Sized {
     /// What it returns.
-    type Output;
+    type Output: Gives<K>;
 
     /// Lists what it takes.
     #[doc(hidden)]
@@ -133,23 +133,55 @@ pub trait ServerFn<M>: Sized {
     fn call(self, env: OwnedEnv) -> impl Future<Output = Self::Output> + Send + 'static;
 }
 
+/// Marks functions that complete an argument.
+#[derive(Debug)]
+pub struct Values;
+/// Marks functions that list resources.
+#[derive(Debug)]
+pub struct Links;
+
+/// A type that a server function of one kind may return.
+#[diagnostic::on_unimplemented(
+    message = "a function that is named here cannot return `{Self}`",
+    label = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
+)]
+pub trait Gives<K> {
+    /// Turns it into what was asked for.
+    #[doc(hidden)]
+    fn give(self) -> Result<Produced, Fault>;
+}
+
+impl<T: CompletionsOutput> Gives<Values> for T {
+    fn give(self) -> Result<Produced, Fault> {
+        self.completions().map(Produced::Completions)
+    }
+}
+
+impl<T: ListOutput> Gives<Links> for T {
+    fn give(self) -> Result<Produced, Fault> {
+        self.resources().map(Produced::Resources)
+    }
+}
+
 /// Calls a completion function.
-pub fn complete<M, F: ServerFn<M, Output: CompletionsOutput> + Send + 'static>(
-    function: F,
-    env: OwnedEnv,
-) -> Producing {
+pub fn complete<M, F: ServerFn<Values, M> + Send + 'static>(function: F, env: OwnedEnv) -> Producing {
     let call = function.call(env);
-    Box::pin(async move { Ok(Produced::Completions(call.await.completions()?)) })
+    Box::pin(async move { call.await.give() })
 }
 
 /// Calls a list function.
-pub fn list<M, F: ServerFn<M, Output: ListOutput> + Send + 'static>(function: F, env: OwnedEnv) -> Producing {
+pub fn list<M, F: ServerFn<Links, M> + Send + 'static>(function: F, env: OwnedEnv) -> Producing {
     let call = function.call(env);
-    Box::pin(async move { Ok(Produced::Resources(call.await.resources()?)) })
+    Box::pin(async move { call.await.give() })
 }
 
-/// Lists what a server function takes.
-pub fn needs_of<M, F: ServerFn<M>>(function: F, into: &mut Vec<Need>) {
+/// Lists what a completion function takes.
+pub fn complete_needs<M, F: ServerFn<Values, M>>(function: F, into: &mut Vec<Need>) {
+    function.needs(into);
+}
+
+/// Lists what a list function takes.
+pub fn list_needs<M, F: ServerFn<Links, M>>(function: F, into: &mut Vec<Need>) {
     function.needs(into);
 }
 
@@ -162,10 +194,10 @@ pub struct Async;
 
 macro_rules! server_fn {
     ($helper:ident: $($arg:ident),*) => {
-        impl<F, R, $($arg: ?Sized + 'static),*> ServerFn<(Plain, fn($(&$arg),*) -> R)> for F
+        impl<K, F, R, $($arg: ?Sized + 'static),*> ServerFn<K, (Plain, fn($(&$arg),*) -> R)> for F
         where
             F: Fn($(&$arg),*) -> R + Send + 'static,
-            R: Send + 'static,
+            R: Gives<K> + Send + 'static,
         {
             type Output = R;
 
@@ -202,10 +234,10 @@ macro_rules! server_fn {
             }
         }
 
-        impl<F, R, $($arg: ?Sized + Sync + 'static),*> ServerFn<(Async, fn($(&$arg),*) -> R)> for F
+        impl<K, F, R, $($arg: ?Sized + Sync + 'static),*> ServerFn<K, (Async, fn($(&$arg),*) -> R)> for F
         where
             F: for<'a> $helper<'a, $($arg,)* Output = R> + Sync,
-            R: Send + 'static,
+            R: Gives<K> + Send + 'static,
         {
             type Output = R;
 
@@ -246,12 +278,17 @@ mod tests {
         ["x"]
     }
 
+    async fn soon() -> Vec<String> {
+        Vec::new()
+    }
+
     #[test]
     fn every_shape_of_function_is_understood() {
         let mut needs = Vec::new();
-        needs_of(plain, &mut needs);
-        needs_of(asynchronous, &mut needs);
-        needs_of(nothing, &mut needs);
+        complete_needs(plain, &mut needs);
+        complete_needs(asynchronous, &mut needs);
+        complete_needs(nothing, &mut needs);
+        complete_needs(soon, &mut needs);
         let ids: Vec<_> = needs.iter().map(|need| (need.type_id)()).collect();
         use std::any::TypeId;
         assert_eq!(ids, [TypeId::of::<Db>(), TypeId::of::<str>(), TypeId::of::<Db>()]);

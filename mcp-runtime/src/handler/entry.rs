@@ -251,6 +251,40 @@ pub enum Bound {
     Float(f64),
 }
 
+/// Says what a default that is an expression comes to, for the schema.
+pub fn shown<T: Shown>(value: T) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::to_value(value)
+}
+
+/// A type whose values a schema can show.
+#[diagnostic::on_unimplemented(
+    message = "a default of type `{Self}` cannot be shown in the schema",
+    label = "this type is not `serde::Serialize`",
+    note = "for a type of your own add `#[derive(serde::Serialize)]`",
+    note = "a literal needs nothing: `#[arg(default = \"…\")]` is read as JSON"
+)]
+pub trait Shown: serde::Serialize {}
+
+#[diagnostic::do_not_recommend]
+impl<T: serde::Serialize> Shown for T {}
+
+/// A type that many calls can take by reference at once.
+#[diagnostic::on_unimplemented(
+    message = "`&{Self}` cannot be given to a function: calls share it, and run on several threads",
+    label = "this type is not `Send + Sync`",
+    note = "what the server gives by reference is `Send + Sync + 'static`: use `Arc` for `Rc`, `Mutex` or an atomic for `RefCell` or `Cell`",
+    note = "what the caller gives is taken by value: `{Self}`"
+)]
+pub trait State: Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: ?Sized + Send + Sync + 'static> State for T {}
+
+/// Says that a parameter of an annotated function wants a reference to `T`.
+pub const fn need<T: ?Sized + State>(parameter: &'static str) -> Need {
+    Need::of::<T>(parameter)
+}
+
 /// A value that a function takes by reference.
 #[derive(Debug, Clone, Copy)]
 pub struct Need {

@@ -17,8 +17,8 @@ mod state;
 mod strings;
 
 pub use complete::{
-    Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, list as list_fn,
-    needs_of,
+    Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, complete_needs,
+    list as list_fn, list_needs,
 };
 pub use context::{Amount, ClientInfo, Context};
 pub use input::{Input, OwnedEnv};
@@ -26,7 +26,7 @@ pub use output::{ContentItem, ToolOutput};
 pub use prompt_output::PromptOutput;
 pub use reply::{Finished, Outcome, Refusal, Reply, Running};
 pub use resource_output::{ListOutput, ResourceOutput};
-pub use slot::{Argument, Slot};
+pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
 
 pub(crate) use complete::{Completing, Produced};
 pub(crate) use context::{ContextParts, LogGate, Peer};

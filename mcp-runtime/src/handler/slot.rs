@@ -16,35 +16,43 @@ pub trait Argument: DeserializeOwned + JsonSchema + Send + 'static {}
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Argument for T {}
 
 /// The place that an argument is decoded into.
+///
+/// It takes what it needs of its type when it is made, so that a type that does not fit is refused in one place.
 #[derive(Debug)]
 pub struct Slot<T> {
     value: Option<T>,
     fallback: Fallback<T>,
+    read: fn(&str) -> Result<T, serde_json::Error>,
 }
 
 #[derive(Debug)]
 enum Fallback<T> {
-    None,
+    /// None but what serde has for a missing field.
+    Missing(fn() -> Option<T>),
     Json(&'static str),
     Value(fn() -> T),
 }
 
-impl<T: DeserializeOwned> Slot<T> {
-    /// An argument without a default.
-    pub fn new() -> Self {
-        Self { value: None, fallback: Fallback::None }
+/// A slot for an argument without a default.
+pub fn slot<T: Argument>() -> Slot<T> {
+    Slot {
+        value: None,
+        fallback: Fallback::Missing(|| T::deserialize(Missing).ok()),
+        read: |json| serde_json::from_str(json),
     }
+}
 
-    /// An argument whose default is a literal, as JSON.
-    pub fn or_json(default: &'static str) -> Self {
-        Self { value: None, fallback: Fallback::Json(default) }
-    }
+/// A slot for an argument whose default is a literal, as JSON.
+pub fn slot_or_json<T: Argument>(default: &'static str) -> Slot<T> {
+    Slot { fallback: Fallback::Json(default), ..slot() }
+}
 
-    /// An argument whose default is an expression.
-    pub fn or_else(default: fn() -> T) -> Self {
-        Self { value: None, fallback: Fallback::Value(default) }
-    }
+/// A slot for an argument whose default is an expression.
+pub fn slot_or_else<T: Argument>(default: fn() -> T) -> Slot<T> {
+    Slot { fallback: Fallback::Value(default), ..slot() }
+}
 
+impl<T> Slot<T> {
     /// Takes the decoded argument.
     ///
     /// # Panics
@@ -56,17 +64,11 @@ impl<T: DeserializeOwned> Slot<T> {
 
     fn fall_back(&mut self) -> bool {
         self.value = match self.fallback {
-            Fallback::None => T::deserialize(Missing).ok(),
-            Fallback::Json(json) => serde_json::from_str(json).ok(),
+            Fallback::Missing(value) => value(),
+            Fallback::Json(json) => (self.read)(json).ok(),
             Fallback::Value(make) => Some(make()),
         };
         self.value.is_some()
-    }
-}
-
-impl<T: DeserializeOwned> std::default::Default for Slot<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -80,12 +82,12 @@ pub trait Fill {
     fn settle(&mut self) -> bool;
 }
 
-impl<T: DeserializeOwned> Fill for Slot<T> {
+impl<T> Fill for Slot<T> {
     fn fill(&mut self, json: &str) -> Result<(), serde_json::Error> {
-        match serde_json::from_str(json) {
+        match (self.read)(json) {
             Ok(value) => self.value = Some(value),
             // Models write `null` for what they leave out.
-            Err(_) if json == "null" && !matches!(self.fallback, Fallback::None) => self.value = None,
+            Err(_) if json == "null" && !matches!(self.fallback, Fallback::Missing(_)) => self.value = None,
             Err(error) => return Err(error),
         }
         Ok(())
@@ -160,9 +162,9 @@ mod tests {
 
     #[test]
     fn null_stands_for_a_default_but_not_for_a_value() {
-        let mut slot = Slot::<u8>::or_json("7");
+        let mut slot = slot_or_json::<u8>("7");
         assert!(slot.fill("null").is_ok() && slot.settle());
         assert_eq!(slot.take(), 7);
-        assert!(Slot::<u8>::new().fill("null").is_err());
+        assert!(slot::<u8>().fill("null").is_err());
     }
 }

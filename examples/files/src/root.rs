@@ -1,0 +1,76 @@
+//! A directory that cannot be left: every path is resolved inside of it, by capability.
+
+use std::{
+    io::{self, Read as _},
+    path::{Component, Path},
+};
+
+use cap_std::{ambient_authority, fs::Dir};
+
+/// The most files that are listed.
+const MOST: usize = 10_000;
+/// The most bytes of a file that are sent.
+const LARGEST: u64 = 8 << 20;
+
+/// The directory.
+pub(crate) struct Root {
+    dir: Dir,
+}
+
+/// A file in it.
+pub(crate) struct Found {
+    /// With slashes, relative to the directory.
+    pub(crate) path: String,
+    /// In bytes.
+    pub(crate) size: u64,
+}
+
+impl Root {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { dir: Dir::open_ambient_dir(path, ambient_authority())? })
+    }
+
+    /// Reads a file. Whatever is not a file inside the directory does not exist.
+    pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let path = Path::new(path);
+        if !path.components().all(|component| matches!(component, Component::Normal(_))) {
+            return Err(missing());
+        }
+        let file = self.dir.open(path).map_err(|_| missing())?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(missing());
+        }
+        if metadata.len() > LARGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("the file has more than {LARGEST} bytes")));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Lists every file, sorted; links and hidden directories are left out.
+    pub(crate) fn files(&self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        visit(&self.dir, "", &mut found)?;
+        found.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(found)
+    }
+}
+
+fn visit(dir: &Dir, prefix: &str, found: &mut Vec<Found>) -> io::Result<()> {
+    for entry in dir.entries()? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            visit(&entry.open_dir()?, &format!("{path}/"), found)?;
+        } else if kind.is_file() && found.len() < MOST {
+            found.push(Found { path, size: entry.metadata()?.len() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! What `mcp-runtime` is called in the crate that is being compiled.
+
+mod manifest;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+
+use manifest::Manifest;
+
+const PACKAGE: &str = "mcp-runtime";
+
+/// The path of `__private`, which everything in an expansion starts with.
+pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
+    let here = Span::mixed_site();
+    match given {
+        Some(path) => quote_spanned!(here=> #path::__private),
+        None => {
+            let name = Ident::new(name(), here);
+            quote_spanned!(here=> ::#name::__private)
+        }
+    }
+}
+
+fn name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| find().unwrap_or_else(|| PACKAGE.to_owned()).replace('-', "_"))
+}
+
+fn find() -> Option<String> {
+    let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+    let manifest = Manifest::parse(&fs::read_to_string(directory.join("Cargo.toml")).ok()?);
+    manifest.name_of(PACKAGE, || workspace_of(&directory))
+}
+
+/// Reads the manifest of the workspace that a package belongs to.
+fn workspace_of(directory: &Path) -> Option<Manifest> {
+    directory
+        .ancestors()
+        .filter_map(|directory| fs::read_to_string(directory.join("Cargo.toml")).ok())
+        .map(|text| Manifest::parse(&text))
+        .find(|manifest| manifest.is_workspace)
+}

@@ -1,0 +1,201 @@
+//! The dependencies in a `Cargo.toml`, as far as their names go: this is no reader of TOML.
+
+/// What a manifest says of dependencies.
+#[derive(Debug, Default)]
+pub(super) struct Manifest {
+    pub(super) is_workspace: bool,
+    dependencies: Vec<Dependency>,
+    workspace_dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Dependency {
+    key: String,
+    package: Option<String>,
+    inherited: bool,
+    /// Whether the table is that of the normal dependencies.
+    normal: bool,
+}
+
+impl Manifest {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut manifest = Self::default();
+        let mut section: Vec<String> = Vec::new();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let mut line = without_comment(line).trim().to_owned();
+            // An inline table may hold an array of many lines.
+            while is_open(&line) {
+                let Some(next) = lines.next() else { break };
+                line.push(' ');
+                line.push_str(without_comment(next).trim());
+            }
+            if let Some(header) = line.strip_prefix('[') {
+                section = keys(header.trim_start_matches('[').trim_end_matches(']'));
+                manifest.is_workspace |= section.first().is_some_and(|key| key == "workspace");
+                manifest.read(&section, "");
+            } else if let Some((path, value)) = split(&line, '=') {
+                manifest.read(&[section.as_slice(), &keys(path)].concat(), value.trim());
+            }
+        }
+        manifest
+    }
+
+    /// Finds the name under which a package is used; `workspace` is asked where a dependency is inherited.
+    pub(super) fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
+        let inherited = || self.dependencies.iter().filter(|dependency| dependency.inherited);
+        let is_inherited = |key: &str, workspace: &Self| {
+            let mut found = workspace.workspace_dependencies.iter().filter(|dependency| dependency.key == key);
+            found.any(|dependency| dependency.names(package))
+        };
+        let direct = self.dependencies.iter().filter(|dependency| !dependency.inherited && dependency.names(package));
+        let mut candidates: Vec<&Dependency> = direct.collect();
+        if candidates.is_empty() && inherited().next().is_some() {
+            let workspace = workspace()?;
+            candidates.extend(inherited().filter(|dependency| is_inherited(&dependency.key, &workspace)));
+        }
+        candidates.iter().max_by_key(|found| (found.normal, found.key == package)).map(|found| found.key.clone())
+    }
+
+    fn read(&mut self, path: &[String], value: &str) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let (table, rest, workspace) = match path.as_slice() {
+            ["workspace", "dependencies", rest @ ..] => ("dependencies", rest, true),
+            ["target", _, table, rest @ ..] | [table, rest @ ..] => (*table, rest, false),
+            [] => return,
+        };
+        if !["dependencies", "dev-dependencies", "build-dependencies"].contains(&table) {
+            return;
+        }
+        let [key, rest @ ..] = rest else { return };
+        let list = if workspace { &mut self.workspace_dependencies } else { &mut self.dependencies };
+        let normal = table == "dependencies";
+        let index = list.iter().position(|found| found.key == *key && found.normal == normal).unwrap_or_else(|| {
+            list.push(Dependency { key: (*key).to_owned(), package: None, inherited: false, normal });
+            list.len() - 1
+        });
+        list[index].read(rest, value);
+    }
+}
+
+impl Dependency {
+    fn names(&self, package: &str) -> bool {
+        self.package.as_deref().unwrap_or(&self.key) == package
+    }
+
+    fn read(&mut self, path: &[&str], value: &str) {
+        match path {
+            ["package"] => self.package = Some(unquoted(value)),
+            ["workspace"] => self.inherited = value == "true",
+            [] => {
+                let Some(table) = value.strip_prefix('{') else { return };
+                let mut rest = table.trim_end().trim_end_matches('}');
+                while !rest.is_empty() {
+                    let (entry, others) = split(rest, ',').unwrap_or((rest, ""));
+                    if let Some((key, value)) = split(entry, '=') {
+                        self.read(&[unquoted(key).as_str()], value.trim());
+                    }
+                    rest = others;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Splits at the first separator outside strings, brackets and braces.
+fn split(text: &str, separator: char) -> Option<(&str, &str)> {
+    let index = outside(text, |c, depth| c == separator && depth == 0)?;
+    Some((&text[..index], &text[index + 1..]))
+}
+
+fn without_comment(line: &str) -> &str {
+    outside(line, |c, _| c == '#').map_or(line, |index| &line[..index])
+}
+
+fn is_open(line: &str) -> bool {
+    let mut open = 0;
+    outside(line, |c, depth| {
+        open = depth + i32::from(matches!(c, '[' | '{')) - i32::from(matches!(c, ']' | '}'));
+        false
+    });
+    open > 0
+}
+
+/// Finds a character outside strings, given how many brackets are open before it.
+fn outside(text: &str, mut wanted: impl FnMut(char, i32) -> bool) -> Option<usize> {
+    let (mut quote, mut escaped, mut depth) = (None, false, 0);
+    for (index, c) in text.char_indices() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some('"') if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if wanted(c, depth) => return Some(index),
+            None => match c {
+                '"' | '\'' => quote = Some(c),
+                '[' | '{' => depth += 1,
+                ']' | '}' => depth -= 1,
+                _ => {}
+            },
+        }
+    }
+    None
+}
+
+/// The parts of a dotted key.
+fn keys(mut path: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    while let Some((key, rest)) = split(path, '.') {
+        keys.push(unquoted(key));
+        path = rest;
+    }
+    keys.push(unquoted(path));
+    keys
+}
+
+fn unquoted(text: &str) -> String {
+    text.trim().trim_matches(['"', '\'']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Manifest;
+
+    fn name(manifest: &str) -> Option<String> {
+        let workspace = "[workspace.dependencies]\nshared = { version = \"1\", package = 'mcp-runtime' }\nserde = '1'";
+        Manifest::parse(manifest).name_of("mcp-runtime", || Some(Manifest::parse(workspace)))
+    }
+
+    #[test]
+    fn the_name_is_found_however_it_is_written() {
+        for (manifest, expected) in [
+            ("[dependencies]\nmcp-runtime = \"0.1\"", Some("mcp-runtime")),
+            ("[dependencies]\nmcp-runtime.workspace = true", None),
+            ("[dependencies]\nmcp-runtime = { path = \"..\" } # package = \"x\"", Some("mcp-runtime")),
+            ("[dependencies]\nmcp = { version = \"0.1\", package = \"mcp-runtime\" }", Some("mcp")),
+            ("[dependencies]\nmcp = { features = [\"a, b\", \"}\"], package = 'mcp-runtime' }", Some("mcp")),
+            (
+                "[dependencies]\nmcp = { features = [\n  \"a\", # one\n  \"b\",\n], package = 'mcp-runtime' }",
+                Some("mcp"),
+            ),
+            ("[dependencies.mcp]\nversion = \"0.1\"\npackage = \"mcp-runtime\"", Some("mcp")),
+            ("dependencies.mcp.package = \"mcp-runtime\"\n[lib]\nname = 'x'", Some("mcp")),
+            ("[dev-dependencies]\nmcp = { package = \"mcp-runtime\" }", Some("mcp")),
+            ("[target.'cfg(unix)'.dependencies]\nmcp = { package = \"mcp-runtime\" }", Some("mcp")),
+            ("[target.\"cfg(a = \\\"b.c\\\")\".dependencies.mcp]\npackage = \"mcp-runtime\"", Some("mcp")),
+            ("[dependencies]\nshared.workspace = true", Some("shared")),
+            ("[dependencies]\nshared = { workspace = true, features = [] }", Some("shared")),
+            ("[dependencies]\nserde.workspace = true", None),
+            ("[dependencies]\nmcp-runtime = { package = \"something-else\" }", None),
+            (
+                "[dev-dependencies]\na = { package = \"mcp-runtime\" }\n[dependencies]\nb = { package = \"mcp-runtime\" }",
+                Some("b"),
+            ),
+            ("[package]\nname = \"mcp-runtime\"\n[features]\nmcp = [\"mcp-runtime\"]", None),
+            ("", None),
+        ] {
+            assert_eq!(name(manifest).as_deref(), expected, "{manifest}");
+        }
+    }
+}

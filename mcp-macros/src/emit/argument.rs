@@ -1,0 +1,108 @@
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::Path;
+
+use super::{docs::docs, here, option, slice};
+use crate::model::{Argument, Bound, Default, Rule};
+
+/// ```text
+/// ArgumentEntry {
+///     name: "limit",
+///     title: None,
+///     description: "How many notes to return.",
+///     of: ArgumentType::of::<usize>(),
+///     default: Some(Default::Json("10")),
+///     rules: &[Rule::Minimum(Bound::Integer(1)), Rule::Maximum(Bound::Integer(100))],
+///     complete: None,
+///     env: None,
+/// }
+/// ```
+pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStream {
+    let Argument { name, of, borrowed: _, .. } = argument;
+    let title = option(argument.title.as_ref());
+    let description = docs(&argument.description);
+    let default = option(argument.default.as_ref().map(|value| default(value, of, private)));
+    let rules = slice(argument.rules.iter().map(|one| rule(one, private)));
+    let function = |path| server_function(path, &quote_spanned!(here()=> complete), private);
+    let complete = option(argument.complete.as_ref().map(function));
+    let env = option(argument.env.as_ref());
+    quote_spanned! {here()=>
+        #private::ArgumentEntry {
+            name: #name,
+            title: #title,
+            description: #description,
+            of: #private::ArgumentType::of::<#of>(),
+            default: #default,
+            rules: #rules,
+            complete: #complete,
+            env: #env,
+        }
+    }
+}
+
+fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenStream {
+    match default {
+        Default::Json(json) => quote_spanned!(here()=> #private::Default::Json(#json)),
+        Default::Expression(value) => {
+            quote_spanned!(here()=> #private::Default::Value(|| #private::shown::<#of>(#value)))
+        }
+    }
+}
+
+fn rule(rule: &Rule, private: &TokenStream) -> TokenStream {
+    let (name, value) = match rule {
+        Rule::Minimum(bound) => ("Minimum", self::bound(bound, private)),
+        Rule::Maximum(bound) => ("Maximum", self::bound(bound, private)),
+        Rule::ExclusiveMaximum(bound) => ("ExclusiveMaximum", self::bound(bound, private)),
+        Rule::MinLength(length) => ("MinLength", Literal::u64_unsuffixed(*length).to_token_stream()),
+        Rule::MaxLength(length) => ("MaxLength", Literal::u64_unsuffixed(*length).to_token_stream()),
+        Rule::Pattern(pattern) => ("Pattern", pattern.to_token_stream()),
+        Rule::Format(format) => ("Format", format.to_token_stream()),
+        Rule::Examples(examples) => ("Examples", slice(examples)),
+        Rule::Header(header) => ("Header", header.to_token_stream()),
+    };
+    let name = proc_macro2::Ident::new(name, here());
+    quote_spanned!(here()=> #private::Rule::#name(#value))
+}
+
+fn bound(bound: &Bound, private: &TokenStream) -> TokenStream {
+    match bound {
+        Bound::Integer(integer) => {
+            let integer = Literal::i128_unsuffixed(*integer);
+            quote_spanned!(here()=> #private::Bound::Integer(#integer))
+        }
+        Bound::Float(float) => {
+            let float = Literal::f64_unsuffixed(*float);
+            quote_spanned!(here()=> #private::Bound::Float(#float))
+        }
+    }
+}
+
+/// ```text
+/// ServerFnEntry {
+///     function: "all_files",
+///     needs: |into| list_needs(all_files, into),
+///     run: |env| list(all_files, env),
+/// }
+/// ```
+pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenStream) -> TokenStream {
+    let function = path.to_token_stream().to_string().replace(' ', "");
+    let needs = proc_macro2::Ident::new(&format!("{call}_needs"), here());
+    quote_spanned! {here()=>
+        #private::ServerFnEntry {
+            function: #function,
+            needs: |into| #private::#needs(#path, into),
+            run: |env| #private::#call(#path, env),
+        }
+    }
+}
+
+/// `slot_or_json::<usize>("10")`
+pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
+    let of = &argument.of;
+    match &argument.default {
+        None => quote_spanned!(here()=> #private::slot::<#of>()),
+        Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#of>(#json)),
+        Some(Default::Expression(value)) => quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value)),
+    }
+}

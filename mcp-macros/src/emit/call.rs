@@ -1,0 +1,111 @@
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote_spanned};
+
+use super::argument;
+use crate::model::{Argument, Call, Given, Manner};
+
+/// A closure that decodes the arguments, calls the function and writes its result; `write` is the method of `Reply`.
+///
+/// It stands in the same body as the table of the arguments, so that a type that does not fit is one error, not two.
+///
+/// ```text
+/// Run::Sync(|input, reply| {
+///     let mut a0 = slot::<String>();
+///     let mut a1 = slot_or_json::<usize>("10");
+///     input.decode(&mut [&mut a0, &mut a1])?;
+///     reply.tool::<Json<Vec<Note>>>(search(input.get::<Db>(), &a0.take(), a1.take()))
+/// })
+///
+/// Run::Async(|input| {
+///     let mut a0 = slot::<String>();
+///     input.decode(&mut [&mut a0])?;
+///     let a0 = a0.take();
+///     let env = input.into_owned();
+///     Ok(running(async move {
+///         let value = search(env.get::<Db>(), &a0).await;
+///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///     }))
+/// })
+///
+/// Run::Async(|input| {
+///     …
+///     Ok(running(env.blocking(move |env| {
+///         let value = search(env.get::<Db>(), &a0);
+///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///     })))
+/// })
+/// ```
+pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStream {
+    // Whatever is wrong with the call as a whole, such as a future that is not `Send`, is shown on the function's name.
+    let here = call.function.span().resolved_at(Span::mixed_site());
+    let write = Ident::new(write, here);
+    let output = &call.output;
+    let path = call.owner.path_to(&call.function);
+    let slots: Vec<Ident> = (0..call.arguments.len()).map(slot_name).collect();
+    let decode = decode(&call.arguments, private);
+    if call.manner == Manner::Sync {
+        let source = Ident::new("input", here);
+        let values = values(call, &source, |slot| quote_spanned!(here=> #slot.take()));
+        return quote_spanned! {here=>
+            #private::Run::Sync(|input, reply| {
+                #decode
+                reply.#write::<#output>(#path(#values))
+            })
+        };
+    }
+    let source = Ident::new("env", here);
+    let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
+    let finish = quote_spanned!(here=> env.finish(|reply| reply.#write::<#output>(value)));
+    let future = match call.manner {
+        Manner::Blocking => quote_spanned! {here=>
+            env.blocking(move |env| {
+                let value = #path(#values);
+                #finish
+            })
+        },
+        Manner::Sync | Manner::Async => quote_spanned! {here=>
+            async move {
+                let value = #path(#values).await;
+                #finish
+            }
+        },
+    };
+    quote_spanned! {here=>
+        #private::Run::Async(|input| {
+            #decode
+            #(let #slots = #slots.take();)*
+            let env = input.into_owned();
+            ::core::result::Result::Ok(#private::running(#future))
+        })
+    }
+}
+
+/// Declares the slots and fills them.
+pub(super) fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStream {
+    let names: Vec<Ident> = (0..arguments.len()).map(slot_name).collect();
+    let slots = arguments.iter().map(|argument| argument::slot(argument, private));
+    quote_spanned! {super::here()=>
+        #(let mut #names = #slots;)*
+        input.decode(&mut [#(&mut #names),*])?;
+    }
+}
+
+pub(super) fn slot_name(index: usize) -> Ident {
+    format_ident!("a{index}", span = super::here())
+}
+
+/// Lists what the function is called with.
+fn values(call: &Call, source: &Ident, take: impl Fn(Ident) -> TokenStream) -> TokenStream {
+    let here = super::here();
+    let values = call.parameters.iter().map(|parameter| match parameter {
+        Given::Server(_, of) => quote_spanned!(here=> #source.get::<#of>()),
+        Given::Caller(index) => {
+            let value = take(slot_name(*index));
+            match call.arguments[*index].borrowed {
+                true => quote_spanned!(here=> &#value),
+                false => value,
+            }
+        }
+    });
+    quote_spanned!(here=> #(#values),*)
+}

@@ -1,0 +1,84 @@
+use proc_macro2::{Ident, TokenStream};
+use quote::quote_spanned;
+use syn::ext::IdentExt;
+
+use super::{argument::argument, call, docs::docs, here, option, slice};
+use crate::model::{Call, Common, Given};
+
+/// ```text
+/// Common {
+///     name: "search",
+///     title: Some("Search notes"),
+///     description: "Find notes.",
+///     icons: &[],
+///     tags: &["notes"],
+///     scopes: &[],
+///     meta: &[("acme/beta", "true")],
+///     timeout: Some(Duration::from_millis(30000)),
+///     source: Source { … },
+///     arguments: &[ArgumentEntry { … }],
+///     needs: &[need::<Db>("db")],
+///     run: Run::Async(|input| { … }),
+/// }
+/// ```
+pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> TokenStream {
+    let Common { name, tags, scopes, call, .. } = common;
+    let here = here();
+    let title = option(common.title.as_ref());
+    let description = docs(&common.description);
+    let icons = slice(common.icons.iter().map(|uri| quote_spanned!(here=> #private::Icon::new(#uri))));
+    let (tags, scopes) = (slice(tags), slice(scopes));
+    let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
+    let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
+    let timeout = option(common.timeout_milliseconds.map(duration));
+    let source = source(call, private);
+    let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
+    let needs = slice(call.parameters.iter().filter_map(|parameter| need(parameter, private)));
+    let run = call::run(call, write, private);
+    quote_spanned! {here=>
+        #private::Common {
+            name: #name,
+            title: #title,
+            description: #description,
+            icons: #icons,
+            tags: #tags,
+            scopes: #scopes,
+            meta: #meta,
+            timeout: #timeout,
+            source: #source,
+            arguments: #arguments,
+            needs: #needs,
+            run: #run,
+        }
+    }
+}
+
+fn need(parameter: &Given, private: &TokenStream) -> Option<TokenStream> {
+    match parameter {
+        Given::Server(name, of) => Some(quote_spanned!(here()=> #private::need::<#of>(#name))),
+        Given::Caller(_) => None,
+    }
+}
+
+fn source(call: &Call, private: &TokenStream) -> TokenStream {
+    let here = here();
+    let function = call.owner.name_of(&call.function.unraw());
+    let line = line(&call.function);
+    quote_spanned! {here=>
+        #private::Source {
+            file: ::core::file!(),
+            line: #line,
+            package: ::core::env!("CARGO_PKG_NAME"),
+            function: #function,
+        }
+    }
+}
+
+/// The line of the function itself: `line!()` is that of the outermost macro, which may hold many functions.
+fn line(function: &Ident) -> TokenStream {
+    let line = proc_macro::is_available().then(|| u32::try_from(function.span().unwrap().line()).ok()).flatten();
+    match line {
+        Some(line) => quote_spanned!(here()=> #line),
+        None => quote_spanned!(here()=> ::core::line!()),
+    }
+}

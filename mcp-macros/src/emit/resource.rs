@@ -1,0 +1,77 @@
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote_spanned};
+
+use super::{Entry, argument::server_function, common::common, here, option, slice};
+use crate::model::{Operator, Part, Resource};
+
+/// ```text
+/// ResourceEntry {
+///     common: Common { … },
+///     uri: "file:///{+path}",
+///     template: Some(&[
+///         Part::Literal("file:///"),
+///         Part::Expression { operator: Operator::Reserved, variables: &["path"] },
+///     ]),
+///     mime_type: Some("text/plain"),
+///     size: None,
+///     audience: &[Role::User],
+///     priority: Some(0.5),
+///     list: Some(ServerFnEntry { … }),
+/// }
+/// ```
+pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
+    let here = here();
+    let common = common(&resource.common, "resource", private);
+    let uri = &resource.uri;
+    let template = option(resource.template.as_ref().map(|parts| slice(parts.iter().map(|one| part(one, private)))));
+    let mime_type = option(resource.mime_type.as_ref());
+    let size = option(resource.size);
+    let audience = slice(resource.audience.iter().map(|role| {
+        let role = Ident::new(&role.to_string(), here);
+        quote_spanned!(here=> #private::Role::#role)
+    }));
+    let priority = option(resource.priority);
+    let list = |path| server_function(path, &Ident::new("list", here).into_token_stream(), private);
+    let list = option(resource.list.as_ref().map(list));
+    let value = quote_spanned! {here=>
+        #private::ResourceEntry {
+            common: #common,
+            uri: #uri,
+            template: #template,
+            mime_type: #mime_type,
+            size: #size,
+            audience: #audience,
+            priority: #priority,
+            list: #list,
+        }
+    };
+    let call = &resource.common.call;
+    Entry { kind: "Resource", value, conditions: call.conditions.clone(), deprecated: call.deprecated }
+}
+
+fn part(part: &Part, private: &TokenStream) -> TokenStream {
+    let here = here();
+    match part {
+        Part::Literal(text) => quote_spanned!(here=> #private::Part::Literal(#text)),
+        Part::Expression { operator, variables } => {
+            let operator = Ident::new(name_of(*operator), here);
+            let variables = slice(variables);
+            quote_spanned! {here=>
+                #private::Part::Expression { operator: #private::Operator::#operator, variables: #variables }
+            }
+        }
+    }
+}
+
+fn name_of(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Simple => "Simple",
+        Operator::Reserved => "Reserved",
+        Operator::Fragment => "Fragment",
+        Operator::Label => "Label",
+        Operator::Path => "Path",
+        Operator::PathParameter => "PathParameter",
+        Operator::Query => "Query",
+        Operator::QueryContinuation => "QueryContinuation",
+    }
+}

@@ -1,0 +1,38 @@
+use proc_macro2::TokenStream;
+use quote::quote_spanned;
+
+use super::{Entry, common::common, here, option};
+use crate::model::Tool;
+
+/// ```text
+/// ToolEntry {
+///     common: Common { … },
+///     hints: Hints { read_only: Some(true), destructive: None, idempotent: None, open_world: None },
+///     output: OutputType::of::<Json<Vec<Note>>>(),
+/// }
+/// ```
+pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
+    let here = here();
+    let [read_only, destructive, idempotent, open_world] =
+        [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
+    let common = common(&tool.common, "tool", private);
+    let output = &tool.common.call.output;
+    let value = quote_spanned! {here=>
+        #private::ToolEntry {
+            common: #common,
+            hints: #private::Hints {
+                read_only: #read_only,
+                destructive: #destructive,
+                idempotent: #idempotent,
+                open_world: #open_world,
+            },
+            output: #private::OutputType::of::<#output>(),
+        }
+    };
+    Entry {
+        kind: "Tool",
+        value,
+        conditions: tool.common.call.conditions.clone(),
+        deprecated: tool.common.call.deprecated,
+    }
+}

@@ -1,0 +1,118 @@
+//! The three stages of each macro, and what remains of an item that did not pass them.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Attribute, ItemImpl, Visibility};
+
+use crate::{
+    crate_name, emit,
+    errors::Errors,
+    model::{Owner, Prompt, Resource, Server, Tool, Tools, check_block},
+    syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
+};
+
+pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    function(item, |function, errors| {
+        let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &Owner::None, errors);
+        (function, tool.common.krate.clone(), move |private: &TokenStream| emit::tool(&tool, private))
+    })
+}
+
+pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
+    function(item, |function, errors| {
+        let (resource, function) =
+            Resource::check(ResourceSyntax::read(options, function, errors), &Owner::None, errors);
+        (function, resource.common.krate.clone(), move |private: &TokenStream| emit::resource(&resource, private))
+    })
+}
+
+pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
+    function(item, |function, errors| {
+        let (prompt, function) = Prompt::check(PromptSyntax::read(options, function, errors), &Owner::None, errors);
+        (function, prompt.common.krate.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
+    })
+}
+
+/// Runs the stages for a function that stands by itself; only the last of them is put off, until all is known to be sound.
+fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
+    item: TokenStream,
+    stages: impl FnOnce(Function, &mut Errors) -> (Function, Option<syn::Path>, E),
+) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(function) = Function::read(item.clone(), &mut errors) else {
+        return with_errors(item, errors);
+    };
+    let is_method = function.receiver.is_some();
+    let (function, krate, emit) = stages(function, &mut errors);
+    let private = crate_name::private(krate.as_ref());
+    let conditions: Vec<Attribute> = function.conditions().cloned().collect();
+    let marker = Marker { name: &function.signature.ident, visibility: &function.visibility, conditions: &conditions };
+    if errors.is_empty() {
+        let marker_item = marker.item();
+        let collected = emit::collected(marker.name.to_token_stream(), &conditions, &[emit(&private)], &private);
+        return quote!(#function #marker_item #collected);
+    }
+    let function = unused(&function);
+    if is_method {
+        // An item cannot stand in an impl block.
+        return with_errors(function, errors);
+    }
+    let marker_item = marker.item();
+    let collected = emit::collected(marker.name.to_token_stream(), &conditions, &[], &private);
+    with_errors(quote!(#function #marker_item #collected), errors)
+}
+
+/// The item of the function's name in the namespace of types.
+struct Marker<'a> {
+    name: &'a Ident,
+    visibility: &'a Visibility,
+    conditions: &'a [Attribute],
+}
+
+impl Marker<'_> {
+    fn item(&self) -> TokenStream {
+        emit::marker(self.name, self.visibility, self.conditions)
+    }
+}
+
+pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(block) = errors.keep(syn::parse2::<ItemImpl>(item.clone())) else {
+        return with_errors(item, errors);
+    };
+    let is_sound = check_block(&block, &mut errors);
+    let ToolsSyntax { block, methods, krate } = ToolsSyntax::read(options, block, &mut errors);
+    let tools = Tools::check((*block.self_ty).clone(), methods, krate, &mut errors);
+    let private = crate_name::private(tools.krate.as_ref());
+    if errors.is_empty() {
+        let collected = emit::tools(&tools, &private);
+        return quote!(#block #collected);
+    }
+    let collected = is_sound.then(|| emit::collected(tools.of.to_token_stream(), &[], &[], &private));
+    with_errors(quote!(#[allow(dead_code)] #block #collected), errors)
+}
+
+pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(function) = Function::read(item.clone(), &mut errors) else {
+        return with_errors(item, errors);
+    };
+    let (server, function) = Server::check(ServerSyntax::read(options, function, &mut errors), &mut errors);
+    if errors.is_empty() {
+        return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
+    }
+    let function = unused(&function);
+    // A `main` with parameters would be an error of its own.
+    let item = if server.function == "main" { quote!(fn main() { #function }) } else { function };
+    with_errors(item, errors)
+}
+
+/// Keeps a function that nothing calls because of its mistakes.
+fn unused(function: &Function) -> TokenStream {
+    quote!(#[allow(dead_code)] #function)
+}
+
+fn with_errors(item: TokenStream, errors: Errors) -> TokenStream {
+    let errors = errors.into_tokens();
+    quote!(#item #errors)
+}

@@ -1,0 +1,120 @@
+//! What tools, resources and prompts have in common.
+
+use syn::{Ident, LitStr, Path, ext::IdentExt};
+
+use super::{Call, Kind, Owner, duration::milliseconds, literal::Literal, signature};
+use crate::{
+    errors::Errors,
+    syntax::{CommonSyntax, Docs, Function},
+};
+
+/// What tools, resources and prompts have in common.
+pub(crate) struct Common {
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Docs,
+    pub(crate) icons: Vec<String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) scopes: Vec<String>,
+    /// Keys, and values as JSON.
+    pub(crate) meta: Vec<(String, String)>,
+    pub(crate) timeout_milliseconds: Option<u64>,
+    pub(crate) call: Call,
+    pub(crate) krate: Option<Path>,
+}
+
+impl Common {
+    pub(super) fn check(
+        kind: Kind,
+        owner: &Owner,
+        given: CommonSyntax,
+        function: &mut Function,
+        errors: &mut Errors,
+    ) -> Self {
+        let docs = std::mem::take(&mut function.docs);
+        Self {
+            name: name(kind, given.name.as_ref(), &function.signature.ident, errors),
+            title: given.title.map(|title| title.value()),
+            description: given.description.map_or(docs, Docs::of),
+            icons: given.icons.iter().filter_map(|icon| checked_icon(icon, errors)).collect(),
+            tags: distinct("tag", &given.tags, errors),
+            scopes: given.scopes.iter().filter_map(|scope| checked_scope(scope, errors)).collect(),
+            meta: given
+                .meta
+                .iter()
+                .filter_map(|meta| Some((meta.key.value(), checked_meta(&meta.value, errors)?)))
+                .collect(),
+            timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
+            call: signature::check(kind, owner, function, given.blocking, errors),
+            krate: given.krate,
+        }
+    }
+}
+
+fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Errors) -> String {
+    let name = given.map_or_else(|| function.unraw().to_string(), LitStr::value);
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    let rule = match (kind, name.len()) {
+        (_, 0) => "a name cannot be empty",
+        (Kind::Tool, _) if !is_plain => "expected only letters of ASCII, digits, `_`, `.` and `-`",
+        (Kind::Tool, 129..) => "expected at most 128 characters",
+        _ => return name,
+    };
+    let message = format!("`{name}` cannot be the name of a {}: {rule}", kind.name());
+    match given {
+        Some(given) => errors.on(given, message),
+        None => errors.help(function, message, r#"give it one: `name = "…"`"#),
+    }
+    name
+}
+
+fn checked_timeout(timeout: &LitStr, errors: &mut Errors) -> Option<u64> {
+    milliseconds(&timeout.value())
+        .map_err(|why| {
+            let message = format!("`{}` cannot be a timeout: {why}", timeout.value());
+            errors.help(timeout, message, r#"write `timeout = "30s"`"#);
+        })
+        .ok()
+}
+
+fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
+    let uri = icon.value();
+    if uri.starts_with("https://") || uri.starts_with("http://") || uri.starts_with("data:image/") {
+        return Some(uri);
+    }
+    errors.on(icon, format_args!("`{uri}` cannot be an icon, expected an `https:` or a `data:image/…` URI"));
+    None
+}
+
+/// A scope is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
+fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
+    let name = scope.value();
+    if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
+        return Some(name);
+    }
+    let message =
+        format!("`{name}` cannot be a scope, expected visible characters of ASCII without `\"`, `\\` and spaces");
+    errors.on(scope, message);
+    None
+}
+
+fn distinct(what: &str, given: &[LitStr], errors: &mut Errors) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for literal in given {
+        let value = literal.value();
+        if values.contains(&value) {
+            errors.on(literal, format_args!("the {what} `{value}` is given twice"));
+        } else {
+            values.push(value);
+        }
+    }
+    values
+}
+
+fn checked_meta(value: &syn::Expr, errors: &mut Errors) -> Option<String> {
+    let literal = Literal::of(value);
+    if literal.is_none() {
+        errors.on(value, "a value of `meta` is a literal, or an array of literals");
+    }
+    literal.map(|literal| literal.json())
+}

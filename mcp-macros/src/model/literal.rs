@@ -1,0 +1,153 @@
+//! Literals, as JSON will show them.
+
+use syn::{Expr, Lit, UnOp};
+
+/// A value that is known now.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Literal {
+    Number(Number),
+    Text(String),
+    Truth(bool),
+    List(Vec<Self>),
+}
+
+/// A number.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Number {
+    Integer(i128),
+    Float(f64, String),
+}
+
+impl Literal {
+    /// Reads a literal, or an array of literals.
+    pub(super) fn of(expression: &Expr) -> Option<Self> {
+        match expression {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Str(text) => Some(Self::Text(text.value())),
+                Lit::Char(letter) => Some(Self::Text(letter.value().to_string())),
+                Lit::Bool(truth) => Some(Self::Truth(truth.value)),
+                Lit::Int(_) | Lit::Float(_) => Number::of(expression).map(Self::Number),
+                _ => None,
+            },
+            Expr::Unary(_) => Number::of(expression).map(Self::Number),
+            Expr::Array(array) => array.elems.iter().map(Self::of).collect::<Option<_>>().map(Self::List),
+            Expr::Group(group) => Self::of(&group.expr),
+            Expr::Paren(paren) => Self::of(&paren.expr),
+            _ => None,
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => json_string(text),
+            Self::Truth(truth) => truth.to_string(),
+            Self::List(items) => format!("[{}]", items.iter().map(Self::json).collect::<Vec<_>>().join(",")),
+        }
+    }
+
+    /// The kind of value, for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Number(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Truth(_) => "a boolean",
+            Self::List(_) => "a list",
+        }
+    }
+}
+
+impl Number {
+    /// Reads a number, with or without a sign.
+    pub(super) fn of(expression: &Expr) -> Option<Self> {
+        match expression {
+            Expr::Lit(literal) => match &literal.lit {
+                Lit::Int(integer) => integer.base10_parse().ok().map(Self::Integer),
+                Lit::Float(float) => Self::float(float.base10_digits()),
+                _ => None,
+            },
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => match Self::of(&unary.expr)? {
+                Self::Integer(integer) => integer.checked_neg().map(Self::Integer),
+                Self::Float(_, digits) => Self::float(&format!("-{digits}")),
+            },
+            Expr::Group(group) => Self::of(&group.expr),
+            Expr::Paren(paren) => Self::of(&paren.expr),
+            _ => None,
+        }
+    }
+
+    fn float(digits: &str) -> Option<Self> {
+        // Rust writes `1.`, JSON does not.
+        let digits = digits.strip_suffix('.').map_or(digits.to_owned(), |whole| format!("{whole}.0"));
+        let value: f64 = digits.parse().ok()?;
+        value.is_finite().then_some(Self::Float(value, digits))
+    }
+}
+
+impl PartialOrd for Number {
+    #[allow(clippy::cast_precision_loss, reason = "an integer is compared with a float as JSON Schema does")]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        let float = |number: &Self| match number {
+            Self::Integer(integer) => *integer as f64,
+            Self::Float(float, _) => *float,
+        };
+        match (self, other) {
+            (Self::Integer(a), Self::Integer(b)) => a.partial_cmp(b),
+            _ => float(self).partial_cmp(&float(other)),
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(integer) => write!(f, "{integer}"),
+            Self::Float(_, digits) => f.write_str(digits),
+        }
+    }
+}
+
+fn json_string(text: &str) -> String {
+    let mut json = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            c if c < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => json.push(c),
+        }
+    }
+    json + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Literal;
+
+    #[test]
+    fn literals_become_json() {
+        for (rust, expected) in [
+            ("1", Some("1")),
+            ("-5", Some("-5")),
+            ("0xff_u8", Some("255")),
+            ("1_000", Some("1000")),
+            ("1.", Some("1.0")),
+            ("-2.5e3", Some("-2.5e3")),
+            ("170141183460469231731687303715884105728", None),
+            ("1e999", None),
+            ("true", Some("true")),
+            ("'x'", Some("\"x\"")),
+            ("\"a \\\"b\\\" \\\\ \\n\"", Some("\"a \\\"b\\\" \\\\ \\u000a\"")),
+            ("[1, -2]", Some("[1,-2]")),
+            ("[]", Some("[]")),
+            ("(3)", Some("3")),
+            ("LIMIT", None),
+            ("1 + 1", None),
+            ("-x", None),
+            ("b\"x\"", None),
+        ] {
+            let expression = syn::parse_str(rust).expect("an expression");
+            assert_eq!(Literal::of(&expression).map(|literal| literal.json()).as_deref(), expected, "{rust}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What was found to be sound: checked values, in which every name, rule and type has its place.
+
+mod argument;
+mod call;
+mod common;
+mod duration;
+mod literal;
+mod owner;
+mod prompt;
+mod resource;
+mod rules;
+mod server;
+mod shape;
+mod signature;
+mod template;
+mod tool;
+mod tools;
+
+pub(crate) use argument::{Argument, Default};
+pub(crate) use call::{Call, Given, Manner};
+pub(crate) use common::Common;
+pub(crate) use owner::Owner;
+pub(crate) use prompt::Prompt;
+pub(crate) use resource::Resource;
+pub(crate) use rules::{Bound, Rule};
+pub(crate) use server::Server;
+pub(crate) use template::{Operator, Part};
+pub(crate) use tool::Tool;
+pub(crate) use tools::{Entry, Tools, check_block};
+
+/// What a function is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tool,
+    Resource,
+    Prompt,
+    Server,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::Prompt => "prompt",
+            Self::Server => "server",
+        }
+    }
+}

@@ -1,0 +1,232 @@
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote};
+use syn::{Expr, LitStr, Path, ext::IdentExt};
+
+use super::{
+    Common, Kind, Owner, Part,
+    literal::Number,
+    template::{self, Malformed},
+};
+use crate::{
+    errors::{Errors, listed},
+    nearest::nearest,
+    syntax::{CompleteSyntax, Function, ResourceSyntax},
+};
+
+/// A resource that can be read, or a template of them.
+pub(crate) struct Resource {
+    pub(crate) common: Common,
+    pub(crate) uri: String,
+    /// The parts of a template; none of a static URI.
+    pub(crate) template: Option<Vec<Part>>,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) size: Option<u64>,
+    /// `User` and `Assistant`
+    pub(crate) audience: Vec<Ident>,
+    pub(crate) priority: Option<f64>,
+    pub(crate) list: Option<Path>,
+}
+
+impl Resource {
+    /// Checks a resource, and gives back the function that it was made of.
+    pub(crate) fn check(given: ResourceSyntax, owner: &Owner, errors: &mut Errors) -> (Self, Function) {
+        let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, list, complete } = given;
+        let names: Vec<_> = function.parameters.iter().map(|parameter| parameter.pattern.to_token_stream()).collect();
+        let mut common = Common::check(Kind::Resource, owner, common, &mut function, errors);
+        let parts = parts_of(uri.as_ref(), errors);
+        if let (Some(uri), Some(parts)) = (&uri, &parts) {
+            check_variables(uri, parts, &common, &names, errors);
+        }
+        complete.into_iter().for_each(|given| add_completion(given, &mut common, errors));
+        let template = parts.filter(|parts| parts.iter().any(|part| matches!(part, Part::Expression { .. })));
+        if let (None, Some(uri)) = (&template, &uri) {
+            check_static(uri, list.as_ref(), errors);
+        }
+        if let (Some(_), Some(size)) = (&template, &size) {
+            errors.on(size, "a template has no size, each of its resources has one");
+        }
+        let resource = Self {
+            common,
+            uri: uri.map(|uri| uri.value()).unwrap_or_default(),
+            template,
+            mime_type: mime.filter(|mime| is_mime(mime, errors)).map(|mime| mime.value()),
+            size: size.as_ref().and_then(|size| checked_size(size, errors)),
+            audience: checked_audience(&audience, errors),
+            priority: priority.as_ref().and_then(|priority| checked_priority(priority, errors)),
+            list,
+        };
+        (resource, function)
+    }
+}
+
+fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
+    let Some(uri) = uri else {
+        let help = r#"write `#[resource("notes://all")]`, or a template such as `#[resource("notes://{id}")]`"#;
+        errors.at(Span::call_site(), format_args!("a resource begins with its URI\nhelp: {help}"));
+        return None;
+    };
+    template::parse(&uri.value())
+        .map_err(|malformed| {
+            for Malformed { at, what, help } in malformed {
+                let help = help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+                errors.at(inside(uri, at), format_args!("{what}{help}"));
+            }
+        })
+        .ok()
+}
+
+/// The place of some bytes of a literal, where the compiler can tell it.
+fn inside(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
+    let token = literal.token();
+    let written = token.to_string();
+    let start = written.find('"').map_or(0, |quote| quote + 1);
+    let is_verbatim = written.get(start..).is_some_and(|rest| rest.starts_with(&literal.value()));
+    let place = is_verbatim.then(|| token.subspan(start + at.start..start + at.end)).flatten();
+    place.unwrap_or_else(|| literal.span())
+}
+
+/// Holds the variables of the URI against the arguments of the function.
+fn check_variables(
+    uri: &LitStr,
+    parts: &[Part],
+    common: &Common,
+    patterns: &[proc_macro2::TokenStream],
+    errors: &mut Errors,
+) {
+    let variables: Vec<&str> = variables_of(parts).collect();
+    let arguments = || common.call.arguments.iter().map(|argument| argument.name.as_str());
+    let function = &common.call.function;
+    for variable in variables.iter().filter(|variable| !arguments().any(|name| name == **variable)) {
+        let free = arguments().filter(|name| !variables.contains(name));
+        let help = match nearest(variable, free) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add the parameter `{variable}: String` to `{function}`"),
+        };
+        let message = format!("the template's variable `{variable}` is no parameter of `{function}`");
+        errors.at(place_of(uri, variable), format_args!("{message}\nhelp: {help}"));
+    }
+    for argument in arguments().filter(|name| !variables.contains(name)) {
+        // A variable that nearly has the name was reported already, with the name.
+        if nearest(argument, variables.iter().copied().filter(|name| !arguments().any(|other| other == *name)))
+            .is_some()
+        {
+            continue;
+        }
+        let token = patterns
+            .iter()
+            .find(|pattern| pattern.to_string().trim_start_matches("mut ").trim_start_matches("r#") == argument);
+        let place = token.cloned().unwrap_or_else(|| quote!(#function));
+        let is_static = variables.is_empty();
+        let what = if is_static { "URI" } else { "template" };
+        let message = format!("the parameter `{argument}` is no variable of the {what} `{}`", uri.value());
+        let help =
+            format!("write `{{{argument}}}` where the URI has it, or take it by reference, if the server gives it");
+        errors.help(place, message, help);
+    }
+}
+
+fn variables_of(parts: &[Part]) -> impl Iterator<Item = &str> {
+    let variables = |part| match part {
+        &Part::Literal(_) => &[][..],
+        Part::Expression { variables, .. } => variables,
+    };
+    parts.iter().flat_map(variables).map(String::as_str)
+}
+
+fn place_of(uri: &LitStr, variable: &str) -> Span {
+    let value = uri.value();
+    let starts = value.match_indices(variable).map(|(start, _)| start);
+    let is_name = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'.';
+    let bytes = value.as_bytes();
+    let whole = |start: &usize| {
+        let before = start.checked_sub(1).map(|before| bytes[before]);
+        let after = bytes.get(start + variable.len());
+        before.is_some_and(|c| !c.is_ascii_alphanumeric()) && after.is_some_and(|c| !is_name(*c))
+    };
+    starts.filter(whole).last().map_or(uri.span(), |start| inside(uri, start..start + variable.len()))
+}
+
+fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Errors) {
+    let CompleteSyntax { variable, function } = given;
+    let name = variable.unraw().to_string();
+    let names: Vec<String> = common.call.arguments.iter().map(|argument| argument.name.clone()).collect();
+    let Some(argument) = common.call.arguments.iter_mut().find(|argument| argument.name == name) else {
+        let message = format!("there is no argument `{name}` to complete");
+        match (nearest(&name, names.iter().map(String::as_str)), names.is_empty()) {
+            (Some(near), _) => errors.help(variable, message, format_args!("did you mean `{near}`?")),
+            (None, false) => {
+                let expected = listed(names.iter().map(String::as_str));
+                errors.on(variable, format_args!("{message}, expected one of {expected}"));
+            }
+            (None, true) => errors.on(variable, message),
+        }
+        return;
+    };
+    if argument.complete.is_some() {
+        return errors.on(variable, format_args!("the argument `{name}` is completed twice"));
+    }
+    argument.complete = Some(function);
+}
+
+fn check_static(uri: &LitStr, list: Option<&Path>, errors: &mut Errors) {
+    if let Some(list) = list {
+        let message = format!("`list` lists what a template covers, but `{}` is one resource", uri.value());
+        errors.help(list, message, "remove `list`: the resource itself is listed");
+    }
+}
+
+fn is_mime(mime: &LitStr, errors: &mut Errors) -> bool {
+    let value = mime.value();
+    let is_token =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&-^_.+".contains(c));
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    if essence.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of)) {
+        return true;
+    }
+    errors.on(mime, format_args!("`{value}` is no media type, expected one such as `text/plain`"));
+    false
+}
+
+fn checked_size(size: &Expr, errors: &mut Errors) -> Option<u64> {
+    let bytes = match Number::of(size) {
+        Some(Number::Integer(bytes)) => u64::try_from(bytes).ok(),
+        _ => None,
+    };
+    if bytes.is_none() {
+        errors.on(size, "a size is a whole number of bytes");
+    }
+    bytes
+}
+
+fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {
+    let mut audience: Vec<Ident> = Vec::new();
+    for role in given {
+        let name = match role.to_string().as_str() {
+            "user" => "User",
+            "assistant" => "Assistant",
+            other => {
+                errors.on(role, format_args!("unknown audience `{other}`, expected one of `user`, `assistant`"));
+                continue;
+            }
+        };
+        let name = Ident::new(name, role.span());
+        match audience.contains(&name) {
+            true => errors.on(role, format_args!("the audience `{role}` is given twice")),
+            false => audience.push(name),
+        }
+    }
+    audience
+}
+
+#[allow(clippy::cast_precision_loss, reason = "only 0 and 1 are kept")]
+fn checked_priority(given: &Expr, errors: &mut Errors) -> Option<f64> {
+    let priority = match Number::of(given)? {
+        Number::Integer(integer) => integer as f64,
+        Number::Float(float, _) => float,
+    };
+    if (0.0..=1.0).contains(&priority) {
+        return Some(priority);
+    }
+    errors.on(given, format_args!("the priority `{priority}` is outside the range `0.0..=1.0`"));
+    None
+}

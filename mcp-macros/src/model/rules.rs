@@ -1,0 +1,378 @@
+//! The constraints of one argument.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use regex_lite::Regex;
+use syn::{Expr, ExprRange, LitStr, RangeLimits};
+
+use super::{
+    Kind,
+    literal::{Literal, Number},
+    shape::Shape,
+};
+use crate::{errors::Errors, syntax::ArgumentSyntax};
+
+/// A constraint, as a keyword of the schema.
+pub(crate) enum Rule {
+    Minimum(Bound),
+    Maximum(Bound),
+    ExclusiveMaximum(Bound),
+    MinLength(u64),
+    MaxLength(u64),
+    Pattern(String),
+    Format(String),
+    Examples(Vec<String>),
+    Header(String),
+}
+
+/// The bound of a range.
+pub(crate) enum Bound {
+    Integer(i128),
+    Float(f64),
+}
+
+/// The constraints that a known value can be held against.
+#[derive(Default)]
+pub(super) struct Rules {
+    range: Option<Range>,
+    length: Option<Length>,
+    pattern: Option<(String, Regex)>,
+    pub(super) format: Option<LitStr>,
+    examples: Vec<Literal>,
+    pub(super) header: Option<LitStr>,
+}
+
+struct Range {
+    low: Option<Number>,
+    high: Option<Number>,
+    half_open: bool,
+}
+
+struct Length {
+    least: Option<u64>,
+    most: Option<u64>,
+}
+
+impl Rules {
+    pub(super) fn check(kind: Kind, given: ArgumentSyntax, shape: Shape, of: &syn::Type, errors: &mut Errors) -> Self {
+        let mut unfit = |tokens: &dyn ToTokens, rule: &str, fits: &str| {
+            let of = spelled(of);
+            errors.on(tokens.to_token_stream(), format_args!("`{rule}` does not fit `{of}`, it is for {fits}"));
+        };
+        if let Some(range) = given.range.as_ref().filter(|_| !shape.has_range()) {
+            unfit(range, "range", "numbers");
+        }
+        if let Some(length) = given.length.as_ref().filter(|_| !shape.has_length()) {
+            unfit(length, "length", "text and lists");
+        }
+        if let Some(pattern) = given.pattern.as_ref().filter(|_| !shape.has_pattern()) {
+            unfit(pattern, "pattern", "text");
+        }
+        let mut rules = Self {
+            range: given.range.filter(|_| shape.has_range()).and_then(|range| Range::check(&range, errors)),
+            length: given.length.filter(|_| shape.has_length()).and_then(|length| Length::check(&length, errors)),
+            pattern: given.pattern.filter(|_| shape.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
+            format: given.format,
+            examples: Vec::new(),
+            header: given.header.filter(|header| is_header(kind, header, errors)),
+        };
+        for example in &given.examples {
+            match Literal::of(example) {
+                Some(literal) => {
+                    rules.hold("example", &literal, shape, example, errors);
+                    rules.examples.push(literal);
+                }
+                None => errors.on(example, "an example is a literal, or an array of literals"),
+            }
+        }
+        rules
+    }
+
+    /// Reports what a known value breaks.
+    pub(super) fn hold(&self, what: &str, value: &Literal, shape: Shape, tokens: &Expr, errors: &mut Errors) {
+        let shown = value.json();
+        if let Some(expected) = mismatch(value, shape) {
+            errors.on(tokens, format_args!("the {what} `{shown}` is {}, expected {expected}", value.kind()));
+            return;
+        }
+        if let Some(range) = &self.range {
+            match value {
+                Literal::Number(number) if !range.contains(number) => {
+                    errors.on(tokens, format_args!("the {what} `{shown}` is outside the range `{range}`"));
+                }
+                Literal::Text(_) | Literal::Truth(_) => {
+                    let kind = value.kind();
+                    errors.on(tokens, format_args!("the {what} `{shown}` is {kind}, but `range` is for numbers"));
+                }
+                _ => {}
+            }
+        }
+        if let Some(length) = &self.length {
+            match length_of(value) {
+                Some(found) if !length.contains(found) => {
+                    let message = format!("the {what} `{shown}` has the length {found}, expected {length}");
+                    errors.on(tokens, message);
+                }
+                Some(_) => {}
+                None => {
+                    let kind = value.kind();
+                    errors
+                        .on(tokens, format_args!("the {what} `{shown}` is {kind}, but `length` is for text and lists"));
+                }
+            }
+        }
+        if let Some((pattern, regex)) = &self.pattern {
+            match value {
+                Literal::Text(text) if !regex.is_match(text) => {
+                    errors.on(tokens, format_args!("the {what} `{shown}` does not match the pattern `{pattern}`"));
+                }
+                Literal::Number(_) | Literal::Truth(_) => {
+                    let kind = value.kind();
+                    errors.on(tokens, format_args!("the {what} `{shown}` is {kind}, but `pattern` is for text"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        if let Some(Range { low, high, half_open }) = self.range {
+            rules.extend(low.map(|low| Rule::Minimum(low.into())));
+            let maximum = if half_open { Rule::ExclusiveMaximum } else { Rule::Maximum };
+            rules.extend(high.map(|high| maximum(high.into())));
+        }
+        if let Some(Length { least, most }) = self.length {
+            rules.extend(least.map(Rule::MinLength));
+            rules.extend(most.map(Rule::MaxLength));
+        }
+        rules.extend(self.pattern.map(|(pattern, _)| Rule::Pattern(pattern)));
+        rules.extend(self.format.map(|format| Rule::Format(format.value())));
+        if !self.examples.is_empty() {
+            rules.push(Rule::Examples(self.examples.iter().map(Literal::json).collect()));
+        }
+        rules.extend(self.header.map(|header| Rule::Header(header.value())));
+        rules
+    }
+}
+
+/// What a value of a known type would be, if this is none.
+fn mismatch(value: &Literal, shape: Shape) -> Option<&'static str> {
+    match (shape, value) {
+        (Shape::Unknown, _)
+        | (Shape::Text | Shape::Letter, Literal::Text(_))
+        | (Shape::List, Literal::List(_))
+        | (Shape::Truth, Literal::Truth(_))
+        | (Shape::Float, Literal::Number(_))
+        | (Shape::Integer { signed: true }, Literal::Number(Number::Integer(_))) => None,
+        (Shape::Integer { signed: false }, Literal::Number(Number::Integer(integer))) if *integer >= 0 => None,
+        (Shape::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("no negative one"),
+        (Shape::Integer { .. }, _) => Some("a whole number"),
+        (Shape::Float, _) => Some("a number"),
+        (Shape::Text, _) => Some("text"),
+        (Shape::Letter, _) => Some("one character"),
+        (Shape::List, _) => Some("a list"),
+        (Shape::Truth, _) => Some("`true` or `false`"),
+    }
+}
+
+fn length_of(value: &Literal) -> Option<u64> {
+    let length = match value {
+        Literal::Text(text) => text.chars().count(),
+        Literal::List(items) => items.len(),
+        Literal::Number(_) | Literal::Truth(_) => return None,
+    };
+    u64::try_from(length).ok()
+}
+
+impl Range {
+    fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
+        let Some(range) = as_range(given) else {
+            errors.on(given, "wrong value for the option `range`, expected `range = 1..=100`");
+            return None;
+        };
+        let half_open = matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some();
+        let low = bound(range.start.as_deref(), errors)?;
+        let high = bound(range.end.as_deref(), errors)?;
+        if low.is_none() && high.is_none() {
+            errors.on(given, "a range without bounds constrains nothing");
+            return None;
+        }
+        let range = Self { low, high, half_open };
+        match (&range.low, &range.high) {
+            (Some(low), Some(high)) if low > high => {
+                errors.help(
+                    given,
+                    format_args!("the range `{range}` is reversed"),
+                    format_args!("write `{high}..={low}`"),
+                );
+                None
+            }
+            (Some(low), Some(high)) if low == high && half_open => {
+                errors.help(
+                    given,
+                    format_args!("the range `{range}` is empty"),
+                    format_args!("`{low}..={high}` holds `{low}`"),
+                );
+                None
+            }
+            _ => Some(range),
+        }
+    }
+
+    fn contains(&self, number: &Number) -> bool {
+        self.low.as_ref().is_none_or(|low| number >= low)
+            && self.high.as_ref().is_none_or(|high| if self.half_open { number < high } else { number <= high })
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |bound: &Option<Number>| bound.as_ref().map(ToString::to_string).unwrap_or_default();
+        let dots = if self.half_open || self.high.is_none() { ".." } else { "..=" };
+        write!(f, "{}{dots}{}", shown(&self.low), shown(&self.high))
+    }
+}
+
+/// Reads a bound; the outer option is none where there is one that cannot be read.
+#[allow(clippy::option_option, reason = "a bound that is absent is no mistake, one that cannot be read is")]
+fn bound(given: Option<&Expr>, errors: &mut Errors) -> Option<Option<Number>> {
+    let Some(given) = given else { return Some(None) };
+    let number = Number::of(given);
+    if number.is_none() {
+        errors.on(given, "the bound of a range is a number, written out");
+    }
+    number.map(Some)
+}
+
+fn as_range(given: &Expr) -> Option<&ExprRange> {
+    match given {
+        Expr::Range(range) => Some(range),
+        Expr::Paren(paren) => as_range(&paren.expr),
+        Expr::Group(group) => as_range(&group.expr),
+        _ => None,
+    }
+}
+
+impl Length {
+    fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
+        if let Some(Number::Integer(exact)) = Number::of(given) {
+            let exact = whole(&Number::Integer(exact), given, errors)?;
+            return Some(Self { least: Some(exact), most: Some(exact) });
+        }
+        if as_range(given).is_none() {
+            errors.on(given, "wrong value for the option `length`, expected `length = 1..=80` or `length = 5`");
+            return None;
+        }
+        let Range { low, high, half_open } = Range::check(given, errors)?;
+        let mut side = |bound: Option<Number>| match bound {
+            Some(bound) => whole(&bound, given, errors).map(Some),
+            None => Some(None),
+        };
+        let (least, most) = (side(low)?, side(high)?);
+        Some(Self { least, most: most.map(|most| most - u64::from(half_open && most > 0)) })
+    }
+
+    fn contains(&self, length: u64) -> bool {
+        self.least.is_none_or(|least| length >= least) && self.most.is_none_or(|most| length <= most)
+    }
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.least, self.most) {
+            (Some(least), Some(most)) if least == most => write!(f, "`{least}`"),
+            (Some(least), Some(most)) => write!(f, "`{least}..={most}`"),
+            (Some(least), None) => write!(f, "`{least}..`"),
+            (None, Some(most)) => write!(f, "`..={most}`"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn whole(number: &Number, given: &Expr, errors: &mut Errors) -> Option<u64> {
+    let whole = match number {
+        Number::Integer(integer) => u64::try_from(*integer).ok(),
+        Number::Float(..) => None,
+    };
+    if whole.is_none() {
+        errors.on(given, "a length is a whole number, and not negative");
+    }
+    whole
+}
+
+fn regex(pattern: &LitStr, errors: &mut Errors) -> Option<(String, Regex)> {
+    match Regex::new(&pattern.value()) {
+        Ok(regex) => Some((pattern.value(), regex)),
+        Err(error) => {
+            errors.on(pattern, format_args!("`{}` is no regular expression: {error}", pattern.value()));
+            None
+        }
+    }
+}
+
+/// Says whether a header can bear the name: a token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
+fn is_header(kind: Kind, header: &LitStr, errors: &mut Errors) -> bool {
+    let name = header.value();
+    if kind != Kind::Tool {
+        errors.on(
+            header,
+            format_args!("only an argument of a tool is mirrored in a header, not one of a {}", kind.name()),
+        );
+        return false;
+    }
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        let message = format!("`{name}` cannot be part of a header's name");
+        errors.help(header, message, "use letters, digits and `-`, such as `Region`");
+        return false;
+    }
+    true
+}
+
+/// A type as its author would write it.
+pub(super) fn spelled(tokens: impl ToTokens) -> String {
+    fn spell(tokens: TokenStream, out: &mut String) {
+        use proc_macro2::{Delimiter, TokenTree};
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => {
+                    let (open, close) = match group.delimiter() {
+                        Delimiter::Parenthesis => ("(", ")"),
+                        Delimiter::Bracket => ("[", "]"),
+                        Delimiter::Brace => ("{", "}"),
+                        Delimiter::None => ("", ""),
+                    };
+                    out.push_str(open);
+                    spell(group.stream(), out);
+                    out.push_str(close);
+                }
+                TokenTree::Punct(punct) => {
+                    out.push(punct.as_char());
+                    if matches!(punct.as_char(), ',' | ';') {
+                        out.push(' ');
+                    }
+                }
+                word => {
+                    let word = word.to_string();
+                    if out.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+                        out.push(' ');
+                    }
+                    out.push_str(&word);
+                }
+            }
+        }
+    }
+    let mut out = String::new();
+    spell(tokens.into_token_stream(), &mut out);
+    out
+}
+
+impl From<Number> for Bound {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Integer(integer) => Self::Integer(integer),
+            Number::Float(float, _) => Self::Float(float),
+        }
+    }
+}

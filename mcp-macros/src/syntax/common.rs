@@ -1,0 +1,74 @@
+//! The options that tools, resources and prompts have in common.
+
+use proc_macro2::Span;
+use syn::{
+    Expr, LitStr, Path, Token,
+    parse::{Parse, ParseStream},
+};
+
+use super::options::{Known, Options, known};
+use crate::errors::Errors;
+
+pub(super) const NAMES: [Known; 3] = [
+    known("name", r#"name = "a_name""#),
+    known("title", r#"title = "For people""#),
+    known("description", r#"description = "For the model""#),
+];
+
+pub(super) const OTHERS: [Known; 8] = [
+    known("scopes", r#"scopes("notes:read", …)"#),
+    known("tags", r#"tags("a label", …)"#),
+    known("icon", r#"icon = "https://…""#),
+    known("icons", r#"icons("https://…", …)"#),
+    known("timeout", r#"timeout = "30s""#),
+    known("blocking", "blocking"),
+    known("meta", r#"meta("key" = 1, …)"#),
+    known("crate", "crate = path::to::mcp_runtime"),
+];
+
+/// The options that tools, resources and prompts have in common.
+pub(crate) struct CommonSyntax {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) title: Option<LitStr>,
+    pub(crate) description: Option<Expr>,
+    pub(crate) scopes: Vec<LitStr>,
+    pub(crate) tags: Vec<LitStr>,
+    pub(crate) icons: Vec<LitStr>,
+    pub(crate) timeout: Option<LitStr>,
+    pub(crate) blocking: Option<(bool, Span)>,
+    pub(crate) meta: Vec<MetaSyntax>,
+    pub(crate) krate: Option<Path>,
+}
+
+/// `"key" = literal`
+pub(crate) struct MetaSyntax {
+    pub(crate) key: LitStr,
+    pub(crate) value: Expr,
+}
+
+impl Parse for MetaSyntax {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let key = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Self { key, value: input.parse()? })
+    }
+}
+
+impl CommonSyntax {
+    pub(super) fn take(options: &mut Options, errors: &mut Errors) -> Self {
+        let mut icons: Vec<LitStr> = options.text("icon", errors).into_iter().collect();
+        icons.extend(options.texts("icons", errors));
+        Self {
+            name: options.text("name", errors),
+            title: options.text("title", errors),
+            description: options.prose("description", errors),
+            scopes: options.texts("scopes", errors),
+            tags: options.texts("tags", errors),
+            icons,
+            timeout: options.text("timeout", errors),
+            blocking: options.switch("blocking", errors),
+            meta: options.list("meta", errors),
+            krate: options.path("crate", errors),
+        }
+    }
+}

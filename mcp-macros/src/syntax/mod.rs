@@ -1,0 +1,22 @@
+//! What the author wrote: options and functions, read but not judged.
+
+mod argument;
+mod common;
+mod docs;
+mod function;
+mod options;
+mod prompt;
+mod resource;
+mod server;
+mod tool;
+mod tools;
+
+pub(crate) use argument::ArgumentSyntax;
+pub(crate) use common::CommonSyntax;
+pub(crate) use docs::{Docs, Piece};
+pub(crate) use function::{Function, Parameter};
+pub(crate) use prompt::PromptSyntax;
+pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
+pub(crate) use server::ServerSyntax;
+pub(crate) use tool::ToolSyntax;
+pub(crate) use tools::{Method, ToolsSyntax};

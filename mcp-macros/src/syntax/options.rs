@@ -1,0 +1,241 @@
+//! The list of options of an attribute: `name`, `name = value`, `name(value, …)`.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{
+    Expr, Ident, Lit, LitStr, Path, Token, UnOp,
+    ext::IdentExt,
+    parse::{ParseStream, Parser},
+    punctuated::Punctuated,
+    spanned::Spanned,
+    token,
+};
+
+use crate::{
+    errors::{Errors, listed},
+    nearest::nearest,
+};
+
+/// An option that an attribute knows, and how it is written.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) example: &'static str,
+}
+
+pub(super) const fn known(name: &'static str, example: &'static str) -> Known {
+    Known { name, example }
+}
+
+/// The options of one attribute, to be taken out one by one.
+pub(super) struct Options {
+    attribute: &'static str,
+    known: Vec<&'static Known>,
+    given: Vec<Given>,
+}
+
+struct Given {
+    name: Ident,
+    value: Value,
+}
+
+enum Value {
+    Bare,
+    Is(Expr),
+    Of(TokenStream),
+}
+
+impl Given {
+    /// The tokens of the value, or of the name where there is none.
+    fn tokens(&self) -> TokenStream {
+        match &self.value {
+            Value::Bare => self.name.to_token_stream(),
+            Value::Is(value) => value.to_token_stream(),
+            Value::Of(values) if values.is_empty() => self.name.to_token_stream(),
+            Value::Of(values) => values.clone(),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn new(attribute: &'static str, known: impl IntoIterator<Item = &'static Known>) -> Self {
+        Self { attribute, known: known.into_iter().collect(), given: Vec::new() }
+    }
+
+    /// Reads a list of options; one that cannot be read is reported and left out.
+    pub(super) fn read(&mut self, tokens: TokenStream, errors: &mut Errors) {
+        let list = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                match given(input) {
+                    Ok(given) => self.add(given, errors),
+                    Err(error) => {
+                        errors.push(error);
+                        skip(input)?;
+                    }
+                }
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        let result = list.parse2(tokens);
+        errors.keep(result);
+    }
+
+    fn add(&mut self, given: Given, errors: &mut Errors) {
+        let name = given.name.unraw().to_string();
+        let known = || self.known.iter().map(|known| known.name);
+        if !known().any(|known| known == name) {
+            let expected = listed(known());
+            let message = format!("unknown `{}` option `{name}`, expected one of {expected}", self.attribute);
+            return match nearest(&name, known()) {
+                Some(nearest) => errors.help(&given.name, message, format_args!("did you mean `{nearest}`?")),
+                None => errors.on(&given.name, message),
+            };
+        }
+        if self.given.iter().any(|other| other.name.unraw() == name) {
+            return errors.on(&given.name, format_args!("the option `{name}` is given twice"));
+        }
+        self.given.push(given);
+    }
+
+    pub(super) fn text(&mut self, name: &str, errors: &mut Errors) -> Option<LitStr> {
+        let given = self.take(name)?;
+        match &given.value {
+            Value::Is(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => match literal.lit.clone() {
+                Lit::Str(text) => Some(text),
+                _ => None,
+            },
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    /// Takes a text that may be a macro's, such as `include_str!("…")`.
+    pub(super) fn prose(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
+        let given = self.take(name)?;
+        match &given.value {
+            Value::Is(value @ Expr::Macro(_)) => Some(value.clone()),
+            Value::Is(value @ Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => Some(value.clone()),
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    /// Takes `name`, `name = true` or `name = false`.
+    pub(super) fn switch(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
+        let given = self.take(name)?;
+        match &given.value {
+            Value::Bare => Some((true, given.name.span())),
+            Value::Is(Expr::Lit(literal)) if matches!(literal.lit, Lit::Bool(_)) => match &literal.lit {
+                Lit::Bool(value) => Some((value.value, given.name.span())),
+                _ => None,
+            },
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    pub(super) fn value(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
+        let given = self.take(name)?;
+        match given.value {
+            Value::Is(value) => Some(value),
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    /// Takes `name` or `name = value`.
+    pub(super) fn optional_value(&mut self, name: &str, errors: &mut Errors) -> Option<(Option<Expr>, Span)> {
+        let given = self.take(name)?;
+        match given.value {
+            Value::Bare => Some((None, given.name.span())),
+            Value::Is(value) => Some((Some(value), given.name.span())),
+            Value::Of(_) => self.misused(&given, errors),
+        }
+    }
+
+    pub(super) fn path(&mut self, name: &str, errors: &mut Errors) -> Option<Path> {
+        let given = self.take(name)?;
+        match given.value {
+            Value::Is(Expr::Path(path)) if path.qself.is_none() => Some(path.path),
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    pub(super) fn number(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
+        let given = self.take(name)?;
+        match &given.value {
+            Value::Is(value) if is_number(value) => Some(value.clone()),
+            _ => self.misused(&given, errors),
+        }
+    }
+
+    pub(super) fn texts(&mut self, name: &str, errors: &mut Errors) -> Vec<LitStr> {
+        self.list(name, errors)
+    }
+
+    /// Takes `name(value, …)`, or nothing at all.
+    pub(super) fn list<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
+        let Some(given) = self.take(name) else { return Vec::new() };
+        let values = match &given.value {
+            Value::Of(values) => Punctuated::<T, Token![,]>::parse_terminated.parse2(values.clone()).ok(),
+            _ => None,
+        };
+        match values {
+            Some(values) if !values.is_empty() => values.into_iter().collect(),
+            _ => self.misused(&given, errors).unwrap_or_default(),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Given> {
+        let index = self.given.iter().position(|given| given.name.unraw() == name)?;
+        Some(self.given.swap_remove(index))
+    }
+
+    fn misused<T>(&self, given: &Given, errors: &mut Errors) -> Option<T> {
+        let name = given.name.unraw().to_string();
+        let example = self.known.iter().find(|known| known.name == name).map_or("", |known| known.example);
+        errors.on(given.tokens(), format_args!("wrong value for the option `{name}`, expected `{example}`"));
+        None
+    }
+}
+
+/// Says whether an expression is a number, with or without a sign.
+fn is_number(value: &Expr) -> bool {
+    match value {
+        Expr::Lit(literal) => matches!(literal.lit, Lit::Int(_) | Lit::Float(_)),
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)) && is_number(&unary.expr),
+        _ => false,
+    }
+}
+
+fn given(input: ParseStream<'_>) -> syn::Result<Given> {
+    if !input.peek(Ident::peek_any) {
+        return Err(input.error("expected an option: a name, `name = value` or `name(value, …)`"));
+    }
+    let name = Ident::parse_any(input)?;
+    let value = if input.peek(Token![=]) {
+        let equals: Token![=] = input.parse()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            return Err(syn::Error::new(equals.span(), format_args!("expected a value after `{name} =`")));
+        }
+        Value::Is(input.parse()?)
+    } else if input.peek(token::Paren) {
+        let values;
+        syn::parenthesized!(values in input);
+        Value::Of(values.parse()?)
+    } else if input.is_empty() || input.peek(Token![,]) {
+        Value::Bare
+    } else {
+        let message = format!("expected `,`, `=` or `(` after the option `{name}`");
+        return Err(syn::Error::new(input.span(), message));
+    };
+    if !input.is_empty() && !input.peek(Token![,]) {
+        return Err(input.error("expected `,` between two options"));
+    }
+    Ok(Given { name, value })
+}
+
+fn skip(input: ParseStream<'_>) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! `#[prompt(…)]`
+
+use proc_macro2::TokenStream;
+
+use super::{
+    CommonSyntax, Function, common,
+    options::{Known, Options},
+};
+use crate::errors::Errors;
+
+/// A `#[prompt]` as written.
+pub(crate) struct PromptSyntax {
+    pub(crate) function: Function,
+    pub(crate) common: CommonSyntax,
+}
+
+impl PromptSyntax {
+    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        static KNOWN: [&[Known]; 2] = [&common::NAMES, &common::OTHERS];
+        let mut options = Options::new("prompt", KNOWN.into_iter().flatten());
+        options.read(given, errors);
+        Self { function, common: CommonSyntax::take(&mut options, errors) }
+    }
+}

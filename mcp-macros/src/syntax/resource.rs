@@ -1,0 +1,78 @@
+//! `#[resource("…", …)]`
+
+use proc_macro2::TokenStream;
+use syn::{
+    Expr, Ident, LitStr, Path, Token,
+    ext::IdentExt,
+    parse::{Parse, ParseStream, Parser},
+};
+
+use super::{
+    CommonSyntax, Function, common,
+    options::{Known, Options, known},
+};
+use crate::errors::Errors;
+
+const OWN: [Known; 6] = [
+    known("mime", r#"mime = "text/plain""#),
+    known("size", "size = 1024"),
+    known("audience", "audience(user, assistant)"),
+    known("priority", "priority = 0.5"),
+    known("list", "list = path::to::function"),
+    known("complete", "complete(variable = path::to::function, …)"),
+];
+
+/// A `#[resource]` as written.
+pub(crate) struct ResourceSyntax {
+    pub(crate) function: Function,
+    pub(crate) common: CommonSyntax,
+    pub(crate) uri: Option<LitStr>,
+    pub(crate) mime: Option<LitStr>,
+    pub(crate) size: Option<Expr>,
+    pub(crate) audience: Vec<Ident>,
+    pub(crate) priority: Option<Expr>,
+    pub(crate) list: Option<Path>,
+    pub(crate) complete: Vec<CompleteSyntax>,
+}
+
+/// `variable = path::to::function`
+pub(crate) struct CompleteSyntax {
+    pub(crate) variable: Ident,
+    pub(crate) function: Path,
+}
+
+impl Parse for CompleteSyntax {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let variable = Ident::parse_any(input)?;
+        input.parse::<Token![=]>()?;
+        Ok(Self { variable, function: input.parse()? })
+    }
+}
+
+impl ResourceSyntax {
+    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        static KNOWN: [&[Known]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
+        let mut options = Options::new("resource", KNOWN.into_iter().flatten());
+        let (uri, rest) = uri_and_rest.parse2(given).unwrap_or_default();
+        options.read(rest, errors);
+        Self {
+            function,
+            common: CommonSyntax::take(&mut options, errors),
+            uri,
+            mime: options.text("mime", errors),
+            size: options.number("size", errors),
+            audience: options.list("audience", errors),
+            priority: options.number("priority", errors),
+            list: options.path("list", errors),
+            complete: options.list("complete", errors),
+        }
+    }
+}
+
+fn uri_and_rest(input: ParseStream<'_>) -> syn::Result<(Option<LitStr>, TokenStream)> {
+    let uri: Option<LitStr> = if input.peek(LitStr) { Some(input.parse()?) } else { None };
+    if uri.is_some() && input.peek(Token![,]) {
+        input.parse::<Token![,]>()?;
+    }
+    Ok((uri, input.parse()?))
+}

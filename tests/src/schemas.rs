@@ -1,0 +1,100 @@
+//! Validation against the official schemas, which are read from `shared/schema` beside the repository where they are.
+
+use std::{collections::HashMap, fs, path::PathBuf};
+
+use jsonschema::Validator;
+use mcp_runtime::Revision;
+use serde_json::{Value, json};
+
+/// The schema of one revision.
+#[derive(Debug)]
+pub struct Official {
+    revision: Revision,
+    schema: Value,
+    validators: HashMap<String, Validator>,
+}
+
+impl Official {
+    /// Loads the schema of a revision; says so and gives nothing where it is missing.
+    pub fn load(revision: Revision) -> Option<Self> {
+        let folder = std::env::var_os("MCP_SCHEMAS")
+            .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/schema")), PathBuf::from);
+        let file = folder.join(revision.as_str()).join("schema.json");
+        let Ok(text) = fs::read_to_string(&file) else {
+            eprintln!("skipped: there is no official schema at {}", file.display());
+            return None;
+        };
+        let schema = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        Some(Self { revision, schema, validators: HashMap::new() })
+    }
+
+    /// Says what is wrong with a message of the server; `method` is what it answers, if it is a response.
+    pub fn problems(&mut self, message: &Value, method: Option<&str>) -> Vec<String> {
+        if let Value::Array(batch) = message {
+            return batch.iter().flat_map(|message| self.problems(message, None)).collect();
+        }
+        let mut problems = Vec::new();
+        if message.get("error").is_some() {
+            // JSON-RPC wants `null` where no id could be read; the older schemas have no word for that.
+            let mut message = message.clone();
+            if message.get("id").is_some_and(Value::is_null) && self.revision <= Revision::V2025_06_18 {
+                message["id"] = json!(0);
+            }
+            let of = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };
+            problems.extend(self.validate(of, &message));
+            let typed = match message["error"]["code"].as_i64() {
+                Some(-32022) => Some("UnsupportedProtocolVersionError"),
+                _ => None,
+            };
+            if let Some(typed) = typed.filter(|typed| self.has(typed)) {
+                problems.extend(self.validate(typed, &message));
+            }
+        } else if message.get("method").is_some() {
+            problems.extend(self.validate("ServerNotification", message));
+        } else {
+            let of = if self.has("JSONRPCResultResponse") { "JSONRPCResultResponse" } else { "JSONRPCResponse" };
+            problems.extend(self.validate(of, message));
+            if let Some(result) = method.and_then(result_type) {
+                problems.extend(self.validate(result, &message["result"]));
+            }
+        }
+        problems
+    }
+
+    fn has(&self, definition: &str) -> bool {
+        self.schema[self.keyword()].get(definition).is_some()
+    }
+
+    fn keyword(&self) -> &'static str {
+        if self.schema.get("$defs").is_some() { "$defs" } else { "definitions" }
+    }
+
+    fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
+        let keyword = self.keyword();
+        let schema = &self.schema;
+        let validator = self.validators.entry(definition.to_owned()).or_insert_with(|| {
+            let mut schema = schema.clone();
+            schema["$ref"] = json!(format!("#/{keyword}/{definition}"));
+            jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{definition}: {error}"))
+        });
+        let problems = validator.iter_errors(value);
+        problems.map(|error| format!("{definition}{}: {error}", error.instance_path())).collect()
+    }
+}
+
+fn result_type(method: &str) -> Option<&'static str> {
+    Some(match method {
+        "initialize" => "InitializeResult",
+        "server/discover" => "DiscoverResult",
+        "tools/list" => "ListToolsResult",
+        "tools/call" => "CallToolResult",
+        "resources/list" => "ListResourcesResult",
+        "resources/templates/list" => "ListResourceTemplatesResult",
+        "resources/read" => "ReadResourceResult",
+        "prompts/list" => "ListPromptsResult",
+        "prompts/get" => "GetPromptResult",
+        "completion/complete" => "CompleteResult",
+        "ping" | "logging/setLevel" => "EmptyResult",
+        _ => return None,
+    })
+}

@@ -1,0 +1,68 @@
+//! Every method in every revision: the answers, to the byte, as files that a reader of a change can read.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test golden` writes the files anew. Every message is validated against the
+//! revision's official schema as well, where that can be found.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use mcp_runtime::{Revision, TestClient};
+use mcp_tests::{schemas::Official, server};
+use serde_json::Value;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
+
+#[tokio::test]
+async fn answers_are_as_recorded() {
+    let cases: Vec<Value> =
+        serde_json::from_str(&fs::read_to_string(format!("{FOLDER}/requests.json")).unwrap()).unwrap();
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut problems = Vec::new();
+    for revision in Revision::ALL {
+        let mut official = Official::load(revision);
+        let folder = Path::new(FOLDER).join(revision.as_str());
+        let mut known = BTreeSet::new();
+        for case in &cases {
+            let name = case["case"].as_str().unwrap();
+            assert!(known.insert(format!("{name}.json")), "two cases are called {name}");
+            let lines = play(case, revision).await;
+            for line in &lines {
+                let found = official.as_mut().map(|official| official.problems(line, case["method"].as_str()));
+                problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
+            }
+            let answers = format!("{:#}\n", Value::Array(lines));
+            let file = folder.join(format!("{name}.json"));
+            if update {
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(file, answers).unwrap();
+            } else if fs::read_to_string(&file).unwrap_or_default() != answers {
+                problems.push(format!("{revision}/{name}: the answer is not the recorded one, it is now\n{answers}"));
+            }
+        }
+        for file in fs::read_dir(&folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            if !known.contains(&name) {
+                problems.push(format!("{revision}/{name} belongs to no case"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// Plays one case to a new server: either a method with parameters, or lines as they are.
+async fn play(case: &Value, revision: Revision) -> Vec<Value> {
+    let mut client = match case["silent"] == true {
+        true => TestClient::silent(server(), revision),
+        false => server().test_client(revision),
+    };
+    if let Some(method) = case["method"].as_str() {
+        client.send_request(method, case["params"].clone());
+        return client.settle().await;
+    }
+    let mut lines = Vec::new();
+    for line in case["lines"].as_array().unwrap() {
+        let line = line.as_str().unwrap().replace("REVISION", revision.as_str());
+        lines.append(&mut client.send_raw(line.as_bytes()));
+    }
+    lines.append(&mut client.settle().await);
+    lines
+}

@@ -1,0 +1,350 @@
+//! The fixture as a process: pipes, sockets, files and terminals, the ends of a connection, and the command line.
+#![cfg(unix)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+fn fixture() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
+    command.env("RUST_LOG", "off").env_remove("FIXTURE_GRACE");
+    command
+}
+
+fn request(id: u64, method: &str, mut params: Value) -> String {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+}
+
+fn call(id: u64, name: &str, arguments: Value) -> String {
+    request(id, "tools/call", json!({"name": name, "arguments": arguments}))
+}
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+fn lines(output: &[u8]) -> Vec<Value> {
+    let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(line))))
+        .collect()
+}
+
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, stdin, stdout }
+    }
+
+    fn send(&mut self, text: &str) {
+        self.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
+    }
+
+    /// Closes stdin, and gives what was still written and the exit code.
+    fn end(mut self) -> (Vec<Value>, Option<i32>) {
+        drop(self.stdin.take());
+        let mut rest = Vec::new();
+        self.stdout.read_to_end(&mut rest).unwrap();
+        (lines(&rest), self.child.wait().unwrap().code())
+    }
+}
+
+fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn pipes_are_served() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "add", json!({"a": 1, "b": 2})));
+    assert_eq!(text(&server.receive()), "3");
+    server.send(&call(2, "wait", json!({"milliseconds": 5})));
+    assert_eq!(text(&server.receive()), "waited 5 ms");
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn sockets_are_served() {
+    let (near, far) = UnixStream::pair().unwrap();
+    let (far_in, far_out) = (OwnedFd::from(far.try_clone().unwrap()), OwnedFd::from(far));
+    let mut command = fixture();
+    let mut child = command.stdin(far_in).stdout(far_out).spawn().unwrap();
+    drop(command);
+    (&near).write_all(call(1, "add", json!({"a": 1, "b": 2})).as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(&near).read_line(&mut answer).unwrap();
+    assert_eq!(text(&serde_json::from_str(&answer).unwrap()), "3");
+    near.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn files_are_served() {
+    let folder = std::env::temp_dir().join(format!("mcp-stdio-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (input, output) = (folder.join("in"), folder.join("out"));
+    fs::write(
+        &input,
+        format!("{}{}", call(1, "add", json!({"a": 1, "b": 2})), call(2, "echo", json!({"text": "x"})).trim()),
+    )
+    .unwrap();
+    let (stdin, stdout) = (fs::File::open(&input).unwrap(), fs::File::create(&output).unwrap());
+    let status = fixture().stdin(stdin).stdout(stdout).status().unwrap();
+    let answers = lines(&fs::read(&output).unwrap());
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(answers.iter().map(text).collect::<Vec<_>>(), ["3", "x"]);
+}
+
+#[test]
+fn what_a_function_prints_goes_to_stderr() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "prints", json!({})));
+    assert_eq!(text(&server.receive()), "printed");
+    let mut stderr = server.child.stderr.take().unwrap();
+    assert_eq!(server.end(), (vec![], Some(0)));
+    let mut printed = String::new();
+    stderr.read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "this must not reach the client\n");
+}
+
+#[test]
+fn calls_in_flight_are_answered_after_the_end_of_input() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "wait", json!({"milliseconds": 200})));
+    server.send(&call(2, "block", json!({"milliseconds": 200})));
+    let (answers, code) = server.end();
+    let mut ids: Vec<_> = answers.iter().map(|answer| answer["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!((ids, code), (vec![Some(1), Some(2)], Some(0)));
+}
+
+#[test]
+fn calls_that_never_end_do_not_hold_up_the_end() {
+    for signal in [false, true] {
+        let mut server = Running::start(fixture().args(["--grace", "100"]));
+        server.send(&call(1, "wait", json!({"milliseconds": 3_600_000})));
+        server.send(&call(2, "add", json!({"a": 1, "b": 2})));
+        assert_eq!(server.receive()["id"], 2);
+        if signal {
+            terminate(&server.child);
+            let mut rest = Vec::new();
+            server.stdout.read_to_end(&mut rest).unwrap();
+            assert_eq!((lines(&rest), server.child.wait().unwrap().code()), (vec![], Some(0)));
+        } else {
+            assert_eq!(server.end(), (vec![], Some(0)));
+        }
+    }
+}
+
+#[test]
+fn a_signal_lets_calls_in_flight_finish() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "wait", json!({"milliseconds": 300})));
+    server.send(&call(2, "add", json!({"a": 1, "b": 2})));
+    assert_eq!(server.receive()["id"], 2);
+    terminate(&server.child);
+    assert_eq!(text(&server.receive()), "waited 300 ms");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+fn terminate(child: &Child) {
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_client_that_goes_away_is_no_error() {
+    let mut server = Running::start(fixture().args(["--grace", "100"]));
+    server.send(&call(1, "wait", json!({"milliseconds": 50})));
+    let Running { mut child, stdin, stdout } = server;
+    drop(stdout);
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// A client that writes and does not read is not read from: what waits for it stays small, and nothing is lost.
+#[test]
+fn a_client_that_does_not_read_is_not_read_from() {
+    const CALLS: u64 = 3_000;
+    let mut server = Running::start(&mut fixture());
+    let mut stdin = server.stdin.take().unwrap();
+    let long = "x".repeat(20_000);
+    let writer = std::thread::spawn(move || {
+        for id in 0..CALLS {
+            stdin.write_all(call(id, "echo", json!({"text": long})).as_bytes()).unwrap();
+        }
+    });
+    // The server has taken what it wants when its memory no longer grows.
+    let mut memory = resident(&server.child);
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let now = resident(&server.child);
+        if now <= memory {
+            break;
+        }
+        memory = now;
+    }
+    assert!(!writer.is_finished(), "the server read {CALLS} calls though nobody took its answers");
+    assert!(memory < 64 << 20, "{memory} bytes for a client that does not read");
+    let mut seen = vec![false; CALLS as usize];
+    for _ in 0..CALLS {
+        let id = server.receive()["id"].as_u64().unwrap();
+        assert!(!std::mem::replace(&mut seen[id as usize], true), "{id} was answered twice");
+    }
+    writer.join().unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+/// The resident memory of a process, in bytes.
+fn resident(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn an_endless_line_is_refused_and_forgotten() {
+    let mut server = Running::start(&mut fixture());
+    let chunk = "x".repeat(1 << 20);
+    for _ in 0..40 {
+        server.send(&chunk);
+    }
+    assert!(resident(&server.child) < 64 << 20);
+    server.send("\n");
+    let refused = server.receive();
+    assert_eq!(refused["error"]["code"], -32600);
+    assert_eq!(refused["error"]["message"], "invalid request: a message may have at most 16777216 bytes");
+    server.send(&call(1, "add", json!({"a": 1, "b": 2})));
+    assert_eq!(text(&server.receive()), "3");
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn the_log_of_a_function_is_forwarded() {
+    for forward in [false, true] {
+        let mut command = fixture();
+        command.env("RUST_LOG", "off");
+        if forward {
+            command.arg("--forward-log");
+        }
+        let mut server = Running::start(&mut command);
+        let mut logged = request(1, "tools/call", json!({"name": "logs"}));
+        logged = logged.replace("\"_meta\":{", "\"_meta\":{\"io.modelcontextprotocol/logLevel\":\"warning\",");
+        server.send(&logged);
+        let mut data = Vec::new();
+        loop {
+            let line = server.receive();
+            if line.get("method").is_none() {
+                break;
+            }
+            data.push(line["params"]["data"].clone());
+        }
+        let mut expected = vec![json!({"why": "error"})];
+        if forward {
+            expected.push(json!({"count": 3, "message": "traced"}));
+        }
+        assert_eq!(data, expected);
+    }
+}
+
+#[test]
+fn a_terminal_is_told_how_to_connect() {
+    let fixture = env!("CARGO_BIN_EXE_fixture");
+    let script = Command::new("script")
+        .args(["-qec", fixture, "/dev/null"])
+        .env("RUST_LOG", "off")
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = script else {
+        eprintln!("skipped: there is no `script` to make a terminal");
+        return;
+    };
+    let told = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
+    assert!(told.contains("an MCP server with"), "{told}");
+    assert!(told.contains(&format!("claude mcp add mcp-tests -- {fixture}")), "{told}");
+}
+
+#[test]
+fn the_command_line_is_understood() {
+    let stdout = |arguments: &[&str]| {
+        let output = run(fixture().args(arguments));
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(stdout(&["--version"]), format!("mcp-tests {}\n", env!("CARGO_PKG_VERSION")));
+
+    let help = stdout(&["--help"]);
+    for part in ["--grace <GRACE>", "[default: 5000] [env: FIXTURE_GRACE]", "--forward-log", "--call <TOOL> [JSON]"] {
+        assert!(help.contains(part), "{part} is missing from\n{help}");
+    }
+
+    let list = stdout(&["--list"]);
+    for part in [
+        "add(a: number, b: number)\n      Add two numbers.",
+        "test://item/{id}",
+        "review(code: string, style: string, lines?: integer)",
+    ] {
+        assert!(list.contains(part), "{part} is missing from\n{list}");
+    }
+
+    let schema: Value = serde_json::from_str(&stdout(&["--schema"])).unwrap();
+    assert_eq!(schema["tools"][0]["name"], "add");
+    assert_eq!(stdout(&["--schema"]), stdout(&["--schema"]), "schemas must not change from run to run");
+
+    let called = stdout(&["--call", "greet", r#"{"name":"Ada"}"#, "--greeting=Good morning"]);
+    assert!(called.contains(r#""text":"Good morning, Ada!""#), "{called}");
+}
+
+#[test]
+fn a_bad_command_line_is_refused() {
+    for (arguments, environment, code, why) in [
+        (&["--grase", "1"][..], None, 2, "did you mean `--grace`?"),
+        (&["--grace"], None, 2, "`--grace` needs a value"),
+        (&["--grace", "soon"], None, 2, "`grace`: \"soon\" must be an integer"),
+        (&["--grace", "0"], None, 2, "`grace`: 0 must be at least 1"),
+        (&[], Some("never"), 2, "`grace`: \"never\" must be an integer"),
+        (&["--greeting", ""], None, 2, "`greeting`: \"\" must have at least 1 character"),
+        (&["--grace", "1", "--grace", "2"], None, 2, "`--grace` is given twice"),
+        (&["--call", "add", "{"], None, 1, "the arguments are not JSON"),
+    ] {
+        let mut command = fixture();
+        command.args(arguments);
+        if let Some(value) = environment {
+            command.env("FIXTURE_GRACE", value);
+        }
+        let output = run(&mut command);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(why), "{arguments:?}: {stderr}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_call_that_fails_fails_the_command() {
+    let output = run(fixture().args(["--call", "fails"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"isError\":true"));
+}
