@@ -96,8 +96,22 @@ impl Server {
 }
 
 impl TestClient {
+    /// Connects a client that has said nothing yet, not even `initialize`, for [`send_raw`](Self::send_raw).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server cannot be built, with every reason.
+    pub fn silent(server: Server, revision: Revision) -> Self {
+        let engine = server.build().unwrap_or_else(|error| panic!("{error}"));
+        Self::new(Connection::new(Arc::new(engine)), revision)
+    }
+
+    fn new(connection: Connection, revision: Revision) -> Self {
+        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new() }
+    }
+
     pub(crate) fn connect(connection: Connection, revision: Revision) -> Self {
-        let mut client = Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new() };
+        let mut client = Self::new(connection, revision);
         if dialect_of(revision).has(Feature::Handshake) {
             client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": revision.as_str(),

@@ -94,7 +94,7 @@ class Checks {
  * The one table of checks. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
  * `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument, value)` and `ping()`.
  * They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the JSON-RPC code;
- * `coerces`: it bends arguments to the type in the schema before it sends them.
+ * `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema before it sends them.
  */
 async function check(t, client, revision) {
     const has = since => revision >= since;
@@ -222,7 +222,7 @@ async function check(t, client, revision) {
     t.equal(ofTag.mimeType, 'text/markdown', 'reading a tag');
     t.includes(ofTag.text, `Beta ${tag}`, 'notes://tag');
     t.ok(!ofTag.text.includes(`Gamma ${tag}`), 'notes://tag has only its own', ofTag.text);
-    checkError(t, client, await caught(client.read('notes://nowhere')), has('2026-07-28') ? -32602 : -32002, 'an unknown resource');
+    checkError(t, client, await caught(client.read('notes://nowhere')), client.resourceNotFound ?? (has('2026-07-28') ? -32602 : -32002), 'an unknown resource');
 
     // Prompts.
     const prompts = Object.fromEntries((await client.prompts()).map(prompt => [prompt.name, prompt]));

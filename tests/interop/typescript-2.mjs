@@ -16,6 +16,8 @@ async function connect(server, revision) {
     await client.connect(new StdioClientTransport(server));
     return {
         errors,
+        // This client recognises -32002 by its `data.uri`, and throws its own `ResourceNotFoundError` with the newer code.
+        resourceNotFound: -32602,
         negotiated: () => client.getNegotiatedProtocolVersion(),
         ping: modern ? undefined : () => client.ping(),
         tools: async () => (await client.listTools()).tools,

@@ -1,4 +1,4 @@
-//! Every method in every revision: the answers, to the byte, as files that a reader of a change can read.
+//! Every method in every revision: the answers as files, so that a change in one is seen and read.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test golden` writes the files anew. Every message is validated against the
 //! revision's official schema as well, where that can be found.
@@ -19,6 +19,8 @@ async fn answers_are_as_recorded() {
     let mut problems = Vec::new();
     for revision in Revision::ALL {
         let mut official = Official::load(revision);
+        // What is asked in the words of a handshake is answered in them, also by a server that speaks without one.
+        let mut handshake = Official::load(revision.min(Revision::V2025_11_25));
         let folder = Path::new(FOLDER).join(revision.as_str());
         let mut known = BTreeSet::new();
         for case in &cases {
@@ -26,6 +28,7 @@ async fn answers_are_as_recorded() {
             assert!(known.insert(format!("{name}.json")), "two cases are called {name}");
             let lines = play(case, revision).await;
             for line in &lines {
+                let official = if case["handshake"] == true { &mut handshake } else { &mut official };
                 let found = official.as_mut().map(|official| official.problems(line, case["method"].as_str()));
                 problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
             }

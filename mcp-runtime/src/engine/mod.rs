@@ -117,6 +117,6 @@ impl Engine {
 
     fn introduction(&self, dialect: &'static dyn Dialect) -> &[u8] {
         let voice = self.voice(dialect);
-        voice.introduction.get_or_init(|| results::introduction(self, &voice.wire))
+        voice.introduction.get_or_init(|| results::introduction(self, dialect))
     }
 }

@@ -9,8 +9,14 @@ use crate::{
     revision::{self, Dialect, Feature, spell, spell::Object},
 };
 
-/// What every result of a dialect says beside its own members.
+/// What every result of a dialect says beside its own members: of the server no more than its name and version, which
+/// `server/discover` tells in full.
 pub(super) fn wire(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
+    let Implementation { name, version, .. } = identity.clone();
+    identified(dialect, &Implementation { name, version, ..Implementation::default() })
+}
+
+fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
     let mut member = Vec::new();
     if dialect.has(Feature::ResultType) {
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
@@ -79,7 +85,8 @@ pub(super) fn completions(wire: &Wire, completions: &Completions) -> Vec<u8> {
 }
 
 /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
-pub(super) fn introduction(engine: &Engine, wire: &Wire) -> Vec<u8> {
+pub(super) fn introduction(engine: &Engine, dialect: &'static dyn Dialect) -> Vec<u8> {
+    let wire = &identified(dialect, &engine.identity);
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
     if wire.has(Feature::Handshake) {

@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn null_stands_for_a_default_but_not_for_a_value() {
-        let mut slot = slot_or_json::<u8>("7");
-        assert!(slot.fill("null").is_ok() && slot.settle());
-        assert_eq!(slot.take(), 7);
+        let mut with_default = slot_or_json::<u8>("7");
+        assert!(with_default.fill("null").is_ok() && with_default.settle());
+        assert_eq!(with_default.take(), 7);
         assert!(slot::<u8>().fill("null").is_err());
     }
 }

@@ -33,15 +33,31 @@ pub(super) fn expected_value(values: &[&Values], json: &str) -> String {
     }
 }
 
-/// Says what a number must keep to.
-pub(super) fn bound(bound: &Bound) -> String {
+/// Says what a number must keep to: both ends of the range, so that one correction is enough.
+pub(super) fn bounds(bounds: &[Bound]) -> String {
+    let bounds: Vec<String> = bounds.iter().map(bound).collect();
+    format!("must be {}", bounds.join(" and "))
+}
+
+fn bound(bound: &Bound) -> String {
     let words = match (bound.beyond.is_lt(), bound.inclusive) {
         (true, true) => "at least",
         (true, false) => "greater than",
         (false, true) => "at most",
         (false, false) => "less than",
     };
-    format!("must be {words} {}", bound.shown)
+    format!("{words} {}", bound.shown)
+}
+
+/// Says what a length must keep to. The unit comes in singular and plural.
+pub(super) fn length(counts: Counts, unit: [&str; 2]) -> String {
+    let unit = |bound: u64| unit[usize::from(bound != 1)];
+    match counts {
+        Counts { least: 0, most } => format!("must have at most {most} {}", unit(most)),
+        Counts { least, most: u64::MAX } => format!("must have at least {least} {}", unit(least)),
+        Counts { least, most } if least == most => format!("must have exactly {least} {}", unit(least)),
+        Counts { least, most } => format!("must have at least {least} and at most {most} {}", unit(most)),
+    }
 }
 
 /// Says which items an array must contain.

@@ -154,11 +154,14 @@ fn sentences() {
         "additionalProperties": false,
     });
     for (text, expected) in [
-        (r#"{"limit":500}"#, &["`limit`: 500 must be at most 100"] as &[&str]),
-        (r#"{"limit":0}"#, &["`limit`: 0 must be at least 1"]),
+        (r#"{"limit":500}"#, &["`limit`: 500 must be at least 1 and at most 100"] as &[&str]),
+        (r#"{"limit":0}"#, &["`limit`: 0 must be at least 1 and at most 100"]),
         (r#"{"limit":"ten"}"#, &["`limit`: \"ten\" must be an integer"]),
         (r#"{"limit":1.5}"#, &["`limit`: 1.5 must be an integer"]),
-        (r#"{"even":13}"#, &["`even`: 13 must be less than 10", "`even`: 13 must be a multiple of 2"]),
+        (
+            r#"{"even":13}"#,
+            &["`even`: 13 must be greater than 0 and less than 10", "`even`: 13 must be a multiple of 2"],
+        ),
         (r#"{"even":0}"#, &["`even`: 0 must be greater than 0"]),
         (r#"{"style":"formel"}"#, &[r#"`style`: "formel" must be one of "formal", "casual" (did you mean "formal"?)"#]),
         (r#"{"style":1}"#, &[r#"`style`: 1 must be one of "formal", "casual""#]),

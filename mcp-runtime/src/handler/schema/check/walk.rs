@@ -246,7 +246,8 @@ fn number<R: Report>(rules: &NumberRules, json: &str, path: &Path<'_>, report: &
     for bound in &rules.bounds {
         let order = value.compare(bound.value);
         if order == Some(bound.beyond) || !bound.inclusive && order == Some(std::cmp::Ordering::Equal) {
-            report.fail(|| violated(explain::bound(bound)))?;
+            report.fail(|| violated(explain::bounds(&rules.bounds)))?;
+            break;
         }
     }
     match &rules.multiple_of {
@@ -287,13 +288,10 @@ fn counted<R: Report>(
     report: &mut R,
 ) -> Flow {
     let count = u64::try_from(count).unwrap_or(u64::MAX);
-    let (word, bound) = match count {
-        count if count < counts.least => ("least", counts.least),
-        count if count > counts.most => ("most", counts.most),
-        _ => return Flow::Continue(()),
-    };
-    let unit = unit[usize::from(bound != 1)];
-    report.fail(|| Violation::new(&path.to_string(), Some(json), &format!("must have at {word} {bound} {unit}")))
+    if (counts.least..=counts.most).contains(&count) {
+        return Flow::Continue(());
+    }
+    report.fail(|| Violation::new(&path.to_string(), Some(json), &explain::length(counts, unit)))
 }
 
 /// Which required properties were seen. It allocates only for more than 64.

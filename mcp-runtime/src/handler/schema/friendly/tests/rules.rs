@@ -75,7 +75,10 @@ fn rules_that_do_not_fit() {
             with::<u8>(|p| p.rules = vec![Rule::Minimum(300.into())]),
             "nothing fits, as `minimum` is 300 and `maximum` is 255",
         ),
-        (with::<u8>(|p| p.default = Some(json!(256))), "its `default` breaks its own rules: 256 must be at most 255"),
+        (
+            with::<u8>(|p| p.default = Some(json!(256))),
+            "its `default` breaks its own rules: 256 must be at least 0 and at most 255",
+        ),
         (
             with::<Tree>(|p| p.default = Some(json!({"name": 1, "children": []}))),
             "its `default` breaks its own rules: `name`: 1 must be a string",
