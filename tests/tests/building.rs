@@ -1,0 +1,223 @@
+//! What a server takes, in which order it lists it, and what it refuses to be built from.
+
+use std::sync::Arc;
+
+use mcp_runtime::{Context, Json, ResourceLink, Revision, Server, TestClient, resource, tool};
+use serde_json::{Value, json};
+
+mod one {
+    /// The first.
+    #[mcp_runtime::tool(tags("blue", "red"))]
+    pub(super) fn same() {}
+}
+
+mod two {
+    /// The second.
+    #[mcp_runtime::tool(tags("red"))]
+    pub(super) fn same() {}
+
+    /// Another.
+    #[mcp_runtime::tool]
+    pub(super) fn zebra() {}
+
+    /// Another.
+    #[mcp_runtime::tool]
+    pub(super) fn aardvark() {}
+}
+
+/// State.
+struct Db;
+
+trait Clock: Send + Sync {
+    fn now(&self) -> u64;
+}
+
+/// A clock that stands.
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> u64 {
+        7
+    }
+}
+
+/// Needs state.
+#[tool]
+fn needs_db(_db: &Db, _ctx: &Context) {}
+
+/// Needs a trait object.
+#[tool]
+fn time(clock: &dyn Clock) -> u64 {
+    clock.now()
+}
+
+/// A default that only the build can judge.
+#[tool]
+fn out_of_range(#[arg(default = u8::MAX, range = 1..=9)] _number: u8) {}
+
+/// A pattern that is not one.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Odd(
+    #[allow(dead_code)]
+    #[schemars(regex(pattern = "("))]
+    String,
+);
+
+/// Has a broken schema.
+#[tool]
+fn odd(_odd: Odd) {}
+
+/// Listed by functions, which need state.
+#[resource("many://{id}", list = many, complete(id = ids))]
+fn listed(id: u32) -> String {
+    id.to_string()
+}
+
+fn many(_: &Db) -> Vec<ResourceLink> {
+    (0..5).map(|id| ResourceLink::new(format!("many://{id}"), id.to_string())).collect()
+}
+
+fn ids(_: &Db, _: &str) -> Vec<String> {
+    Vec::new()
+}
+
+/// Says nothing.
+#[tool]
+async fn forever() -> Json<Option<u8>> {
+    std::future::pending().await
+}
+
+fn empty() -> Server {
+    Server::empty("test", "1.0.0")
+}
+
+#[test]
+fn what_is_wrong_is_told_all_at_once_with_its_source() {
+    let server = empty()
+        .with::<one::same>()
+        .with::<two::same>()
+        .with::<needs_db>()
+        .with::<out_of_range>()
+        .with::<odd>()
+        .with::<listed>()
+        .with_state(7u8)
+        .with_state(8u8);
+    let error = server.check().unwrap_err();
+    let here = |line: usize| format!("({}:{line}, crate `mcp-tests`)", file!());
+    let problems = error.problems();
+    let source = include_str!("building.rs");
+    let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
+    let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
+    let given = "the server has none: add `.with_state(…)` (it was only given `u8`)";
+    let (first, second) = (line_of(source.find("fn same(")), line_of(source.rfind("fn same(")));
+    let expected = [
+        "two values of type `u8` were given as state: functions could not tell them apart".to_owned(),
+        format!(
+            "`needs_db` {} needs `&building::Db` for its parameter `_db`, but {given}",
+            here(line_of_fn("needs_db"))
+        ),
+        format!(
+            "the schema of `out_of_range` {} is invalid: the argument `_number` is wrong: its `default` breaks its own rules: 255 must be at least 1 and at most 9",
+            here(line_of_fn("out_of_range"))
+        ),
+        format!("the schema of `odd` {} is invalid", here(line_of_fn("odd"))),
+        format!("`listed` {} needs `&building::Db` for its function `many`, but {given}", here(line_of_fn("listed"))),
+        format!("`listed` {} needs `&building::Db` for its function `ids`, but {given}", here(line_of_fn("listed"))),
+        format!("two tools are named `same`: `same` {} and `same` {}", here(first), here(second)),
+    ];
+    for expected in &expected {
+        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected}\nis not among\n{error}");
+    }
+    assert_eq!(problems.len(), expected.len(), "{error}");
+    assert!(error.to_string().starts_with("the server cannot be built, 7 things are wrong:\n  - "));
+}
+
+#[tokio::test]
+async fn a_trait_object_is_state_too() {
+    let clock: Arc<dyn Clock> = Arc::new(Stopped);
+    let mut client = empty().with::<time>().with_shared(clock).test_client(Revision::V2025_11_25);
+    assert_eq!(client.call("time", ()).await.unwrap().text(), "7");
+}
+
+#[tokio::test]
+async fn entries_are_chosen_and_sorted() {
+    let all = || empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<two::aardvark>();
+    for (server, expected) in [
+        (all(), &["aardvark", "same", "zebra"][..]),
+        (all().only(|entry| entry.name != "same"), &["aardvark", "zebra"]),
+        (all().only_tags(["blue"]), &["same"]),
+        (all().only_tags(["green", "red"]), &["same"]),
+        (all().only_crates(["mcp-tests"]), &["aardvark", "same", "zebra"]),
+        (all().only_crates(["other"]).with::<time>().with_shared::<dyn Clock>(Arc::new(Stopped)), &["time"]),
+    ] {
+        let mut client = server.test_client(Revision::V2025_06_18);
+        let names: Vec<_> = client.tools().await.unwrap().iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_offered_is_no_method() {
+    for revision in Revision::ALL {
+        let mut client = empty().test_client(revision);
+        for method in [
+            "tools/list",
+            "tools/call",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "prompts/list",
+            "prompts/get",
+            "completion/complete",
+            "logging/setLevel",
+        ] {
+            let refused = client.request(method, json!({})).await.unwrap_err();
+            assert_eq!((refused.code, refused.message), (-32601, format!("method not found: {method}")));
+        }
+    }
+}
+
+async fn pages(client: &mut TestClient, method: &str, member: &str) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    let mut params = json!({});
+    let mut seen = Vec::new();
+    loop {
+        let page = client.request(method, params).await.unwrap();
+        let items = page[member].as_array().unwrap();
+        sizes.push(items.len());
+        seen.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+        match &page["nextCursor"] {
+            Value::String(cursor) => params = json!({ "cursor": cursor }),
+            _ => break,
+        }
+    }
+    let mut sorted = seen.clone();
+    sorted.sort();
+    assert_eq!(seen, sorted);
+    sizes
+}
+
+#[tokio::test]
+async fn lists_come_in_pages() {
+    for revision in Revision::ALL {
+        let server =
+            empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<listed>().with_state(Db);
+        let mut client = server.page_size(2).test_client(revision);
+        assert_eq!(pages(&mut client, "tools/list", "tools").await, [2, 1]);
+        assert_eq!(pages(&mut client, "resources/list", "resources").await, [2, 2, 1]);
+        assert_eq!(pages(&mut client, "resources/templates/list", "resourceTemplates").await, [1]);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_has_only_so_many_calls_in_flight() {
+    let mut client = empty().with::<forever>().with::<two::zebra>().max_in_flight(2).test_client(Revision::V2025_11_25);
+    for _ in 0..2 {
+        client.send_request("tools/call", json!({"name": "forever"}));
+    }
+    let refused = client.call("forever", ()).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (-32603, "too many requests in flight, at most 2 may be"));
+    client.notify("notifications/cancelled", json!({"requestId": 1}));
+    assert_eq!(client.in_flight(), 1);
+    assert!(client.call("zebra", ()).await.is_ok());
+}
