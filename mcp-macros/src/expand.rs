@@ -1,25 +1,25 @@
 //! The three stages of each macro, and what remains of an item that did not pass them.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Attribute, ItemImpl, Visibility};
 
 use crate::{
     crate_name, emit,
     errors::Errors,
-    model::{Owner, Prompt, Resource, Server, Tool, Tools, check_block},
+    model::{Kind, Owner, Prompt, Resource, Server, Tool, Tools, check_block},
     syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
 
 pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(item, |function, errors| {
+    function(Kind::Tool, item, |function, errors| {
         let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &Owner::None, errors);
         (function, tool.common.krate.clone(), move |private: &TokenStream| emit::tool(&tool, private))
     })
 }
 
 pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(item, |function, errors| {
+    function(Kind::Resource, item, |function, errors| {
         let (resource, function) =
             Resource::check(ResourceSyntax::read(options, function, errors), &Owner::None, errors);
         (function, resource.common.krate.clone(), move |private: &TokenStream| emit::resource(&resource, private))
@@ -27,7 +27,7 @@ pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
-    function(item, |function, errors| {
+    function(Kind::Prompt, item, |function, errors| {
         let (prompt, function) = Prompt::check(PromptSyntax::read(options, function, errors), &Owner::None, errors);
         (function, prompt.common.krate.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
     })
@@ -35,11 +35,12 @@ pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs the stages for a function that stands by itself; only the last of them is put off, until all is known to be sound.
 fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
+    kind: Kind,
     item: TokenStream,
     stages: impl FnOnce(Function, &mut Errors) -> (Function, Option<syn::Path>, E),
 ) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(function) = Function::read(item.clone(), &mut errors) else {
+    let Some(function) = Function::read(kind.attribute(), item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
     let is_method = function.receiver.is_some();
@@ -77,8 +78,15 @@ impl Marker<'_> {
 
 pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(block) = errors.keep(syn::parse2::<ItemImpl>(item.clone())) else {
-        return with_errors(item, errors);
+    let block: ItemImpl = match syn::parse2(item.clone()) {
+        Ok(block) => block,
+        Err(error) => {
+            match syn::parse2(item.clone()) {
+                Ok(syn::Item::Impl(_)) | Err(_) => errors.push(error),
+                Ok(_) => errors.at(Span::call_site(), "`#[tools]` goes on an `impl` block"),
+            }
+            return with_errors(item, errors);
+        }
     };
     let is_sound = check_block(&block, &mut errors);
     let ToolsSyntax { block, methods, krate } = ToolsSyntax::read(options, block, &mut errors);
@@ -94,7 +102,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
 
 pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(function) = Function::read(item.clone(), &mut errors) else {
+    let Some(function) = Function::read(Kind::Server.attribute(), item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
     let (server, function) = Server::check(ServerSyntax::read(options, function, &mut errors), &mut errors);

@@ -54,7 +54,7 @@ pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Collects the methods of an impl block that are annotated with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
 ///
-/// `&self` is given by the server, as any state is. Option: `crate = path`.
+/// `&self` is given by the server, as any state is. The attributes of the methods need no import. Option: `crate = path`.
 #[proc_macro_attribute]
 pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tools(options.into(), item.into()).into()

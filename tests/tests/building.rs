@@ -109,7 +109,8 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
     let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
     let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
     let given = "the server has none: add `.with_state(…)` (it was only given `u8`)";
-    let (first, second) = (line_of(source.find("fn same(")), line_of(source.rfind("fn same(")));
+    let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
+    let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
         "two values of type `u8` were given as state: functions could not tell them apart".to_owned(),
         format!(

@@ -44,6 +44,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::Default::Json(#json)),
         Default::Expression(value) => {
+            let value = of_type(value, of);
             quote_spanned!(here()=> #private::Default::Value(|| #private::shown::<#of>(#value)))
         }
     }
@@ -103,6 +104,19 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     match &argument.default {
         None => quote_spanned!(here()=> #private::slot::<#of>()),
         Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#of>(#json)),
-        Some(Default::Expression(value)) => quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value)),
+        Some(Default::Expression(value)) => {
+            let value = of_type(value, of);
+            quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value))
+        }
+    }
+}
+
+/// Writes an expression such that whatever is wrong with it is said in the same words wherever it stands, and thus once.
+fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
+    quote_spanned! {here()=>
+        {
+            let value: #of = #value;
+            value
+        }
     }
 }

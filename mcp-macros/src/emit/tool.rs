@@ -6,9 +6,9 @@ use crate::model::Tool;
 
 /// ```text
 /// ToolEntry {
+///     output: OutputType::of::<Json<Vec<Note>>>(),
 ///     common: Common { … },
 ///     hints: Hints { read_only: Some(true), destructive: None, idempotent: None, open_world: None },
-///     output: OutputType::of::<Json<Vec<Note>>>(),
 /// }
 /// ```
 pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
@@ -19,6 +19,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
     let output = &tool.common.call.output;
     let value = quote_spanned! {here=>
         #private::ToolEntry {
+            output: #private::OutputType::of::<#output>(),
             common: #common,
             hints: #private::Hints {
                 read_only: #read_only,
@@ -26,7 +27,6 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
                 idempotent: #idempotent,
                 open_world: #open_world,
             },
-            output: #private::OutputType::of::<#output>(),
         }
     };
     Entry {

@@ -2,13 +2,14 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Expr, LitStr, Path, Type, ext::IdentExt};
+use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
     Kind, Owner,
     literal::Literal,
-    rules::{Rule, Rules, spelled},
+    rules::{Rule, Rules},
     shape::Shape,
+    spelled::spelled,
 };
 use crate::{
     errors::Errors,
@@ -19,6 +20,8 @@ use crate::{
 pub(crate) struct Argument {
     /// The name on the wire.
     pub(crate) name: String,
+    /// The tokens that give the name.
+    pub(super) named_by: TokenStream,
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
     /// The type that is decoded: `String` for `&str`.
@@ -27,6 +30,8 @@ pub(crate) struct Argument {
     pub(crate) borrowed: bool,
     pub(crate) default: Option<Default>,
     pub(crate) rules: Vec<Rule>,
+    /// The header that mirrors it, which is one of the rules as well.
+    pub(super) header: Option<LitStr>,
     pub(crate) complete: Option<Path>,
     pub(crate) env: Option<String>,
 }
@@ -35,14 +40,6 @@ pub(crate) struct Argument {
 pub(crate) enum Default {
     Json(String),
     Expression(TokenStream),
-}
-
-/// What the checks of a whole function need of an argument.
-pub(super) struct Traits {
-    pub(super) name: String,
-    /// The tokens that give the name.
-    pub(super) named_by: TokenStream,
-    pub(super) header: Option<LitStr>,
 }
 
 impl Argument {
@@ -54,7 +51,7 @@ impl Argument {
         docs: Docs,
         mut given: ArgumentSyntax,
         errors: &mut Errors,
-    ) -> (Self, Traits) {
+    ) -> Self {
         let shape = Shape::of(of);
         let named_by = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
         let name = given.rename.take().map_or_else(|| name.unraw().to_string(), |rename| rename.value());
@@ -70,10 +67,9 @@ impl Argument {
         let (of, borrowed) = slot(of, owner);
         let default =
             default.map(|(value, place)| default_of(value, place, &of, borrowed, shape, &rules, owner, errors));
-        let traits = Traits { name: name.clone(), named_by, header: rules.header.clone() };
-        let argument =
-            Self { name, title, description, of, borrowed, default, rules: rules.into_list(), complete, env };
-        (argument, traits)
+        let header = rules.header.clone();
+        let rules = rules.into_list();
+        Self { name, named_by, title, description, of, borrowed, default, rules, header, complete, env }
     }
 }
 
@@ -81,13 +77,20 @@ impl Argument {
 fn slot(of: &Type, owner: &Owner) -> (TokenStream, bool) {
     match of {
         Type::Reference(reference) => {
-            let here = reference.and_token.spans[0].resolved_at(Span::mixed_site());
+            // From its first token to its last, so that a message covers the type as it is written.
+            let generated = |span: Span| span.resolved_at(Span::mixed_site());
+            let start = generated(reference.and_token.spans[0]);
             match &*reference.elem {
                 Type::Slice(slice) => {
                     let item = owner.concrete(&slice.elem);
-                    (quote_spanned!(here=> ::std::vec::Vec<#item>), true)
+                    let end = generated(slice.bracket_token.span.close());
+                    let close = quote_spanned!(end=> >);
+                    (quote_spanned!(start=> ::std::vec::Vec<#item #close), true)
                 }
-                _ => (quote_spanned!(here=> ::std::string::String), true),
+                text => {
+                    let string = Ident::new("String", generated(text.span()));
+                    (quote_spanned!(start=> ::std::string::#string), true)
+                }
             }
         }
         of => (owner.concrete(of), false),
@@ -141,7 +144,7 @@ fn is_completed(kind: Kind, path: &Path, errors: &mut Errors) -> bool {
 fn has_environment(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
     let name = env.value();
     if kind != Kind::Server {
-        let message = format!("an argument of a {} comes from the caller, not from the environment", kind.name());
+        let message = format!("{} comes from the caller, not from the environment", kind.argument());
         errors.help(env, message, "`env` is for the flags of a `#[server]` function");
         return false;
     }

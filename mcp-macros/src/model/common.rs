@@ -60,7 +60,7 @@ fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Error
         (Kind::Tool, 129..) => "expected at most 128 characters",
         _ => return name,
     };
-    let message = format!("`{name}` cannot be the name of a {}: {rule}", kind.name());
+    let message = format!("`{name}` cannot be the name of {}: {rule}", kind.subject());
     match given {
         Some(given) => errors.on(given, message),
         None => errors.help(function, message, r#"give it one: `name = "…"`"#),

@@ -1,6 +1,7 @@
 //! What was found to be sound: checked values, in which every name, rule and type has its place.
 
 mod argument;
+mod bounds;
 mod call;
 mod common;
 mod duration;
@@ -12,6 +13,7 @@ mod rules;
 mod server;
 mod shape;
 mod signature;
+mod spelled;
 mod template;
 mod tool;
 mod tools;
@@ -38,12 +40,32 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn name(self) -> &'static str {
+    /// The kind with its article, as the subject of a message.
+    pub(crate) fn subject(self) -> &'static str {
         match self {
-            Self::Tool => "tool",
-            Self::Resource => "resource",
-            Self::Prompt => "prompt",
-            Self::Server => "server",
+            Self::Tool => "a tool",
+            Self::Resource => "a resource",
+            Self::Prompt => "a prompt",
+            Self::Server => "a `#[server]` function",
+        }
+    }
+
+    /// What the kind calls a parameter that the caller gives.
+    pub(crate) fn argument(self) -> &'static str {
+        match self {
+            Self::Tool => "an argument of a tool",
+            Self::Resource => "an argument of a resource",
+            Self::Prompt => "an argument of a prompt",
+            Self::Server => "a flag of the command line",
+        }
+    }
+
+    pub(crate) fn attribute(self) -> &'static str {
+        match self {
+            Self::Tool => "#[tool]",
+            Self::Resource => "#[resource]",
+            Self::Prompt => "#[prompt]",
+            Self::Server => "#[server]",
         }
     }
 }

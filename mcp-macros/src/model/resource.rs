@@ -1,5 +1,4 @@
 use proc_macro2::{Ident, Span};
-use quote::{ToTokens, quote};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
 use super::{
@@ -31,11 +30,10 @@ impl Resource {
     /// Checks a resource, and gives back the function that it was made of.
     pub(crate) fn check(given: ResourceSyntax, owner: &Owner, errors: &mut Errors) -> (Self, Function) {
         let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, list, complete } = given;
-        let names: Vec<_> = function.parameters.iter().map(|parameter| parameter.pattern.to_token_stream()).collect();
         let mut common = Common::check(Kind::Resource, owner, common, &mut function, errors);
         let parts = parts_of(uri.as_ref(), errors);
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
-            check_variables(uri, parts, &common, &names, errors);
+            check_variables(uri, parts, &common, errors);
         }
         complete.into_iter().for_each(|given| add_completion(given, &mut common, errors));
         let template = parts.filter(|parts| parts.iter().any(|part| matches!(part, Part::Expression { .. })));
@@ -86,18 +84,14 @@ fn inside(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
 }
 
 /// Holds the variables of the URI against the arguments of the function.
-fn check_variables(
-    uri: &LitStr,
-    parts: &[Part],
-    common: &Common,
-    patterns: &[proc_macro2::TokenStream],
-    errors: &mut Errors,
-) {
+fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut Errors) {
     let variables: Vec<&str> = variables_of(parts).collect();
-    let arguments = || common.call.arguments.iter().map(|argument| argument.name.as_str());
+    let arguments = &common.call.arguments;
     let function = &common.call.function;
-    for variable in variables.iter().filter(|variable| !arguments().any(|name| name == **variable)) {
-        let free = arguments().filter(|name| !variables.contains(name));
+    let is_free = |name: &str| !variables.contains(&name);
+    let is_missing = |variable: &str| !arguments.iter().any(|argument| argument.name == variable);
+    for variable in variables.iter().filter(|variable| is_missing(variable)) {
+        let free = arguments.iter().map(|argument| argument.name.as_str()).filter(|name| is_free(name));
         let help = match nearest(variable, free) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add the parameter `{variable}: String` to `{function}`"),
@@ -105,23 +99,16 @@ fn check_variables(
         let message = format!("the template's variable `{variable}` is no parameter of `{function}`");
         errors.at(place_of(uri, variable), format_args!("{message}\nhelp: {help}"));
     }
-    for argument in arguments().filter(|name| !variables.contains(name)) {
+    for argument in arguments.iter().filter(|argument| is_free(&argument.name)) {
+        let name = &argument.name;
         // A variable that nearly has the name was reported already, with the name.
-        if nearest(argument, variables.iter().copied().filter(|name| !arguments().any(|other| other == *name)))
-            .is_some()
-        {
+        if nearest(name, variables.iter().copied().filter(|variable| is_missing(variable))).is_some() {
             continue;
         }
-        let token = patterns
-            .iter()
-            .find(|pattern| pattern.to_string().trim_start_matches("mut ").trim_start_matches("r#") == argument);
-        let place = token.cloned().unwrap_or_else(|| quote!(#function));
-        let is_static = variables.is_empty();
-        let what = if is_static { "URI" } else { "template" };
-        let message = format!("the parameter `{argument}` is no variable of the {what} `{}`", uri.value());
-        let help =
-            format!("write `{{{argument}}}` where the URI has it, or take it by reference, if the server gives it");
-        errors.help(place, message, help);
+        let what = if variables.is_empty() { "URI" } else { "template" };
+        let message = format!("the parameter `{name}` is no variable of the {what} `{}`", uri.value());
+        let help = format!("write `{{{name}}}` where the URI has it, or take it by reference, if the server gives it");
+        errors.help(&argument.named_by, message, help);
     }
 }
 

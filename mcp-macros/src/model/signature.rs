@@ -1,14 +1,10 @@
 //! From a function's signature to how it is called.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
 
-use super::{
-    Argument, Call, Given, Kind, Manner, Owner,
-    argument::{Traits, refuse_borrowed},
-    rules::spelled,
-};
+use super::{Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, spelled::spelled};
 use crate::{
     errors::Errors,
     syntax::{Function, Parameter},
@@ -28,11 +24,11 @@ pub(super) fn check(
     if let Some(receiver) = &function.receiver {
         parameters.extend(check_receiver(kind, owner, receiver, errors));
     }
-    let (mut arguments, mut traits) = (Vec::new(), Vec::new());
+    let mut arguments = Vec::new();
     for parameter in std::mem::take(&mut function.parameters) {
-        parameters.extend(check_parameter(kind, owner, parameter, &mut arguments, &mut traits, errors));
+        parameters.extend(check_parameter(kind, owner, parameter, &mut arguments, errors));
     }
-    check_traits(&traits, errors);
+    check_together(&arguments, errors);
     Call {
         owner: owner.clone(),
         function: function.signature.ident.clone(),
@@ -62,32 +58,32 @@ fn manner(function: &Function, blocking: Option<(bool, Span)>, errors: &mut Erro
 
 fn check_qualifiers(kind: Kind, function: &Function, errors: &mut Errors) {
     let signature = &function.signature;
-    let name = kind.name();
+    let name = kind.subject();
     if let Some(constness) = &signature.constness {
-        errors.on(constness, format_args!("a {name} cannot be a `const` function"));
+        errors.on(constness, format_args!("{name} cannot be a `const` function"));
     }
     if let Safety::Unsafe(unsafety) = &signature.safety {
-        let message = format!("a {name} cannot be an `unsafe` function: a client calls it with whatever it likes");
+        let message = format!("{name} cannot be an `unsafe` function: a client calls it with whatever it likes");
         errors.on(unsafety, message);
     }
     if let Some(abi) = &signature.abi {
-        errors.on(abi, format_args!("a {name} cannot be an `extern` function"));
+        errors.on(abi, format_args!("{name} cannot be an `extern` function"));
     }
     if let Some(variadic) = &signature.variadic {
-        errors.on(variadic, format_args!("a {name} cannot be variadic"));
+        errors.on(variadic, format_args!("{name} cannot be variadic"));
     }
 }
 
 fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
-    let name = kind.name();
+    let name = kind.subject();
     for generic in &function.signature.generics.params {
-        let message = format!("a {name} cannot be generic: a request names no types");
+        let message = format!("{name} cannot be generic: a request names no types");
         match generic {
             GenericParam::Type(of) => errors.help(&of.ident, message, "write the type that it is called with"),
             GenericParam::Const(of) => errors.help(&of.ident, message, "write the value that it is called with"),
             GenericParam::Lifetime(of) => errors.help(
                 &of.lifetime,
-                format_args!("a {name} cannot name the lifetime `{}`: it lives as long as one call", of.lifetime),
+                format_args!("{name} cannot name the lifetime `{}`: it lives as long as one call", of.lifetime),
                 "leave lifetimes out: write `&T` and `T<'_>`",
             ),
         }
@@ -96,12 +92,11 @@ fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
 
 fn check_receiver(kind: Kind, owner: &Owner, receiver: &Receiver, errors: &mut Errors) -> Option<Given> {
     let Owner::Type(of) = owner else {
-        let name = kind.name();
         match kind {
             Kind::Server => errors.on(receiver, "a `#[server]` function is no method"),
             _ => errors.help(
                 receiver,
-                format_args!("`#[{name}]` on a method is collected with its `impl` block"),
+                format_args!("`{}` on a method is collected with its `impl` block", kind.attribute()),
                 "put `#[tools]` on the `impl` block",
             ),
         }
@@ -117,8 +112,8 @@ fn check_receiver(kind: Kind, owner: &Owner, receiver: &Receiver, errors: &mut E
             errors.help(
                 receiver,
                 format_args!(
-                    "a {} cannot take `{}`: the value is shared between calls",
-                    kind.name(),
+                    "{} cannot take `{}`: the value is shared between calls",
+                    kind.subject(),
                     spelled(receiver)
                 ),
                 "take `&self`, and put what changes behind a `Mutex` or an atomic",
@@ -133,18 +128,17 @@ fn check_parameter(
     owner: &Owner,
     parameter: Parameter,
     arguments: &mut Vec<Argument>,
-    traits: &mut Vec<Traits>,
     errors: &mut Errors,
 ) -> Option<Given> {
     let Parameter { pattern, of, docs, attribute, options, condition } = parameter;
     if let Some(condition) = condition {
-        errors.on(condition, format_args!("a parameter of a {} cannot be conditional", kind.name()));
+        errors.on(condition, format_args!("a parameter of {} cannot be conditional", kind.subject()));
         return None;
     }
     if let Some(existential) = find_impl(of.to_token_stream()) {
         errors.help(
             existential,
-            format_args!("a {} cannot be generic: a request names no types", kind.name()),
+            format_args!("{} cannot be generic: a request names no types", kind.subject()),
             "write the type that it is called with",
         );
         return None;
@@ -172,9 +166,7 @@ fn check_parameter(
     if !matches!(ungrouped(&of), Type::Reference(_)) && refuse_borrowed(&of, errors) {
         return None;
     }
-    let (argument, found) = Argument::check(kind, owner, &name, ungrouped(&of), docs, options, errors);
-    arguments.push(argument);
-    traits.push(found);
+    arguments.push(Argument::check(kind, owner, &name, ungrouped(&of), docs, options, errors));
     Some(Given::Caller(arguments.len() - 1))
 }
 
@@ -183,21 +175,24 @@ fn check_parameter(
 fn check_reference<'a>(kind: Kind, reference: &'a TypeReference, errors: &mut Errors) -> Option<Option<&'a Type>> {
     if let Some(mutability) = &reference.mutability {
         let of = spelled(&reference.elem);
-        let mutable = quote_spanned!(mutability.span=> mut);
-        let mut place = reference.and_token.to_token_stream();
-        place.extend(mutable);
-        errors.help(
-            place,
-            format_args!("`&mut {of}` cannot be given: state is shared between calls, and an argument is given by value"),
-            format_args!("take `&{of}` and put what changes behind a `Mutex` or an atomic, or take `{of}`, if the caller gives it"),
-        );
+        let and = &reference.and_token;
+        let message =
+            format!("`&mut {of}` cannot be given: state is shared between calls, and an argument is given by value");
+        let help = match ungrouped(&reference.elem) {
+            Type::Slice(_) => format!("take `&{of}`"),
+            Type::Path(path) if path.path.is_ident("str") => format!("take `&{of}`"),
+            _ => format!(
+                "for state take `&{of}`, and put what changes behind a `Mutex` or an atomic; for an argument take `{of}`"
+            ),
+        };
+        errors.help(quote!(#and #mutability), message, help);
         return None;
     }
     if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
         let of = spelled(&reference.elem);
         errors.help(
             lifetime,
-            format_args!("what a {} takes by reference lives as long as one call, not `'static`", kind.name()),
+            format_args!("what {} takes by reference lives as long as one call, not `'static`", kind.subject()),
             format_args!("take `&{of}`"),
         );
         return None;
@@ -225,14 +220,14 @@ fn argument_name(pattern: &Pat, errors: &mut Errors) -> Option<Ident> {
 }
 
 /// Holds the arguments of a function against each other.
-fn check_traits(traits: &[Traits], errors: &mut Errors) {
-    for (index, argument) in traits.iter().enumerate() {
-        let before = &traits[..index];
+fn check_together(arguments: &[Argument], errors: &mut Errors) {
+    for (index, argument) in arguments.iter().enumerate() {
+        let before = &arguments[..index];
         if before.iter().any(|other| other.name == argument.name) {
             errors.on(&argument.named_by, format_args!("two arguments have the name `{}`", argument.name));
         }
         let Some(header) = &argument.header else { continue };
-        let same = |other: &&Traits| {
+        let same = |other: &&Argument| {
             other.header.as_ref().is_some_and(|other| other.value().eq_ignore_ascii_case(&header.value()))
         };
         if let Some(other) = before.iter().find(same) {
@@ -252,7 +247,7 @@ fn output(kind: Kind, owner: &Owner, function: &Function, errors: &mut Errors) -
             if let Some(existential) = find_impl(of.to_token_stream()) {
                 errors.help(
                     existential,
-                    format_args!("the result of a {} must have a type with a name", kind.name()),
+                    format_args!("the result of {} must have a type with a name", kind.subject()),
                     "for a future write an `async fn`",
                 );
             }

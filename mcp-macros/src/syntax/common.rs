@@ -56,15 +56,13 @@ impl Parse for MetaSyntax {
 
 impl CommonSyntax {
     pub(super) fn take(options: &mut Options, errors: &mut Errors) -> Self {
-        let mut icons: Vec<LitStr> = options.text("icon", errors).into_iter().collect();
-        icons.extend(options.texts("icons", errors));
         Self {
             name: options.text("name", errors),
             title: options.text("title", errors),
             description: options.prose("description", errors),
             scopes: options.texts("scopes", errors),
             tags: options.texts("tags", errors),
-            icons,
+            icons: options.text("icon", errors).into_iter().chain(options.texts("icons", errors)).collect(),
             timeout: options.text("timeout", errors),
             blocking: options.switch("blocking", errors),
             meta: options.list("meta", errors),

@@ -1,6 +1,6 @@
 //! `#[tools] impl Type { … }`
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{ImplItem, ItemImpl, Meta, Path};
 
@@ -87,8 +87,17 @@ pub(super) fn one_kind(attribute: &syn::Attribute, errors: &mut Errors) {
 
 impl Function {
     /// Reads a function that stands by itself, not in an impl block.
-    pub(crate) fn read(item: TokenStream, errors: &mut Errors) -> Option<Self> {
-        let mut unread: Unread = errors.keep(syn::parse2(item))?;
+    pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
+        let mut unread: Unread = match syn::parse2(item.clone()) {
+            Ok(unread) => unread,
+            Err(error) => {
+                match syn::parse2(item) {
+                    Ok(syn::Item::Fn(_)) | Err(_) => errors.push(error),
+                    Ok(_) => errors.at(Span::call_site(), format_args!("`{attribute}` goes on a function")),
+                }
+                return None;
+            }
+        };
         unread.take_kinds().iter().for_each(|other| one_kind(other, errors));
         Some(Self::new(unread, errors))
     }

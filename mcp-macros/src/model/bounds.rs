@@ -1,0 +1,133 @@
+//! Ranges of numbers and of lengths.
+
+use syn::{Expr, ExprRange, RangeLimits};
+
+use super::literal::Number;
+use crate::errors::Errors;
+
+pub(super) struct Range {
+    pub(super) low: Option<Number>,
+    pub(super) high: Option<Number>,
+    pub(super) half_open: bool,
+}
+
+pub(super) struct Length {
+    pub(super) least: Option<u64>,
+    pub(super) most: Option<u64>,
+}
+
+impl Range {
+    pub(super) fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
+        let Some(range) = as_range(given) else {
+            errors.on(given, "wrong value for the option `range`, expected `range = 1..=100`");
+            return None;
+        };
+        let half_open = matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some();
+        let low = bound(range.start.as_deref(), errors)?;
+        let high = bound(range.end.as_deref(), errors)?;
+        if low.is_none() && high.is_none() {
+            errors.on(given, "a range without bounds constrains nothing");
+            return None;
+        }
+        let range = Self { low, high, half_open };
+        match (&range.low, &range.high) {
+            (Some(low), Some(high)) if low > high => {
+                errors.help(
+                    given,
+                    format_args!("the range `{range}` is reversed"),
+                    format_args!("write `{high}..={low}`"),
+                );
+                None
+            }
+            (Some(low), Some(high)) if low == high && half_open => {
+                errors.help(
+                    given,
+                    format_args!("the range `{range}` is empty"),
+                    format_args!("`{low}..={high}` holds `{low}`"),
+                );
+                None
+            }
+            _ => Some(range),
+        }
+    }
+
+    pub(super) fn contains(&self, number: &Number) -> bool {
+        self.low.as_ref().is_none_or(|low| number >= low)
+            && self.high.as_ref().is_none_or(|high| if self.half_open { number < high } else { number <= high })
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |bound: &Option<Number>| bound.as_ref().map(ToString::to_string).unwrap_or_default();
+        let dots = if self.half_open || self.high.is_none() { ".." } else { "..=" };
+        write!(f, "{}{dots}{}", shown(&self.low), shown(&self.high))
+    }
+}
+
+/// Reads a bound; the outer option is none where there is one that cannot be read.
+#[allow(clippy::option_option, reason = "a bound that is absent is no mistake, one that cannot be read is")]
+fn bound(given: Option<&Expr>, errors: &mut Errors) -> Option<Option<Number>> {
+    let Some(given) = given else { return Some(None) };
+    let number = Number::of(given);
+    if number.is_none() {
+        errors.on(given, "the bound of a range is a number, written out");
+    }
+    number.map(Some)
+}
+
+fn as_range(given: &Expr) -> Option<&ExprRange> {
+    match given {
+        Expr::Range(range) => Some(range),
+        Expr::Paren(paren) => as_range(&paren.expr),
+        Expr::Group(group) => as_range(&group.expr),
+        _ => None,
+    }
+}
+
+impl Length {
+    pub(super) fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
+        if let Some(Number::Integer(exact)) = Number::of(given) {
+            let exact = whole(&Number::Integer(exact), given, errors)?;
+            return Some(Self { least: Some(exact), most: Some(exact) });
+        }
+        if as_range(given).is_none() {
+            errors.on(given, "wrong value for the option `length`, expected `length = 1..=80` or `length = 5`");
+            return None;
+        }
+        let Range { low, high, half_open } = Range::check(given, errors)?;
+        let mut side = |bound: Option<Number>| match bound {
+            Some(bound) => whole(&bound, given, errors).map(Some),
+            None => Some(None),
+        };
+        let (least, most) = (side(low)?, side(high)?);
+        Some(Self { least, most: most.map(|most| most - u64::from(half_open && most > 0)) })
+    }
+
+    pub(super) fn contains(&self, length: u64) -> bool {
+        self.least.is_none_or(|least| length >= least) && self.most.is_none_or(|most| length <= most)
+    }
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.least, self.most) {
+            (Some(least), Some(most)) if least == most => write!(f, "`{least}`"),
+            (Some(least), Some(most)) => write!(f, "`{least}..={most}`"),
+            (Some(least), None) => write!(f, "`{least}..`"),
+            (None, Some(most)) => write!(f, "`..={most}`"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn whole(number: &Number, given: &Expr, errors: &mut Errors) -> Option<u64> {
+    let whole = match number {
+        Number::Integer(integer) => u64::try_from(*integer).ok(),
+        Number::Float(..) => None,
+    };
+    if whole.is_none() {
+        errors.on(given, "a length is a whole number, and not negative");
+    }
+    whole
+}
