@@ -1,8 +1,8 @@
 //! The three stages of each macro, and what remains of an item that did not pass them.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Attribute, ItemImpl, Visibility};
+use syn::{Attribute, ItemImpl};
 
 use crate::{
     crate_name, emit,
@@ -43,37 +43,26 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     let Some(function) = Function::read(kind.attribute(), item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
-    let is_method = function.receiver.is_some();
+    if function.is_bodiless() {
+        errors.on(function.signature.fn_token, format_args!("`{}` goes on a function with a body", kind.attribute()));
+    }
+    // An item cannot stand beside it in an `impl` block or a trait.
+    let is_associated = function.receiver.is_some() || function.is_bodiless();
     let (function, krate, emit) = stages(function, &mut errors);
     let private = crate_name::private(krate.as_ref());
     let conditions: Vec<Attribute> = function.conditions().cloned().collect();
-    let marker = Marker { name: &function.signature.ident, visibility: &function.visibility, conditions: &conditions };
+    let name = &function.signature.ident;
+    let marker = emit::marker(name, &function.visibility, &conditions);
     if errors.is_empty() {
-        let marker_item = marker.item();
-        let collected = emit::collected(marker.name.to_token_stream(), &conditions, &[emit(&private)], &private);
-        return quote!(#function #marker_item #collected);
+        let collected = emit::collected(name, &conditions, &[emit(&private)], &private);
+        return quote!(#function #marker #collected);
     }
-    let function = unused(&function);
-    if is_method {
-        // An item cannot stand in an impl block.
-        return with_errors(function, errors);
+    let unused = unused(&function);
+    if is_associated {
+        return with_errors(unused, errors);
     }
-    let marker_item = marker.item();
-    let collected = emit::collected(marker.name.to_token_stream(), &conditions, &[], &private);
-    with_errors(quote!(#function #marker_item #collected), errors)
-}
-
-/// The item of the function's name in the namespace of types.
-struct Marker<'a> {
-    name: &'a Ident,
-    visibility: &'a Visibility,
-    conditions: &'a [Attribute],
-}
-
-impl Marker<'_> {
-    fn item(&self) -> TokenStream {
-        emit::marker(self.name, self.visibility, self.conditions)
-    }
+    let collected = emit::collected(name, &conditions, &[], &private);
+    with_errors(quote!(#unused #marker #collected), errors)
 }
 
 pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {

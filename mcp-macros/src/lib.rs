@@ -1,7 +1,7 @@
 //! The attribute macros of `mcp-runtime`, which re-exports and documents them for use.
 //!
-//! Each macro works in three stages with three types: [`syntax`] is what the author wrote, [`model`] is what was found
-//! to be sound, and [`emit`] turns that into tokens and cannot fail. Whatever a stage finds wrong goes into one list, so
+//! Each macro works in three stages with three types: `syntax` is what the author wrote, `model` is what was found
+//! to be sound, and `emit` turns that into tokens and cannot fail. Whatever a stage finds wrong goes into one list, so
 //! that every mistake of a function is reported at once, and the function itself survives all of them.
 
 mod crate_name;

@@ -36,6 +36,8 @@ pub enum Fault {
         /// The version that the client asked for.
         requested: String,
     },
+    /// What the HTTP headers say of the request differs from what it says itself.
+    HeaderMismatch(String),
     /// A code of the author's own, outside the range that JSON-RPC reserves (-32768 to -32000).
     Custom {
         /// The error code.
@@ -81,6 +83,7 @@ impl fmt::Display for Fault {
             Self::ResourceNotFound(uri) => write!(f, "resource not found: {uri}"),
             Self::Internal(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {requested}"),
+            Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
             Self::Custom { message, .. } => f.write_str(message),
         }
     }

@@ -62,7 +62,8 @@ pub mod __private {
             Running, Slot, ToolOutput, complete_fn as complete, complete_needs,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
-                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Source, ToolEntry, need, running, shown,
+                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, ToolEntry, need, running,
+                shown,
             },
             list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },

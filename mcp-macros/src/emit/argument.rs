@@ -18,7 +18,7 @@ use crate::model::{Argument, Bound, Default, Rule};
 /// }
 /// ```
 pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStream {
-    let Argument { name, of, borrowed: _, .. } = argument;
+    let Argument { name, of, .. } = argument;
     let title = option(argument.title.as_ref());
     let description = docs(&argument.description);
     let default = option(argument.default.as_ref().map(|value| default(value, of, private)));

@@ -11,7 +11,6 @@ pub(crate) struct Entry {
     pub(super) kind: &'static str,
     pub(super) value: TokenStream,
     pub(super) conditions: Vec<Attribute>,
-    pub(super) deprecated: bool,
 }
 
 /// The item of a function's name in the namespace of types.
@@ -19,26 +18,30 @@ pub(crate) struct Entry {
 /// ```text
 /// #[doc = "…"]
 /// #[allow(non_camel_case_types)]
+/// #[non_exhaustive]
 /// pub struct add {}
 /// ```
 pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[Attribute]) -> TokenStream {
     let here = function.span().resolved_at(Span::mixed_site());
     let mut name = function.clone();
     name.set_span(here);
-    let doc =
-        format!(" What [`Server::with`](::mcp_runtime::Server::with) takes for the function `{}`.", function.unraw());
+    let doc = format!(" What `Server::with` takes for the function `{}`.", function.unraw());
     quote_spanned! {here=>
         #(#conditions)*
         #[doc = #doc]
         #[allow(non_camel_case_types)]
+        #[non_exhaustive]
         #visibility struct #name {}
     }
 }
 
 /// The static data of functions, and how they are found.
 ///
+/// What is deprecated draws its warning where the author wrote it, not here once more.
+///
 /// ```text
 /// const _: () = {
+///     #[allow(deprecated)]
 ///     static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
 ///     static __MCP_ENTRIES: &[Entry] = &[Entry::Tool(&__MCP_ENTRY_0)];
 ///
@@ -60,14 +63,13 @@ pub(crate) fn collected(
     let here = here();
     let mut statics = TokenStream::new();
     let mut references = Vec::new();
-    for (index, Entry { kind, value, conditions, deprecated }) in entries.iter().enumerate() {
+    for (index, Entry { kind, value, conditions }) in entries.iter().enumerate() {
         let name = format_ident!("__MCP_ENTRY_{index}", span = here);
         let kind = Ident::new(kind, here);
         let of = format_ident!("{kind}Entry", span = here);
-        let allow = deprecated.then(|| quote_spanned!(here=> #[allow(deprecated)]));
         statics.extend(quote_spanned! {here=>
             #(#conditions)*
-            #allow
+            #[allow(deprecated)]
             static #name: #private::#of = #value;
             #(#conditions)*
             #private::inventory::submit! { #private::Entry::#kind(&#name) }

@@ -11,5 +11,5 @@ pub(crate) fn prompt(prompt: &Prompt, private: &TokenStream) -> Entry {
     let common = common(&prompt.common, "prompt", private);
     let value = quote_spanned!(here()=> #private::PromptEntry { common: #common });
     let call = &prompt.common.call;
-    Entry { kind: "Prompt", value, conditions: call.conditions.clone(), deprecated: call.deprecated }
+    Entry { kind: "Prompt", value, conditions: call.conditions.clone() }
 }

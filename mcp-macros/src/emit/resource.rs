@@ -46,7 +46,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
         }
     };
     let call = &resource.common.call;
-    Entry { kind: "Resource", value, conditions: call.conditions.clone(), deprecated: call.deprecated }
+    Entry { kind: "Resource", value, conditions: call.conditions.clone() }
 }
 
 fn part(part: &Part, private: &TokenStream) -> TokenStream {

@@ -29,10 +29,5 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
             },
         }
     };
-    Entry {
-        kind: "Tool",
-        value,
-        conditions: tool.common.call.conditions.clone(),
-        deprecated: tool.common.call.deprecated,
-    }
+    Entry { kind: "Tool", value, conditions: tool.common.call.conditions.clone() }
 }

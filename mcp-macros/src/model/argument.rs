@@ -8,7 +8,7 @@ use super::{
     Kind, Owner,
     literal::Literal,
     rules::{Rule, Rules},
-    shape::Shape,
+    shape::{Shape, ungrouped},
     spelled::spelled,
 };
 use crate::{
@@ -80,7 +80,7 @@ fn slot(of: &Type, owner: &Owner) -> (TokenStream, bool) {
             // From its first token to its last, so that a message covers the type as it is written.
             let generated = |span: Span| span.resolved_at(Span::mixed_site());
             let start = generated(reference.and_token.spans[0]);
-            match &*reference.elem {
+            match ungrouped(&reference.elem) {
                 Type::Slice(slice) => {
                     let item = owner.concrete(&slice.elem);
                     let end = generated(slice.bracket_token.span.close());

@@ -14,7 +14,6 @@ pub(crate) struct Call {
     pub(crate) output: TokenStream,
     /// `#[cfg]`s under which there is such a function.
     pub(crate) conditions: Vec<Attribute>,
-    pub(crate) deprecated: bool,
 }
 
 /// How a function runs.

@@ -5,7 +5,7 @@ use syn::{Ident, LitStr, Path, ext::IdentExt};
 use super::{Call, Kind, Owner, duration::milliseconds, literal::Literal, signature};
 use crate::{
     errors::Errors,
-    syntax::{CommonSyntax, Docs, Function},
+    syntax::{CommonSyntax, Docs, Function, MetaSyntax},
 };
 
 /// What tools, resources and prompts have in common.
@@ -39,11 +39,7 @@ impl Common {
             icons: given.icons.iter().filter_map(|icon| checked_icon(icon, errors)).collect(),
             tags: distinct("tag", &given.tags, errors),
             scopes: given.scopes.iter().filter_map(|scope| checked_scope(scope, errors)).collect(),
-            meta: given
-                .meta
-                .iter()
-                .filter_map(|meta| Some((meta.key.value(), checked_meta(&meta.value, errors)?)))
-                .collect(),
+            meta: checked_meta(&given.meta, errors),
             timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
             call: signature::check(kind, owner, function, given.blocking, errors),
             krate: given.krate,
@@ -111,10 +107,17 @@ fn distinct(what: &str, given: &[LitStr], errors: &mut Errors) -> Vec<String> {
     values
 }
 
-fn checked_meta(value: &syn::Expr, errors: &mut Errors) -> Option<String> {
-    let literal = Literal::of(value);
-    if literal.is_none() {
-        errors.on(value, "a value of `meta` is a literal, or an array of literals");
+fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, String)> {
+    let mut values: Vec<(String, String)> = Vec::new();
+    for MetaSyntax { key, value } in given {
+        let name = key.value();
+        if values.iter().any(|(other, _)| *other == name) {
+            errors.on(key, format_args!("the key `{name}` of `meta` is given twice"));
+        }
+        match Literal::of(value) {
+            Some(literal) => values.push((name, literal.json())),
+            None => errors.on(value, "a value of `meta` is a literal, or an array of literals"),
+        }
     }
-    literal.map(|literal| literal.json())
+    values
 }

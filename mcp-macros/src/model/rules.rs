@@ -80,48 +80,41 @@ impl Rules {
 
     /// Reports what a known value breaks.
     pub(super) fn hold(&self, what: &str, value: &Literal, shape: Shape, tokens: &Expr, errors: &mut Errors) {
-        let shown = value.json();
-        if let Some(expected) = mismatch(value, shape) {
-            errors.on(tokens, format_args!("the {what} `{shown}` is {}, expected {expected}", value.kind()));
-            return;
+        let broken: Vec<String> = match mismatch(value, shape) {
+            Some(expected) => vec![format!("is {}, expected {expected}", value.kind())],
+            None => [self.range_broken(value), self.length_broken(value), self.pattern_broken(value)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        };
+        for why in broken {
+            errors.on(tokens, format_args!("the {what} `{}` {why}", value.json()));
         }
-        if let Some(range) = &self.range {
-            match value {
-                Literal::Number(number) if !range.contains(number) => {
-                    errors.on(tokens, format_args!("the {what} `{shown}` is outside the range `{range}`"));
-                }
-                Literal::Text(_) | Literal::Truth(_) => {
-                    let kind = value.kind();
-                    errors.on(tokens, format_args!("the {what} `{shown}` is {kind}, but `range` is for numbers"));
-                }
-                _ => {}
-            }
+    }
+
+    fn range_broken(&self, value: &Literal) -> Option<String> {
+        let range = self.range.as_ref()?;
+        match value {
+            Literal::Number(number) => (!range.contains(number)).then(|| format!("is outside the range `{range}`")),
+            Literal::Text(_) | Literal::Truth(_) => Some(format!("is {}, but `range` is for numbers", value.kind())),
+            Literal::List(_) => None,
         }
-        if let Some(length) = &self.length {
-            match length_of(value) {
-                Some(found) if !length.contains(found) => {
-                    let message = format!("the {what} `{shown}` has the length {found}, expected {length}");
-                    errors.on(tokens, message);
-                }
-                Some(_) => {}
-                None => {
-                    let kind = value.kind();
-                    errors
-                        .on(tokens, format_args!("the {what} `{shown}` is {kind}, but `length` is for text and lists"));
-                }
-            }
+    }
+
+    fn length_broken(&self, value: &Literal) -> Option<String> {
+        let length = self.length.as_ref()?;
+        match length_of(value) {
+            Some(found) => (!length.contains(found)).then(|| format!("has the length {found}, expected {length}")),
+            None => Some(format!("is {}, but `length` is for text and lists", value.kind())),
         }
-        if let Some((pattern, regex)) = &self.pattern {
-            match value {
-                Literal::Text(text) if !regex.is_match(text) => {
-                    errors.on(tokens, format_args!("the {what} `{shown}` does not match the pattern `{pattern}`"));
-                }
-                Literal::Number(_) | Literal::Truth(_) => {
-                    let kind = value.kind();
-                    errors.on(tokens, format_args!("the {what} `{shown}` is {kind}, but `pattern` is for text"));
-                }
-                _ => {}
-            }
+    }
+
+    fn pattern_broken(&self, value: &Literal) -> Option<String> {
+        let (pattern, regex) = self.pattern.as_ref()?;
+        match value {
+            Literal::Text(text) => (!regex.is_match(text)).then(|| format!("does not match the pattern `{pattern}`")),
+            Literal::Number(_) | Literal::Truth(_) => Some(format!("is {}, but `pattern` is for text", value.kind())),
+            Literal::List(_) => None,
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) enum Shape {
 impl Shape {
     pub(super) fn of(parameter: &Type) -> Self {
         match parameter {
-            Type::Reference(reference) => match &*reference.elem {
+            Type::Reference(reference) => match ungrouped(&reference.elem) {
                 Type::Slice(_) => Self::List,
                 Type::Path(path) if path.path.is_ident("str") => Self::Text,
                 _ => Self::Unknown,
@@ -45,5 +45,14 @@ impl Shape {
 
     pub(super) fn has_pattern(self) -> bool {
         matches!(self, Self::Text | Self::Letter | Self::Unknown)
+    }
+}
+
+/// Looks through the invisible groups that `macro_rules` puts around a type.
+pub(super) fn ungrouped(of: &Type) -> &Type {
+    match of {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        other => other,
     }
 }

@@ -4,7 +4,9 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
 
-use super::{Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, spelled::spelled};
+use super::{
+    Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, shape::ungrouped, spelled::spelled,
+};
 use crate::{
     errors::Errors,
     syntax::{Function, Parameter},
@@ -37,7 +39,6 @@ pub(super) fn check(
         arguments,
         output: output(kind, owner, function, errors),
         conditions: function.conditions().cloned().collect(),
-        deprecated: function.is_deprecated(),
     }
 }
 
@@ -263,13 +264,4 @@ fn find_impl(tokens: TokenStream) -> Option<TokenTree> {
         TokenTree::Group(group) => find_impl(group.stream()),
         _ => None,
     })
-}
-
-/// Looks through the invisible groups that `macro_rules` puts around a type.
-fn ungrouped(of: &Type) -> &Type {
-    match of {
-        Type::Group(group) => ungrouped(&group.elem),
-        Type::Paren(paren) => ungrouped(&paren.elem),
-        other => other,
-    }
 }

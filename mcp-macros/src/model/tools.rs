@@ -1,4 +1,4 @@
-use syn::{Path, Type, spanned::Spanned};
+use syn::{Path, Type};
 
 use super::{Owner, Prompt, Resource, Tool};
 use crate::{errors::Errors, syntax::Method};
@@ -36,8 +36,9 @@ pub(crate) fn check_block(block: &syn::ItemImpl, errors: &mut Errors) -> bool {
         errors.help(of, "`#[tools]` goes on an `impl` block of a type, not of a trait", help);
         return false;
     }
-    let Some(generic) = block.generics.params.first() else { return true };
-    let _ = generic.span();
+    if block.generics.params.is_empty() {
+        return true;
+    }
     let message = "`#[tools]` cannot collect from a generic type: a request names no types";
     errors.help(&block.generics.params, message, "write the block for one type, such as `impl Notes<Sqlite>`");
     false

@@ -1,6 +1,6 @@
 //! A function, taken apart: what stays in the source, and what is the macro's.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     Attribute, FnArg, ImplItemFn, Pat, Receiver, Signature, Type, Visibility,
@@ -70,8 +70,9 @@ impl Function {
         self.attributes.iter().filter(|attribute| is_condition(attribute))
     }
 
-    pub(crate) fn is_deprecated(&self) -> bool {
-        self.attributes.iter().any(|attribute| attribute.path().is_ident("deprecated"))
+    /// Says whether it is only declared, as in a trait.
+    pub(crate) fn is_bodiless(&self) -> bool {
+        matches!(self.body.clone().into_iter().next(), Some(TokenTree::Punct(_)) | None)
     }
 }
 
@@ -133,5 +134,5 @@ fn is_ours(attribute: &Attribute) -> bool {
 }
 
 fn is_condition(attribute: &Attribute) -> bool {
-    attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
+    attribute.path().is_ident("cfg")
 }

@@ -12,7 +12,7 @@ mod tool;
 mod tools;
 
 pub(crate) use argument::ArgumentSyntax;
-pub(crate) use common::CommonSyntax;
+pub(crate) use common::{CommonSyntax, MetaSyntax};
 pub(crate) use docs::{Docs, Piece};
 pub(crate) use function::{Function, Parameter};
 pub(crate) use prompt::PromptSyntax;

@@ -10,8 +10,9 @@ use std::{
 };
 
 use super::{
+    flights::{Flight, Flights, Sink},
+    outbox::Outbox,
     results,
-    shared::{Flight, Shared, Sink},
 };
 use crate::{
     error::Fault,
@@ -20,12 +21,13 @@ use crate::{
     revision::Feature,
 };
 
-/// A synchronous function that takes longer than this holds up its connection, and the log says so.
+/// A function that keeps its thread longer than this holds up its connection, and the log says so.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// One call on its way to an answer.
 pub(super) struct Call<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) flights: &'a Arc<Flights>,
+    pub(super) outbox: &'a Arc<Outbox>,
     pub(super) wire: &'a Arc<Wire>,
     pub(super) id: Id<'a>,
     pub(super) sink: &'a Sink,
@@ -56,7 +58,7 @@ impl Call<'_> {
             }
             Run::Async(function) => {
                 let started = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(input))))
-                    .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic).into()));
+                    .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
                 match started {
                     Ok(running) => self.drive(running, out),
                     Err(refusal) => {
@@ -82,11 +84,8 @@ impl Call<'_> {
         };
         let began = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(&mut reply))))
-            .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic).into()));
-        if began.elapsed() > SLOW {
-            let name = self.answering.name;
-            tracing::warn!(name, elapsed = ?began.elapsed(), "a synchronous function held up its connection, mark it `blocking` or make it async");
-        }
+            .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
+        complain_if_slow(self.answering.name, began);
         self.end();
         self.answering.settle(out, start, self.wire, &self.id, outcome);
     }
@@ -94,10 +93,10 @@ impl Call<'_> {
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
     pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
         let entered = self.entered().cloned();
-        let mut running = Guarded { running, entered };
+        let mut running = Guarded { running: Some(running), entered, name: self.answering.name };
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic)),
+            Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
             Poll::Pending => {
                 self.take_off(running);
                 return false;
@@ -109,29 +108,31 @@ impl Call<'_> {
     }
 
     fn take_off(self, running: Guarded) {
-        let Self { shared, wire, id, sink, context, answering, .. } = self;
+        let Self { flights, outbox, wire, id, sink, context, answering, .. } = self;
         let id = id.to_owned();
         if let Sink::Batch(batch) = sink {
             batch.expect();
         }
-        let table = Arc::clone(shared);
-        let task = {
-            let (id, wire, shared, context) = (id.clone(), Arc::clone(wire), Arc::clone(shared), context.clone());
-            async move {
-                let finished = answering.wait(running).await;
-                if let Some(context) = context {
-                    match finished.is_none() {
-                        true => context.cancel(),
-                        false => context.end(),
+        flights.take_off(id.clone(), |number| {
+            let task = {
+                let (wire, flights, context) = (Arc::clone(wire), Arc::clone(flights), context.clone());
+                async move {
+                    let finished = answering.wait(running, &id).await;
+                    if let Some(context) = context {
+                        match finished.is_none() {
+                            true => context.cancel(),
+                            false => context.end(),
+                        }
                     }
+                    let mut response = Vec::new();
+                    let finished = finished.unwrap_or_else(|| Ok(answering.timed_out(&wire, &id)));
+                    answering.finish(&mut response, &wire, &id, finished);
+                    flights.land(&id, number, &response);
                 }
-                let mut response = Vec::new();
-                let finished = finished.unwrap_or_else(|| Ok(answering.timed_out(&wire)));
-                answering.finish(&mut response, &wire, &id, finished);
-                shared.land(&id, &response);
-            }
-        };
-        table.take_off(id, || Flight { abort: tokio::spawn(task).abort_handle(), context, sink: sink.clone() });
+            };
+            let abort = tokio::spawn(task).abort_handle();
+            Flight { number, abort, context, outbox: Arc::clone(outbox), sink: sink.clone() }
+        });
     }
 
     /// The context that the function's log goes to.
@@ -151,18 +152,18 @@ impl Call<'_> {
 }
 
 impl Answering {
-    async fn wait(&self, running: Guarded) -> Option<Result<Finished, Fault>> {
-        let caught = |result: Caught| result.map_err(|panic| self.panicked(&*panic));
+    async fn wait(&self, running: Guarded, id: &Id<'_>) -> Option<Result<Finished, Fault>> {
+        let caught = |result: Caught| result.map_err(|panic| self.panicked(&*panic, id));
         match self.timeout {
             Some(limit) => tokio::time::timeout(limit, running).await.ok().map(caught),
             None => Some(caught(running.await)),
         }
     }
 
-    fn timed_out(&self, wire: &Wire) -> Finished {
+    fn timed_out(&self, wire: &Wire, id: &Id<'_>) -> Finished {
         let limit = self.timeout.unwrap_or_default();
         let why = format!("`{}` did not finish within {limit:?}", self.name);
-        tracing::warn!(name = self.name, ?limit, "a call timed out");
+        tracing::warn!(name = self.name, id = id.as_json(), ?limit, "a call timed out");
         match self.is_tool {
             false => Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) },
             true => {
@@ -174,9 +175,9 @@ impl Answering {
     }
 
     /// Says that a function panicked; with what, only the log knows.
-    fn panicked(&self, panic: &(dyn Any + Send)) -> Fault {
+    fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
         let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(name = self.name, panic = what.unwrap_or("(no message)"), "a function panicked");
+        tracing::error!(name = self.name, id = id.as_json(), panic = what.unwrap_or("(no message)"), "a function panicked");
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
@@ -199,6 +200,10 @@ impl Answering {
         out.truncate(start);
         let fault = match reason {
             Reason::Fault(fault) => fault,
+            Reason::Failed(why) => {
+                tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
+                Fault::internal(format!("`{}` failed", self.name))
+            }
             Reason::Arguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
@@ -216,21 +221,53 @@ impl Answering {
 
 type Caught = Result<Finished, Box<dyn Any + Send>>;
 
-/// A future whose panics are caught.
+/// A future whose panics are caught, also those of its destructor.
 struct Guarded {
-    running: Running,
+    /// None once it is over.
+    running: Option<Running>,
     entered: Option<Context>,
+    name: &'static str,
 }
 
 impl Future for Guarded {
     type Output = Caught;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Self { running, entered } = &mut *self;
-        let poll = || Context::enter(entered.as_ref(), || running.as_mut().poll(cx));
-        match catch_unwind(AssertUnwindSafe(poll)) {
-            Ok(poll) => poll.map(Ok),
+        let Self { running: slot, entered, name } = &mut *self;
+        let Some(mut running) = slot.take() else { return Poll::Pending };
+        let began = Instant::now();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let poll = Context::enter(entered.as_ref(), || running.as_mut().poll(cx));
+            match poll {
+                Poll::Ready(finished) => Ok(finished),
+                Poll::Pending => Err(running),
+            }
+        }));
+        complain_if_slow(name, began);
+        match polled {
+            Ok(Ok(finished)) => Poll::Ready(Ok(finished)),
+            Ok(Err(running)) => {
+                *slot = Some(running);
+                Poll::Pending
+            }
             Err(panic) => Poll::Ready(Err(panic)),
         }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let running = self.running.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
+            tracing::error!(name = self.name, "a function panicked while it was dropped");
+        }
+    }
+}
+
+/// Says that a function kept its thread to itself.
+fn complain_if_slow(name: &str, began: Instant) {
+    let elapsed = began.elapsed();
+    if elapsed > SLOW {
+        tracing::warn!(name, ?elapsed, "a function held up its connection: mark it `blocking`, or let it wait asynchronously");
     }
 }

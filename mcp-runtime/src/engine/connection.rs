@@ -5,56 +5,95 @@ use std::{
 
 use super::{
     Engine,
+    Origin, Session,
     batch::Batch,
     dispatch::Speaker,
+    flights::{Flights, Sink},
+    origin::Mirrored,
+    outbox::{Outbox, SessionLevel},
     params, results,
-    shared::{Shared, Sink},
 };
 use crate::{
     error::Fault,
-    handler::ClientInfo,
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
     revision::{self, Dialect, Feature},
 };
 
-/// One peer's side of the server: what was settled with it, and its calls in flight.
+/// One peer's side of the server: what was settled with it, and where its answers go.
 ///
 /// A connection takes messages and gives messages. It must be driven inside a tokio runtime, since a call that has to
 /// wait becomes a task.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) engine: Arc<Engine>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) level: Arc<SessionLevel>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) origin: Option<Arc<dyn Origin>>,
 }
 
-/// What `initialize` settled.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) dialect: &'static dyn Dialect,
-    pub(super) client: Option<ClientInfo>,
+/// What became of a transmission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// It held a request, so that there is an answer or will be one.
+    pub(crate) is_request: bool,
+    /// It could not be understood, or lacked what every request must have.
+    pub(crate) is_malformed: bool,
 }
 
 impl Connection {
+    /// A connection of its own, on which a session may be opened.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, shared: Arc::new(Shared::new()), session: None }
+        let level = Arc::new(SessionLevel::default());
+        let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
+        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None }
+    }
+
+    /// One more way into a session that is open, with answers of its own.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
+        let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
+        Self { engine, session: Some(session), flights, level, outbox, origin: None }
+    }
+
+    /// Says what the transport knows of the messages that follow.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_origin(&mut self, origin: Arc<dyn Origin>) {
+        self.origin = Some(origin);
+    }
+
+    /// The session that was opened here.
+    #[cfg(feature = "http")]
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// Where the answers go that are not there at once.
+    #[cfg(feature = "http")]
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
     }
 
     /// Takes one transmission, and writes the answers that are there at once as lines. The others come out of
     /// [`drain`](Self::drain) later.
-    pub(crate) fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Receipt {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
                 let why = format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1);
-                return self.refuse_line(None, &Fault::Parse(why), out);
+                return self.refuse_line(&Fault::Parse(why), out);
             }
         };
         match parse(text) {
             Transmission::One(message) => {
-                if self.handle(message, &Sink::Line, out) {
+                let before = out.len();
+                let receipt = self.handle(message, &Sink::Line, out);
+                if out.len() > before {
                     out.push(b'\n');
                 }
+                receipt
             }
             Transmission::Batch(messages) => self.receive_batch(messages, out),
         }
@@ -63,27 +102,27 @@ impl Connection {
     /// Answers a message that was longer than it may be, and whose end nobody has read.
     pub(crate) fn refuse_overlong(&self, out: &mut Vec<u8>) {
         let why = format!("a message may have at most {} bytes", self.engine.limits.message);
-        self.refuse_line(None, &Fault::InvalidRequest(why), out);
+        self.refuse_line(&Fault::InvalidRequest(why), out);
     }
 
     /// Moves the responses and notifications that became ready into a buffer; true if there were any.
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
-        self.shared.drain(into)
+        self.outbox.drain(into)
     }
 
     /// Waits until there is something to [`drain`](Self::drain).
     pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.shared.poll_news(cx)
+        self.outbox.poll_news(cx)
     }
 
     /// The number of calls that are not yet answered.
     pub(crate) fn in_flight(&self) -> usize {
-        self.shared.in_flight()
+        self.outbox.awaited()
     }
 
     /// Drops every call in flight.
     pub(crate) fn cancel_all(&self) {
-        self.shared.cancel_all();
+        self.flights.cancel_all();
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -95,55 +134,65 @@ impl Connection {
         self.session.as_ref().map_or_else(revision::newest, |session| session.dialect)
     }
 
-    /// Handles one message; true if a response was written.
-    fn handle(&mut self, message: Result<Incoming<'_>, Malformed<'_>>, sink: &Sink, out: &mut Vec<u8>) -> bool {
+    /// Handles one message.
+    fn handle(&mut self, message: Result<Incoming<'_>, Malformed<'_>>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
         let (id, fault) = match message {
             Ok(Incoming::Request(message, id)) => return self.request(&message, id, sink, out),
             Ok(Incoming::Notification(message)) => {
                 self.notification(&message);
-                return false;
+                return Receipt::default();
             }
             // Nothing is asked of a client yet, so that no answer can be expected.
-            Ok(Incoming::Response) => return false,
+            Ok(Incoming::Response) => return Receipt::default(),
             Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };
         results::refuse(out, self.dialect(), id.as_ref(), &fault);
-        true
+        Receipt { is_request: true, is_malformed: true }
     }
 
-    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) {
+    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> Receipt {
         if !self.dialect().has(Feature::Batching) {
             let why = format!("protocol version {} has no batches", self.dialect().name());
-            return self.refuse_line(None, &Fault::InvalidRequest(why), out);
+            return self.refuse_line(&Fault::InvalidRequest(why), out);
         }
-        let mut messages = messages.peekable();
-        if messages.peek().is_none() {
-            return self.refuse_line(None, &Fault::InvalidRequest("a batch must not be empty".to_owned()), out);
+        let most = self.engine.limits.batch;
+        match messages.clone().take(most + 1).count() {
+            0 => return self.refuse_line(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
+            count if count > most => {
+                let why = format!("a batch may have at most {most} messages");
+                return self.refuse_line(&Fault::InvalidRequest(why), out);
+            }
+            _ => {}
         }
         let batch = Arc::new(Batch::new());
         let sink = Sink::Batch(Arc::clone(&batch));
         let mut response = Vec::new();
+        let mut receipt = Receipt::default();
         for message in messages {
             response.clear();
-            if self.handle(Message::read(message), &sink, &mut response) {
+            receipt.is_request |= self.handle(Message::read(message), &sink, &mut response).is_request;
+            if !response.is_empty() {
                 batch.add(&response);
             }
         }
         batch.skip(out);
+        receipt
     }
 
-    fn refuse_line(&self, id: Option<&Id<'_>>, fault: &Fault, out: &mut Vec<u8>) {
-        results::refuse(out, self.dialect(), id, fault);
+    fn refuse_line(&self, fault: &Fault, out: &mut Vec<u8>) -> Receipt {
+        results::refuse(out, self.dialect(), None, fault);
         out.push(b'\n');
+        Receipt { is_request: true, is_malformed: true }
     }
 
-    fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> bool {
+    fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
+        let mut receipt = Receipt { is_request: true, is_malformed: false };
         let params = params::Params::read(message.params);
-        if self.shared.is_in_flight(&id) {
+        if self.flights.has(&id) {
             let fault = Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()));
             results::refuse(out, self.dialect(), Some(&id), &fault);
-            return true;
+            return receipt;
         }
         let speaker = match self.speaker(&message.method, &params) {
             Ok(speaker) => speaker,
@@ -151,16 +200,14 @@ impl Connection {
                 let stateless = params.meta.protocol_version.is_some() || self.session.is_none();
                 let dialect = if stateless { revision::newest() } else { self.dialect() };
                 results::refuse(out, dialect, Some(&id), &fault);
-                return true;
+                receipt.is_malformed = true;
+                return receipt;
             }
         };
-        match self.dispatch(&speaker, message, &params, &id, sink, out) {
-            Ok(written) => written,
-            Err(fault) => {
-                results::refuse(out, speaker.dialect, Some(&id), &fault);
-                true
-            }
+        if let Err(fault) = self.dispatch(&speaker, message, &params, &id, sink, out) {
+            results::refuse(out, speaker.dialect, Some(&id), &fault);
         }
+        receipt
     }
 
     /// Finds out in which dialect a request is made: in its own, if it names one, or in the session's.
@@ -169,7 +216,10 @@ impl Connection {
     fn speaker(&self, method: &str, params: &params::Params<'_>) -> Result<Speaker, Fault> {
         let by_session = |dialect| Speaker { dialect, level: None };
         match (&self.session, params.meta.protocol_version) {
-            (_, Some(_)) => {
+            (_, Some(version)) => {
+                if let Some(origin) = &self.origin {
+                    origin.check_request(&Mirrored { version, method, subject: params.subject() })?;
+                }
                 let (dialect, level) = params.meta.stateless()?;
                 Ok(Speaker { dialect, level })
             }

@@ -4,10 +4,11 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use super::{
     calls::{Answering, Call},
-    connection::{Connection, Session},
+    Session,
+    connection::Connection,
+    flights::Sink,
     params::{self, Params},
     results,
-    shared::Sink,
 };
 use crate::{
     error::Fault,
@@ -19,7 +20,7 @@ use crate::{
     },
     jsonrpc::{Id, Message, raw},
     model::Level,
-    registry::{Completed, Found, Item, ListKind, write_resources},
+    registry::{Completed, Found, Item, ListKind, Tool, write_resources},
     revision::{self, Dialect, Feature},
 };
 
@@ -63,7 +64,7 @@ impl Connection {
             "completion/complete" if offers.completions => self.complete(&request, out),
             "ping" if has(Feature::SessionUtilities) => self.acknowledge(&request, out),
             "logging/setLevel" if offers.logging && has(Feature::SessionUtilities) => {
-                self.shared.set_level(params::level(params.member("level"), "level")?);
+                self.level.set(params::level(params.member("level"), "level")?);
                 self.acknowledge(&request, out)
             }
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
@@ -81,7 +82,7 @@ impl Connection {
         match &*message.method {
             "notifications/cancelled" => {
                 let id = params.member("requestId").and_then(Id::from_json);
-                let known = id.is_some_and(|id| self.shared.cancel(&id));
+                let known = id.is_some_and(|id| self.flights.cancel(&id));
                 tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
             }
             "notifications/initialized" => tracing::debug!("the client is ready"),
@@ -108,7 +109,8 @@ impl Connection {
             version = dialect.name(),
             "a session begins"
         );
-        self.session = Some(Session { dialect, client });
+        let (flights, level) = (Arc::clone(&self.flights), Arc::clone(&self.level));
+        self.session = Some(Arc::new(Session { dialect, client, flights, level }));
         results::respond(out, request.id, self.engine.introduction(dialect));
         Ok(true)
     }
@@ -124,7 +126,19 @@ impl Connection {
             return Err(Fault::UnknownTool(name.into_owned()));
         };
         let arguments = request.params.arguments()?;
+        self.check_headers(request, tool, arguments)?;
         self.call(request, &tool.item, Subject { name: &name, uri: "", is_tool: true }, arguments, out)
+    }
+
+    /// Compares the arguments that the transport repeats with what it says of them.
+    fn check_headers(&self, request: &Request<'_>, tool: &Tool, arguments: &str) -> Result<(), Fault> {
+        let Some(origin) = self.origin.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
+        if !request.speaker.dialect.has(Feature::RequestMeta) {
+            return Ok(());
+        }
+        let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| params::member(json, name));
+        let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
+        origin.check_arguments(&mirrored.collect::<Vec<_>>())
     }
 
     fn get_prompt(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -302,12 +316,13 @@ impl Connection {
         uses_context: bool,
     ) -> Result<Call<'a>, Fault> {
         let most = self.engine.limits.in_flight;
-        if self.shared.in_flight() >= most {
+        if self.flights.count() >= most {
             return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
         }
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
-            shared: &self.shared,
+            flights: &self.flights,
+            outbox: &self.outbox,
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
@@ -321,7 +336,8 @@ impl Connection {
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
-            peer: Arc::clone(&self.shared) as _,
+            peer: Arc::clone(&self.outbox) as _,
+            attachment: self.origin.as_ref().map(|origin| origin.attachment()),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),
             name: name.into(),

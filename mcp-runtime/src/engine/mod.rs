@@ -6,9 +6,12 @@ mod batch;
 mod calls;
 mod connection;
 mod dispatch;
+mod flights;
+mod origin;
+mod outbox;
 mod params;
 mod results;
-mod shared;
+mod session;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -16,6 +19,8 @@ use std::{
 };
 
 pub(crate) use connection::Connection;
+pub(crate) use origin::Origin;
+pub(crate) use session::Session;
 
 use crate::{
     handler::{States, Wire},
@@ -31,6 +36,8 @@ pub(crate) struct Limits {
     pub(crate) message: usize,
     /// The most calls in flight on one connection.
     pub(crate) in_flight: usize,
+    /// The most messages of one batch.
+    pub(crate) batch: usize,
     /// The bytes that may wait to be read by the peer before nothing more is read from it.
     pub(crate) unread: usize,
     /// How long a call may take, where its function does not say; none for ever.
@@ -48,6 +55,7 @@ impl Default for Limits {
         Self {
             message: 16 << 20,
             in_flight: 1024,
+            batch: 100,
             unread: 1 << 20,
             timeout: Some(Duration::from_secs(300)),
             grace: Duration::from_secs(5),

@@ -41,6 +41,11 @@ impl<'a> Params<'a> {
         params
     }
 
+    /// The JSON of what the request is about, if it is about something with a name.
+    pub(super) fn subject(&self) -> Option<&'a str> {
+        self.name.or(self.uri)
+    }
+
     /// A member of any name, as JSON.
     pub(super) fn member(&self, name: &str) -> Option<&'a str> {
         member(self.whole?, name)

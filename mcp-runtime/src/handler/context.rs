@@ -1,4 +1,5 @@
 use std::{
+    any::Any,
     cell::RefCell,
     fmt,
     sync::{
@@ -62,6 +63,8 @@ pub(crate) struct ContextParts {
     /// The JSON of the request's `_meta`.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
+    /// What the transport knows of the request.
+    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Which log messages a call may send.

@@ -6,7 +6,7 @@ use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
 /// There is nothing to implement: `#[derive(serde::Deserialize, schemars::JsonSchema)]` does it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument: it must be `serde::Deserialize` and `schemars::JsonSchema`",
-    label = "this type can be neither decoded from JSON nor described by a schema, or only one of the two",
+    label = "this type, or a type inside it, lacks one of the two",
     note = "for a type of your own add `#[derive(serde::Deserialize, schemars::JsonSchema)]`",
     note = "a value that the server gives (state, `&Context`) is taken by reference: `&{Self}`"
 )]

@@ -4,7 +4,7 @@ use std::{any::TypeId, collections::HashMap};
 
 use serde_json::Value;
 
-use super::{Item, Offers, Prompt, Registry, Resource, Tool};
+use super::{Item, MirroredArgument, Offers, Prompt, Registry, Resource, Tool};
 use crate::{
     error::BuildError,
     handler::{
@@ -38,7 +38,14 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
                 let (Some(mut item), Some(output)) = (item, output) else { continue };
                 item.contract.structured = output.is_some();
                 item.contract.wraps = output.as_ref().is_some_and(|schema| !schema::is_object(schema));
-                registry.tools.push(Tool { entry, item, output });
+                let headers = match headers(&item.contract.schema) {
+                    Ok(headers) => headers,
+                    Err(why) => {
+                        let _: Option<()> = builder.refuse_schema(&entry.common, &why);
+                        continue;
+                    }
+                };
+                registry.tools.push(Tool { entry, item, output, headers });
             }
             Entry::Prompt(entry) => {
                 let Some(item) = builder.item(&entry.common, None) else { continue };
@@ -258,6 +265,59 @@ fn number(bound: Bound) -> Result<serde_json::Number, String> {
         Bound::Float(float) => serde_json::Number::from_f64(float),
     }
     .ok_or_else(|| format!("the bound {bound:?} is no JSON number"))
+}
+
+/// Finds the arguments that HTTP repeats in headers.
+///
+/// # Errors
+///
+/// A sentence that says what the specification forbids of an `x-mcp-header`.
+///
+/// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
+fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, String> {
+    let mut found = Vec::new();
+    find_headers(schema, &mut Vec::new(), &mut found)?;
+    let everywhere = count_headers(schema);
+    if everywhere > found.len() {
+        return Err("an `x-mcp-header` stands where no chain of `properties` leads to".to_owned());
+    }
+    let mut names: Vec<String> = found.iter().map(|header| header.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("the header `{}` is used for two arguments", pair[0])),
+        None => Ok(found),
+    }
+}
+
+fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredArgument>) -> Result<(), String> {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        if let Some(header) = property.get("x-mcp-header") {
+            let header = header.as_str().unwrap_or_default();
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if header.is_empty() || !header.bytes().all(token) {
+                return Err(format!("the header {header:?} of `{}` is no HTTP token", path.join(".")));
+            }
+            if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {
+                return Err(format!("`{}` has a header, but is no string, integer or boolean", path.join(".")));
+            }
+            found.push(MirroredArgument { name: header.to_owned(), path: path.clone() });
+        }
+        find_headers(property, path, found)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Counts the annotations in a schema, wherever they stand.
+fn count_headers(schema: &Value) -> usize {
+    match schema {
+        Value::Object(members) => {
+            usize::from(members.get("x-mcp-header").is_some_and(Value::is_string)) + members.values().map(count_headers).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(count_headers).sum(),
+        _ => 0,
+    }
 }
 
 /// The values that an argument takes, where its schema lists them.

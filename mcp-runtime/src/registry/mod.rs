@@ -60,6 +60,17 @@ pub(crate) struct Tool {
     pub(crate) entry: &'static ToolEntry,
     pub(crate) item: Item,
     pub(crate) output: Option<Value>,
+    /// The arguments that HTTP repeats in headers.
+    pub(crate) headers: Vec<MirroredArgument>,
+}
+
+/// An argument that HTTP repeats in a header.
+#[derive(Debug)]
+pub(crate) struct MirroredArgument {
+    /// What follows `Mcp-Param-`.
+    pub(crate) name: String,
+    /// The names of properties that lead to it.
+    pub(crate) path: Vec<String>,
 }
 
 #[derive(Debug)]

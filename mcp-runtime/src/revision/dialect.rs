@@ -98,6 +98,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::ResourceNotFound(_) => self.resource_not_found(),
             Fault::Internal(_) => -32603,
             Fault::UnsupportedVersion { .. } => self.unsupported_version(),
+            Fault::HeaderMismatch(_) => -32020,
             Fault::Custom { code, .. } => *code,
         }
     }

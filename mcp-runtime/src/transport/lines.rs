@@ -43,7 +43,7 @@ where
     let mut stop = pin!(stop);
     let mut lines = Lines {
         inbox: Inbox { buffer: Vec::new(), start: 0, end: 0, scanned: 0, skipping: false },
-        outbox: Outbox { buffer: Vec::new(), written: 0 },
+        outbox: Outbox { buffer: Vec::new(), written: 0, unflushed: false },
         fresh: Vec::new(),
         connection,
         reader,
@@ -78,33 +78,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             }
             let room = self.outbox.waiting() < self.connection.engine().limits.unread;
             let mut progress = false;
-            if room && self.ended.is_none() {
-                progress |= self.answer_lines() || self.read_more(cx)?;
-            }
             if room {
+                // What was read before the end is answered, but no more is read after it.
+                progress |= self.answer_lines() || (self.ended.is_none() && self.read_more(cx)?);
                 progress |= self.connection.drain(&mut self.outbox.buffer);
                 self.outbox.push(&mut self.fresh);
             }
-            progress |= self.outbox.write(&mut self.writer, cx)?;
+            if self.outbox.write(&mut self.writer, cx)? {
+                progress = true;
+                self.rest();
+            }
             if progress {
                 continue;
             }
-            if let Some(deadline) = &mut self.ended {
-                if self.connection.in_flight() == 0 && self.outbox.waiting() == 0 {
-                    return Pin::new(&mut self.writer).poll_flush(cx);
-                }
-                if deadline.as_mut().poll(cx).is_ready() {
-                    if self.connection.in_flight() == 0 {
-                        // Everything is answered, but nobody reads the answers.
-                        return Poll::Ready(Ok(()));
-                    }
-                    tracing::warn!(
-                        calls = self.connection.in_flight(),
-                        "calls were given up at the end of the connection"
-                    );
-                    self.connection.cancel_all();
-                    continue;
-                }
+            self.outbox.flush(&mut self.writer, cx)?;
+            if let Some(end) = self.poll_end(cx) {
+                return end;
             }
             if !room || self.connection.poll_news(cx).is_pending() {
                 return Poll::Pending;
@@ -112,16 +101,45 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         }
     }
 
+    /// Ends when everything is answered and written, or when that takes too long.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
+        let deadline = self.ended.as_mut()?;
+        let (calls, unread) = (self.connection.in_flight(), self.outbox.waiting());
+        if calls == 0 && unread == 0 {
+            return Some(Pin::new(&mut self.writer).poll_flush(cx));
+        }
+        if deadline.as_mut().poll(cx).is_pending() {
+            return None;
+        }
+        if calls > 0 {
+            tracing::warn!(calls, "calls were given up at the end of the connection");
+            self.connection.cancel_all();
+            self.end();
+            cx.waker().wake_by_ref();
+            return None;
+        }
+        let why = format!("{unread} bytes of answers were not read by the client in time");
+        Some(Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why))))
+    }
+
     fn end(&mut self) {
         let grace = self.connection.engine().limits.grace;
         self.ended = Some(Box::pin(tokio::time::sleep(grace)));
     }
 
+    /// Gives a peer that still reads more time, so that nothing that is finished is lost.
+    fn rest(&mut self) {
+        if self.ended.is_some() && self.connection.in_flight() == 0 {
+            self.end();
+        }
+    }
+
     /// Answers the lines that are there, as long as it does not keep finished answers waiting.
     fn answer_lines(&mut self) -> bool {
         let began = Instant::now();
+        let limit = self.connection.engine().limits.message;
         let mut any = false;
-        while let Some(line) = self.inbox.next_line() {
+        while let Some(line) = self.inbox.next_line(limit) {
             any = true;
             match line {
                 Line::Whole(line) => answer(&mut self.connection, line, &mut self.fresh),
@@ -140,8 +158,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(0)) => {
-                if let Some(line) = self.inbox.last_line() {
-                    answer(&mut self.connection, line, &mut self.fresh);
+                match self.inbox.last_line(limit) {
+                    Some(Line::Whole(line)) => answer(&mut self.connection, line, &mut self.fresh),
+                    Some(Line::Overlong) => self.connection.refuse_overlong(&mut self.fresh),
+                    None => {}
                 }
                 self.end();
                 Ok(true)
@@ -176,7 +196,7 @@ enum Line<'a> {
 }
 
 impl Inbox {
-    fn next_line(&mut self) -> Option<Line<'_>> {
+    fn next_line(&mut self, limit: usize) -> Option<Line<'_>> {
         let newline = memchr(b'\n', &self.buffer[self.scanned..self.end]);
         let Some(length) = newline else {
             self.scanned = self.end;
@@ -185,16 +205,21 @@ impl Inbox {
         let (from, to) = (self.start, self.scanned + length);
         self.start = to + 1;
         self.scanned = self.start;
-        match std::mem::take(&mut self.skipping) {
-            true => Some(Line::Overlong),
-            false => Some(Line::Whole(&self.buffer[from..to])),
-        }
+        Some(self.line(from, to, limit))
     }
 
     /// The line that the input ended in the middle of.
-    fn last_line(&mut self) -> Option<&[u8]> {
-        let line = &self.buffer[self.start..self.end];
-        (!self.skipping && !line.is_empty()).then_some(line)
+    fn last_line(&mut self, limit: usize) -> Option<Line<'_>> {
+        let (from, to) = (self.start, self.end);
+        self.start = to;
+        (self.skipping || from < to).then(|| self.line(from, to, limit))
+    }
+
+    fn line(&mut self, from: usize, to: usize, limit: usize) -> Line<'_> {
+        match std::mem::take(&mut self.skipping) || to - from > limit {
+            true => Line::Overlong,
+            false => Line::Whole(&self.buffer[from..to]),
+        }
     }
 
     fn read(
@@ -233,6 +258,8 @@ impl Inbox {
 struct Outbox {
     buffer: Vec<u8>,
     written: usize,
+    /// Whether the writer may keep something back.
+    unflushed: bool,
 }
 
 impl Outbox {
@@ -254,7 +281,10 @@ impl Outbox {
         match Pin::new(writer).poll_write(cx, &self.buffer[self.written..]) {
             Poll::Pending => return Ok(false),
             Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-            Poll::Ready(Ok(written)) => self.written += written,
+            Poll::Ready(Ok(written)) => {
+                self.written += written;
+                self.unflushed = true;
+            }
             Poll::Ready(Err(error)) => return Err(error),
         }
         if self.waiting() == 0 {
@@ -265,5 +295,18 @@ impl Outbox {
             }
         }
         Ok(true)
+    }
+
+    fn flush(&mut self, writer: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> io::Result<()> {
+        if self.unflushed && self.waiting() == 0 {
+            match Pin::new(writer).poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(flushed) => {
+                    flushed?;
+                    self.unflushed = false;
+                }
+            }
+        }
+        Ok(())
     }
 }

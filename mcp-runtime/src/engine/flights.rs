@@ -1,0 +1,114 @@
+//! The calls that outlive their message: whoever takes one out of the table decides about its answer.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use tokio::task::AbortHandle;
+
+use super::{batch::Batch, outbox::Outbox};
+use crate::{handler::Context, jsonrpc::Id};
+
+/// The calls in flight of one session, or of one connection without a session.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    table: Mutex<HashMap<Id<'static>, Flight>>,
+    count: AtomicUsize,
+    taken_off: AtomicU64,
+}
+
+/// Tells a call from a later one with the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(u64);
+
+/// A call in flight.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) number: Number,
+    pub(super) abort: AbortHandle,
+    pub(super) context: Option<Arc<Context>>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) sink: Sink,
+}
+
+/// Where in its outbox the response of a call goes.
+#[derive(Debug, Clone)]
+pub(super) enum Sink {
+    /// It is a line of its own.
+    Line,
+    /// It is a part of the response of its batch.
+    Batch(Arc<Batch>),
+}
+
+impl Flights {
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    pub(super) fn has(&self, id: &Id<'_>) -> bool {
+        self.count() > 0 && self.table().contains_key(id.as_json())
+    }
+
+    /// Starts a call and enters it into the table before it can end.
+    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> Flight) {
+        let mut table = self.table();
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let flight = start(Number(self.taken_off.fetch_add(1, Ordering::Relaxed)));
+        flight.outbox.open();
+        table.insert(id, flight);
+    }
+
+    /// Ends a call with its response, unless it was cancelled.
+    pub(super) fn land(&self, id: &Id<'static>, number: Number, response: &[u8]) {
+        let Some(flight) = self.remove(id, |flight| flight.number == number) else { return };
+        flight.outbox.close(|out| match flight.sink {
+            Sink::Line => {
+                out.extend_from_slice(response);
+                out.push(b'\n');
+            }
+            Sink::Batch(batch) => batch.push(response, out),
+        });
+    }
+
+    /// Drops a call without an answer; false if there is none of this id.
+    pub(crate) fn cancel(&self, id: &Id<'_>) -> bool {
+        self.remove(id, |_| true).map(Flight::stop).is_some()
+    }
+
+    /// Drops every call.
+    pub(crate) fn cancel_all(&self) {
+        let flights = std::mem::take(&mut *self.table());
+        self.count.fetch_sub(flights.len(), Ordering::AcqRel);
+        flights.into_values().for_each(Flight::stop);
+    }
+
+    fn remove(&self, id: &Id<'_>, is_meant: impl FnOnce(&Flight) -> bool) -> Option<Flight> {
+        let mut table = self.table();
+        table.get(id.as_json()).filter(|flight| is_meant(flight))?;
+        let flight = table.remove(id.as_json())?;
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        Some(flight)
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Id<'static>, Flight>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flight {
+    fn stop(self) {
+        if let Some(context) = &self.context {
+            context.cancel();
+        }
+        self.abort.abort();
+        self.outbox.close(|out| {
+            if let Sink::Batch(batch) = self.sink {
+                batch.skip(out);
+            }
+        });
+    }
+}

@@ -1,0 +1,33 @@
+use std::{any::Any, sync::Arc};
+
+use crate::error::Fault;
+
+/// What a transport knows of a message beside its text.
+pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
+    /// Compares what a stateless request says with what the transport says of it.
+    ///
+    /// # Errors
+    ///
+    /// A fault that says what differs.
+    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault>;
+
+    /// Compares arguments with what the transport says of them: each a name, and the JSON of the value if it is given.
+    ///
+    /// # Errors
+    ///
+    /// A fault that says what differs.
+    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
+
+    /// What functions may want to know of it.
+    fn attachment(&self) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// The parts of a stateless request that a transport may repeat.
+#[derive(Debug)]
+pub(crate) struct Mirrored<'a> {
+    /// The JSON of the protocol version.
+    pub(crate) version: &'a str,
+    pub(crate) method: &'a str,
+    /// The JSON of what the request is about: a tool's or prompt's name, a resource's URI.
+    pub(crate) subject: Option<&'a str>,
+}

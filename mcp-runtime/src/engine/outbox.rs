@@ -1,0 +1,141 @@
+//! What waits to be taken by a transport: the finished lines of one connection, or of one HTTP response.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context as TaskContext, Poll, Waker},
+};
+
+use crate::{handler::Peer, model::Level};
+
+/// The bytes of notifications that wait for a peer before more of them are dropped.
+const UNREAD_NOTIFICATIONS: usize = 1 << 20;
+
+/// The log level of a session, which functions ask before they send a message.
+#[derive(Debug)]
+pub(crate) struct SessionLevel(AtomicU8);
+
+impl Default for SessionLevel {
+    fn default() -> Self {
+        Self(AtomicU8::new(Level::Info as u8))
+    }
+}
+
+impl SessionLevel {
+    pub(crate) fn set(&self, level: Level) {
+        self.0.store(level as u8, Ordering::Release);
+    }
+
+    fn get(&self) -> Level {
+        Level::ALL[usize::from(self.0.load(Ordering::Acquire)).min(Level::ALL.len() - 1)]
+    }
+}
+
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    level: Arc<SessionLevel>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Finished lines.
+    out: Vec<u8>,
+    /// The calls whose responses will come here.
+    open: usize,
+    waker: Option<Waker>,
+    /// Whether a notification had to be dropped since the transport last took something.
+    dropped: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
+        Self { state: Mutex::default(), level }
+    }
+
+    /// The number of calls whose responses will come here.
+    pub(crate) fn awaited(&self) -> usize {
+        self.state().open
+    }
+
+    /// Counts a call.
+    pub(super) fn open(&self) {
+        self.state().open += 1;
+    }
+
+    /// Writes what a call leaves behind at its end.
+    pub(super) fn close(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        state.open -= 1;
+        write(&mut state.out);
+        state.wake();
+    }
+
+    /// Moves what waits into a buffer; true if there was anything.
+    pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
+        let mut state = self.state();
+        if state.out.is_empty() {
+            return false;
+        }
+        state.dropped = false;
+        match into.is_empty() {
+            true => std::mem::swap(into, &mut state.out),
+            false => into.append(&mut state.out),
+        }
+        true
+    }
+
+    /// Waits until there is something to [`drain`](Self::drain), or a call has ended without a word.
+    pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if !state.out.is_empty() {
+            return Poll::Ready(());
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => state.waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Peer for Outbox {
+    fn notify(&self, message: &[u8]) -> bool {
+        let mut state = self.state();
+        if state.out.len() + message.len() > UNREAD_NOTIFICATIONS {
+            let first = !std::mem::replace(&mut state.dropped, true);
+            drop(state);
+            if first {
+                tracing::warn!("notifications are dropped: the client does not take them as fast as they are made");
+            }
+            return false;
+        }
+        state.out.extend_from_slice(message);
+        state.out.push(b'\n');
+        state.wake();
+        true
+    }
+
+    fn session_level(&self) -> Level {
+        self.level.get()
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("awaited", &self.awaited()).finish_non_exhaustive()
+    }
+}

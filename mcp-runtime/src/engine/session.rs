@@ -1,0 +1,13 @@
+use std::sync::Arc;
+
+use super::{flights::Flights, outbox::SessionLevel};
+use crate::{handler::ClientInfo, revision::Dialect};
+
+/// What `initialize` settled, and what lives as long as the session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) client: Option<ClientInfo>,
+    pub(crate) flights: Arc<Flights>,
+    pub(crate) level: Arc<SessionLevel>,
+}

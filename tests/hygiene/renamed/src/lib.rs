@@ -1,0 +1,8 @@
+//! The macros find `mcp-runtime` under the name that this package gives it.
+
+/// Say a word.
+#[framework::tool(tags("hygiene"))]
+#[must_use]
+pub fn renamed(word: String) -> String {
+    word
+}

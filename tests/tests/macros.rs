@@ -1,0 +1,297 @@
+//! What the macros make of functions: the static data that the runtime reads.
+
+#![allow(missing_docs, clippy::too_many_arguments, reason = "the functions stand for an author's")]
+
+use mcp_runtime::{
+    __private::{ArgumentEntry, Bound, Common, Default, Entry, Operator, Part, Role, Rule, Run, inventory},
+    Collect, Context, Json, PromptMessage, ResourceLink, prompt, resource, tool, tools,
+};
+use serde_json::{Value, json};
+
+struct Db;
+
+const LIMIT: usize = 7;
+
+/// Find notes.
+///
+/// Every word must
+/// appear.
+#[tool(
+    name = "find-notes",
+    title = "Search notes",
+    read_only,
+    destructive = false,
+    open_world = true,
+    scopes("notes:read"),
+    tags("notes", "search"),
+    icon = "https://example.com/icon.png",
+    timeout = "1m",
+    meta("acme/beta" = true, "acme/order" = -1.5, "acme/words" = ["a", "\"b\""])
+)]
+async fn search(
+    db: &Db,
+    context: &Context,
+    /// Words.
+    ///
+    /// - one a line
+    #[arg(length = 1..=80, pattern = "^[a-z]+$", examples("a", "b"))]
+    words: &str,
+    #[arg(default = 10, range = 1..=100)] limit: usize,
+    #[arg(default = LIMIT, range = -2..9)] more: usize,
+    #[arg(default)] offset: u8,
+    #[arg(rename = "as", title = "As", description = "How.", format = "uuid", header = "As")] r#as: Option<String>,
+    #[arg(length = 2)] pair: &[u8],
+    #[arg(range = 0.5..)] weight: f64,
+) -> Result<Json<Vec<String>>, std::fmt::Error> {
+    let _ = (db, context, limit, more, offset, r#as, pair, weight);
+    Ok(Json(vec![words.to_owned()]))
+}
+
+#[tool]
+fn bare() {}
+
+#[doc = "From a file:"]
+#[doc = include_str!("../hygiene/description.txt")]
+/// And after it.
+#[tool(blocking)]
+fn from_a_file() {}
+
+/// A page.
+#[resource(
+    "notes://{book}{/page}{?words,limit}#end",
+    mime = "text/plain",
+    audience(user),
+    priority = 1,
+    list = pages,
+    complete(book = books)
+)]
+fn page(book: String, page: u32, words: Option<String>, limit: Option<u8>) -> String {
+    format!("{book} {page} {words:?} {limit:?}")
+}
+
+fn pages(_: &Db) -> Vec<ResourceLink> {
+    Vec::new()
+}
+
+async fn books() -> Vec<String> {
+    Vec::new()
+}
+
+#[resource("notes:all", size = 12)]
+async fn all() -> &'static str {
+    "all"
+}
+
+/// Ask.
+#[prompt]
+fn ask(#[arg(complete = books)] about: String) -> PromptMessage {
+    PromptMessage::user(about)
+}
+
+struct Notes(Vec<String>);
+
+#[tools]
+impl Notes {
+    const FIRST: usize = 0;
+
+    /// Read one.
+    #[tool]
+    fn read(&self, #[arg(default = Self::FIRST)] index: usize) -> Option<String> {
+        self.0.get(index).cloned()
+    }
+
+    #[prompt(name = "without a receiver")]
+    fn write() -> String {
+        String::new()
+    }
+
+    #[resource("notes:count")]
+    fn count(&self) -> Json<usize> {
+        Json(self.untouched())
+    }
+
+    fn untouched(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn common(entry: &Entry) -> &'static Common {
+    match entry {
+        Entry::Tool(tool) => &tool.common,
+        Entry::Resource(resource) => &resource.common,
+        Entry::Prompt(prompt) => &prompt.common,
+    }
+}
+
+fn only<F: Collect>() -> Entry {
+    let [entry] = F::entries() else { panic!("expected one entry") };
+    *entry
+}
+
+fn argument<F: Collect>(name: &str) -> &'static ArgumentEntry {
+    let mut arguments = common(&only::<F>()).arguments.iter();
+    arguments.find(|argument| argument.name == name).expect("an argument of this name")
+}
+
+#[test]
+fn options_and_comments_arrive() {
+    let Entry::Tool(tool) = only::<search>() else { panic!("expected a tool") };
+    let Common { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
+    assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
+    assert_eq!(*description, "Find notes.\n\nEvery word must\nappear.");
+    assert_eq!(icons.iter().map(|icon| &*icon.src).collect::<Vec<_>>(), ["https://example.com/icon.png"]);
+    assert_eq!((*tags, *scopes), (&["notes", "search"][..], &["notes:read"][..]));
+    assert_eq!(*meta, [("acme/beta", "true"), ("acme/order", "-1.5"), ("acme/words", r#"["a","\"b\""]"#)]);
+    assert_eq!(timeout.map(|timeout| timeout.as_secs()), Some(60));
+    let hints = tool.hints;
+    assert_eq!(
+        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+        [Some(true), Some(false), None, Some(true)]
+    );
+
+    let Entry::Tool(tool) = only::<bare>() else { panic!("expected a tool") };
+    let Common { name, title, description, tags, timeout, .. } = &tool.common;
+    assert_eq!((*name, *title, *description, *tags, *timeout), ("bare", None, "", &[][..], None));
+    assert_eq!(common(&only::<from_a_file>()).description, "From a file:\nA line of a file.\n\nAnd after it.");
+}
+
+#[test]
+fn the_place_of_a_function_is_told() {
+    let source = common(&only::<bare>()).source;
+    assert!(source.file.ends_with("macros.rs"), "{}", source.file);
+    assert_eq!((source.package, source.function), ("mcp-tests", "bare"));
+    let text = include_str!("macros.rs");
+    let line = text.lines().position(|line| line == "fn bare() {}").map(|index| index + 1);
+    assert_eq!(usize::try_from(source.line).ok(), line);
+}
+
+#[test]
+fn parameters_come_from_the_caller_or_from_the_server() {
+    let common = common(&only::<search>());
+    let names: Vec<_> = common.arguments.iter().map(|argument| argument.name).collect();
+    assert_eq!(names, ["words", "limit", "more", "offset", "as", "pair", "weight"]);
+    let needs: Vec<_> = common.needs.iter().map(|need| need.parameter).collect();
+    assert_eq!(needs, ["db", "context"]);
+    let words = argument::<search>("words");
+    assert_eq!((words.description, words.title, words.env), ("Words.\n\n- one a line", None, None));
+    let renamed = argument::<search>("as");
+    assert_eq!((renamed.description, renamed.title), ("How.", Some("As")));
+}
+
+#[test]
+fn defaults_are_json_or_expressions() {
+    let default = |name| match argument::<search>(name).default {
+        Some(Default::Json(json)) => Some(serde_json::from_str(json).expect("JSON")),
+        Some(Default::Value(value)) => Some(value().expect("a value that can be serialised")),
+        None => None::<Value>,
+    };
+    let defaults = ["limit", "more", "offset", "words"].map(default);
+    assert_eq!(defaults, [Some(json!(10)), Some(json!(7)), Some(json!(0)), None]);
+}
+
+#[test]
+fn constraints_become_rules() {
+    use Bound::{Float, Integer};
+
+    for (name, rules) in [
+        (
+            "words",
+            &[Rule::MinLength(1), Rule::MaxLength(80), Rule::Pattern("^[a-z]+$"), Rule::Examples(&["\"a\"", "\"b\""])]
+                [..],
+        ),
+        ("limit", &[Rule::Minimum(Integer(1)), Rule::Maximum(Integer(100))]),
+        ("more", &[Rule::Minimum(Integer(-2)), Rule::ExclusiveMaximum(Integer(9))]),
+        ("offset", &[]),
+        ("as", &[Rule::Format("uuid"), Rule::Header("As")]),
+        ("pair", &[Rule::MinLength(2), Rule::MaxLength(2)]),
+        ("weight", &[Rule::Minimum(Float(0.5))]),
+    ] {
+        assert_eq!(argument::<search>(name).rules, rules, "{name}");
+    }
+}
+
+#[test]
+fn templates_are_taken_apart() {
+    let Entry::Resource(page) = only::<page>() else { panic!("expected a resource") };
+    assert_eq!(page.uri, "notes://{book}{/page}{?words,limit}#end");
+    assert_eq!(
+        page.template,
+        Some(
+            &[
+                Part::Literal("notes://"),
+                Part::Expression { operator: Operator::Simple, variables: &["book"] },
+                Part::Expression { operator: Operator::Path, variables: &["page"] },
+                Part::Expression { operator: Operator::Query, variables: &["words", "limit"] },
+                Part::Literal("#end"),
+            ][..]
+        )
+    );
+    assert_eq!((page.mime_type, page.audience, page.priority), (Some("text/plain"), &[Role::User][..], Some(1.0)));
+    assert_eq!(page.list.map(|list| list.function), Some("pages"));
+    assert_eq!(argument::<self::page>("book").complete.map(|complete| complete.function), Some("books"));
+    assert!(argument::<self::page>("page").complete.is_none());
+
+    let Entry::Resource(all) = only::<all>() else { panic!("expected a resource") };
+    assert_eq!((all.uri, all.template, all.size), ("notes:all", None, Some(12)));
+    assert_eq!(argument::<ask>("about").complete.map(|complete| complete.function), Some("books"));
+}
+
+#[test]
+fn functions_run_as_they_are_written() {
+    let runs_at_once = |entry: &Entry| matches!(common(entry).run, Run::Sync(_));
+    assert!(runs_at_once(&only::<bare>()) && runs_at_once(&only::<page>()) && runs_at_once(&only::<ask>()));
+    assert!(!runs_at_once(&only::<search>()) && !runs_at_once(&only::<all>()) && !runs_at_once(&only::<from_a_file>()));
+}
+
+#[test]
+fn methods_are_collected_with_their_type() {
+    let entries: Vec<_> = Notes::entries().iter().map(common).collect();
+    let names: Vec<_> = entries.iter().map(|common| common.name).collect();
+    assert_eq!(names, ["read", "without a receiver", "count"]);
+    let functions: Vec<_> = entries.iter().map(|common| common.source.function).collect();
+    assert_eq!(functions, ["Notes::read", "Notes::write", "Notes::count"]);
+    let needs: Vec<_> =
+        entries.iter().map(|common| common.needs.iter().map(|need| need.parameter).collect::<Vec<_>>()).collect();
+    assert_eq!(needs, [vec!["self"], vec![], vec!["self"]]);
+    assert_eq!(Notes(vec!["a".to_owned()]).read(Notes::FIRST).as_deref(), Some("a"));
+}
+
+#[test]
+fn functions_of_other_crates_are_collected_whatever_those_do() {
+    let local = hygiene_strict::local();
+    assert_eq!(local, ["in_a_function"]);
+    assert_eq!(hygiene_renamed::renamed("a".to_owned()), "a");
+    assert_eq!(hygiene_reexported::reexported("a".to_owned()), "a");
+
+    let collected = inventory::iter::<Entry>.into_iter().map(common);
+    let mut names: Vec<_> = collected.filter(|common| common.tags == ["hygiene"]).map(|common| common.name).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "echo_text",
+            "echo_u8",
+            "in_a_function",
+            "input",
+            "match",
+            "method",
+            "old",
+            "one",
+            "private",
+            "read",
+            "reexported",
+            "reexported_method",
+            "renamed",
+            "sum_u8",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn functions_stay_functions() {
+    let () = bare();
+    from_a_file();
+    assert_eq!(page("a".to_owned(), 1, None, None), "a 1 None None");
+    assert_eq!(all().await, "all");
+    assert!(pages(&Db).is_empty() && books().await.is_empty());
+}

@@ -1,0 +1,14 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::tool;
+
+#[tool]
+fn option(text: Option<&str>, words: Vec<&'static str>, pair: (&u8, u8)) {}
+
+#[tool]
+fn for_ever(text: &'static str, db: &'static u8) {}
+
+#[tool]
+fn slice(words: &[&str]) {}
+
+fn main() {}

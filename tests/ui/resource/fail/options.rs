@@ -1,0 +1,28 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::{ResourceLink, resource};
+
+fn all() -> Vec<ResourceLink> {
+    Vec::new()
+}
+
+fn names(start: &str) -> Vec<String> {
+    vec![start.to_owned()]
+}
+
+#[resource("notes://all", list = all, mime = "text", size = -1, audience(users), priority = 1.5)]
+fn fixed() -> String {
+    String::new()
+}
+
+#[resource("notes://{id}", size = 5, complete(ids = names), audience(user, user))]
+fn template(id: String) -> String {
+    id
+}
+
+#[resource("notes://{id}", complete(id = names))]
+fn twice(#[arg(complete = names)] id: String) -> String {
+    id
+}
+
+fn main() {}

@@ -1,0 +1,35 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::{Server, server};
+
+mod none {
+    #[mcp_runtime::server]
+    fn main() {}
+}
+
+mod name {
+    use super::*;
+
+    #[server]
+    fn serve(server: Server) -> Server {
+        server
+    }
+}
+
+mod reference {
+    use super::*;
+
+    #[server]
+    async fn main<T>(server: &Server, db: &u8, #[arg(header = "x", complete = y)] t: T) {}
+}
+
+mod option {
+    use super::*;
+
+    #[server(port = 80)]
+    fn main(server: Server) -> Server {
+        server
+    }
+}
+
+fn main() {}

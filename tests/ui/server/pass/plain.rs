@@ -1,0 +1,7 @@
+#![no_implicit_prelude]
+//! A server without flags, under no prelude.
+
+#[::mcp_runtime::server]
+fn main(server: ::mcp_runtime::Server) -> ::mcp_runtime::Server {
+    server
+}

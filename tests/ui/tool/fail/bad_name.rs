@@ -1,0 +1,17 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::tool;
+
+#[tool(name = "add numbers")]
+fn space() {}
+
+#[tool(name = "")]
+fn empty() {}
+
+#[tool(name = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")]
+fn long() {}
+
+#[tool]
+fn größe() {}
+
+fn main() {}

@@ -1,0 +1,26 @@
+#![allow(unused_variables)]
+
+use std::{cell::Cell, rc::Rc};
+
+use mcp_runtime::tool;
+
+struct State(Cell<u8>);
+
+#[tool]
+async fn shared(state: &State) -> u8 {
+    state.0.get()
+}
+
+#[tool]
+fn shared_by_threads(state: &Rc<u8>) -> u8 {
+    **state
+}
+
+#[tool]
+async fn held() -> u8 {
+    let value = Rc::new(1);
+    std::future::ready(()).await;
+    *value
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::tool;
+
+#[tool(idempotant)]
+fn slip() {}
+
+#[tool(cache = 10, read_only)]
+fn unknown() {}
+
+#[tool(uri = "a:b", readonly = true)]
+fn two() {}
+
+fn main() {
+    let _: fn() = slip;
+}
