@@ -45,7 +45,8 @@ pub use model::{
     ResourceLink, Role, Text, Theme, ToolResult,
 };
 pub use revision::Revision;
-pub use server::{EntryInfo, ServeError, Server};
+pub use schemars;
+pub use server::{BuiltServer, EntryInfo, ServeError, Server};
 pub use testing::{CallResult, RpcError, TestClient};
 
 /// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.

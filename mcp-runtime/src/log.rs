@@ -28,11 +28,19 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
 ///
 /// `RUST_LOG` says what is written, as in `info,my_crate=debug`; `info` unless set.
 pub(crate) fn install() {
-    let wanted = std::env::var("RUST_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
-    let filter = wanted.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let wanted = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
+    let default = || Targets::new().with_default(LevelFilter::INFO);
+    let (filter, mistake) = match wanted {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(mistake)) => (default(), Some(mistake)),
+        None => (default(), None),
+    };
     let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
     // An error says that the author has installed another, which is just as well.
     let _ = tracing_subscriber::registry().with(stderr).with(log_layer()).try_init();
+    if let Some(mistake) = mistake {
+        tracing::warn!(%mistake, "RUST_LOG cannot be read, `info` is logged; it takes `level` and `target=level`, with commas between");
+    }
 }
 
 struct Forward;

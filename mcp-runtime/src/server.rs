@@ -12,8 +12,10 @@ use crate::{
         entry::{Collect, Common, Entry},
     },
     model::{Icon, Implementation},
-    registry::{Selection, build},
-    transport,
+    registry::{Offers, Selection, build},
+    revision::Revision,
+    testing::TestClient,
+    transport::{self, Stdio},
 };
 
 /// A server: annotated functions, what they take by reference, and how it presents itself.
@@ -47,13 +49,16 @@ pub struct Server {
 
 /// What [`Server::only`] decides by.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct EntryInfo<'a> {
     /// The name on the wire; of a resource, not its URI.
     pub name: &'a str,
     /// The `tags(…)` of the annotation.
     pub tags: &'a [&'a str],
-    /// The crate that the function stands in.
+    /// The crate that the function stands in, named as in its `Cargo.toml`.
     pub krate: &'a str,
+    /// The module that the function stands in, as `module_path!()` names it.
+    pub module: &'a str,
 }
 
 impl EntryInfo<'_> {
@@ -122,19 +127,26 @@ impl Server {
     pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
         self.entries.retain(|entry| {
             let common = common(entry);
-            keep(&EntryInfo { name: common.name, tags: common.tags, krate: common.source.package })
+            keep(&EntryInfo {
+                name: common.name,
+                tags: common.tags,
+                krate: common.source.package,
+                module: common.source.module,
+            })
         });
         self
     }
 
     /// Keeps the functions that have one of these tags.
-    pub fn only_tags<const N: usize>(self, tags: [&str; N]) -> Self {
-        self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag)))
+    pub fn only_tags(self, tags: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let tags: Vec<_> = tags.into_iter().collect();
+        self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag.as_ref())))
     }
 
     /// Keeps the functions that stand in one of these crates, named as in their `Cargo.toml`.
-    pub fn only_crates<const N: usize>(self, crates: [&str; N]) -> Self {
-        self.only(|entry| crates.contains(&entry.krate))
+    pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let crates: Vec<_> = crates.into_iter().collect();
+        self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
     }
 
     /// Says the name for programs, in place of the crate's.
@@ -233,19 +245,16 @@ impl Server {
         self.build().map(drop)
     }
 
-    /// Serves stdin and stdout until stdin ends or the process is told to stop.
+    /// Serves stdin and stdout until stdin ends or the process is told to stop. See [`BuiltServer::serve_stdio`].
     ///
     /// # Errors
     ///
     /// A server that cannot be built, or the operating system's.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
-        let engine = self.build()?;
-        let stdio = transport::Stdio::take()?;
-        let stop = crate::cli::stop_signal();
-        Ok(transport::serve(Connection::new(Arc::new(engine)), stdio.reader, stdio.writer, stop).await?)
+        Ok(self.build()?.serve_stdio().await?)
     }
 
-    /// Serves one client over any pair of byte streams, a message a line, until `reader` ends.
+    /// Serves one client over any pair of byte streams. See [`BuiltServer::serve`].
     ///
     /// # Errors
     ///
@@ -255,12 +264,15 @@ impl Server {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let engine = self.build()?;
-        let connection = Connection::new(Arc::new(engine));
-        Ok(transport::serve(connection, reader, writer, std::future::pending()).await?)
+        Ok(self.build()?.serve(reader, writer).await?)
     }
 
-    pub(crate) fn build(mut self) -> Result<Engine, BuildError> {
+    /// Checks everything and makes the schemas, once for any number of connections.
+    ///
+    /// # Errors
+    ///
+    /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
+    pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         let mut seen = HashSet::new();
         self.entries.retain(|entry| seen.insert(std::ptr::from_ref(common(entry))));
         let selection =
@@ -281,13 +293,67 @@ impl Server {
             prompts = registry.prompts().len(),
             "the server is built"
         );
+        if registry.offers() == Offers::default() {
+            tracing::warn!(
+                "the server offers nothing: no function was annotated in a crate that the program uses, or none was kept"
+            );
+        }
         for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
             tracing::warn!(
                 tool = tool.entry.common.name,
                 "a tool has no description, so that a model must guess what it does"
             );
         }
-        Ok(Engine::new(registry, self.states, self.profile))
+        Ok(BuiltServer { engine: Arc::new(Engine::new(registry, self.states, self.profile)) })
+    }
+}
+
+/// A server that is built, and ready for connections. A clone is the same server.
+#[derive(Debug, Clone)]
+pub struct BuiltServer {
+    engine: Arc<Engine>,
+}
+
+impl BuiltServer {
+    /// Serves stdin and stdout until stdin ends or the process is told to stop (SIGTERM or Ctrl-C), and what is in flight
+    /// then is answered.
+    ///
+    /// From then on whatever the process prints goes to stderr.
+    ///
+    /// # Errors
+    ///
+    /// The operating system's; answers that the client did not read in time.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        self.serve_claimed(Stdio::claim()?).await
+    }
+
+    pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
+        let (reader, writer) = stdio.into_streams()?;
+        let stop = transport::stop(self.engine.limits.grace);
+        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
+    }
+
+    /// Serves one client over any pair of byte streams, a message a line, until `reader` ends and what is in flight then is
+    /// answered.
+    ///
+    /// # Errors
+    ///
+    /// The streams'; answers that the client did not read in time. A client that has gone is no error.
+    pub async fn serve<R, W>(&self, reader: R, writer: W) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await
+    }
+
+    /// Connects a client in memory, for tests.
+    pub fn test_client(&self, revision: Revision) -> TestClient {
+        TestClient::connect(Connection::new(Arc::clone(&self.engine)), revision)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 }
 

@@ -90,8 +90,7 @@ impl Server {
     ///
     /// Panics if the server cannot be built, with every reason.
     pub fn test_client(self, revision: Revision) -> TestClient {
-        let engine = self.build().unwrap_or_else(|error| panic!("{error}"));
-        TestClient::connect(Connection::new(Arc::new(engine)), revision)
+        self.build().unwrap_or_else(|error| panic!("{error}")).test_client(revision)
     }
 }
 
@@ -102,8 +101,8 @@ impl TestClient {
     ///
     /// Panics if the server cannot be built, with every reason.
     pub fn silent(server: Server, revision: Revision) -> Self {
-        let engine = server.build().unwrap_or_else(|error| panic!("{error}"));
-        Self::new(Connection::new(Arc::new(engine)), revision)
+        let server = server.build().unwrap_or_else(|error| panic!("{error}"));
+        Self::new(Connection::new(Arc::clone(server.engine())), revision)
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
@@ -165,14 +164,22 @@ impl TestClient {
         Ok(serde_json::from_value(result["completion"]["values"].take()).unwrap_or_default())
     }
 
-    /// Lists the tools.
+    /// Lists the tools, all pages of them.
     ///
     /// # Errors
     ///
     /// The server's JSON-RPC error.
     pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
-        let mut result = self.request("tools/list", json!({})).await?;
-        Ok(serde_json::from_value(result["tools"].take()).unwrap_or_default())
+        let mut tools = Vec::new();
+        let mut params = json!({});
+        loop {
+            let mut page = self.request("tools/list", params).await?;
+            tools.extend(page["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page["nextCursor"].take() {
+                Value::String(cursor) => params = json!({ "cursor": cursor }),
+                _ => return Ok(tools),
+            }
+        }
     }
 
     /// Sends any request, and waits for its answer. What the revision wants of every request is added to `params`.
@@ -199,11 +206,17 @@ impl TestClient {
     /// # Errors
     ///
     /// The server's JSON-RPC error.
+    ///
+    /// # Panics
+    ///
+    /// Panics if no answer can come, because the request was cancelled or never sent.
     pub async fn answer(&mut self, id: u64) -> Result<Value, RpcError> {
         loop {
+            let is_over = self.in_flight() == 0;
             if let Some(response) = self.take_response(id) {
                 return read_response(response);
             }
+            assert!(!is_over, "no request {id} is in flight: it was cancelled, answered before, or never sent");
             self.wait().await;
         }
     }

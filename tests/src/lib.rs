@@ -93,11 +93,8 @@ fn maybe_person(found: bool) -> Option<Json<Person>> {
 /// Every kind of content.
 #[tool]
 fn contents() -> Vec<Content> {
-    let hints = Annotations {
-        audience: vec![Role::User],
-        priority: Some(0.5),
-        last_modified: Some("2025-01-12T15:00:58Z".to_owned()),
-    };
+    let hints =
+        Annotations::default().for_audience([Role::User]).with_priority(0.5).with_last_modified("2025-01-12T15:00:58Z");
     vec![
         Content::text("text").with_annotations(hints),
         Image::png([1, 2, 3]).into(),
@@ -269,7 +266,7 @@ async fn cities(earlier: &EarlierArguments, prefix: &str) -> Vec<&'static str> {
 
 /// The server, as the golden files know it.
 pub fn server() -> Server {
-    configure(Server::new("fixture", "1.2.3"), "Hello").only_crates(["mcp-tests"])
+    configure(Server::new("fixture", "1.2.3"), "Hello").only(|entry| entry.module == module_path!())
 }
 
 /// Gives a server what the functions need, and a face.

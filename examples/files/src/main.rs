@@ -89,6 +89,7 @@ mod tests {
         {
             std::os::unix::fs::symlink(top.path().join("secret.txt"), served.join("link.txt")).unwrap();
             std::os::unix::fs::symlink(top.path(), served.join("up")).unwrap();
+            assert!(std::process::Command::new("mkfifo").arg(served.join("pipe")).status().unwrap().success());
         }
         let server = Server::new("files", "0.1.0").with_state(Root::open(&served).unwrap());
         (top, server.test_client(Revision::V2025_11_25))
@@ -121,6 +122,7 @@ mod tests {
             "files:///up/served/readme.md",
             &absolute,
             "files:///nothing",
+            "files:///pipe",
             "files:///sub%20dir",
         ] {
             let refused = client.read(uri).await.unwrap_err();

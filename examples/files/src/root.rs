@@ -37,11 +37,12 @@ impl Root {
         if !path.components().all(|component| matches!(component, Component::Normal(_))) {
             return Err(missing());
         }
-        let file = self.dir.open(path).map_err(|_| missing())?;
-        let metadata = file.metadata()?;
+        // Asked before it is opened: opening a pipe would wait for whoever writes to it.
+        let metadata = self.dir.metadata(path).map_err(|_| missing())?;
         if !metadata.is_file() {
             return Err(missing());
         }
+        let file = self.dir.open(path).map_err(|_| missing())?;
         if metadata.len() > LARGEST {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("the file has more than {LARGEST} bytes")));
         }
@@ -50,7 +51,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Lists every file, sorted; links and hidden directories are left out.
+    /// Lists every file, sorted; links, hidden files and what cannot be read are left out.
     pub(crate) fn files(&self) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         visit(&self.dir, "", &mut found)?;
@@ -60,16 +61,19 @@ impl Root {
 }
 
 fn visit(dir: &Dir, prefix: &str, found: &mut Vec<Found>) -> io::Result<()> {
-    for entry in dir.entries()? {
-        let entry = entry?;
+    for entry in dir.entries()?.flatten() {
+        if found.len() >= MOST {
+            break;
+        }
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let path = format!("{prefix}{name}");
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            visit(&entry.open_dir()?, &format!("{path}/"), found)?;
-        } else if kind.is_file() && found.len() < MOST {
-            found.push(Found { path, size: entry.metadata()?.len() });
+        // What vanished in the meantime, or may not be read, is not there for the client either.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            let _ = entry.open_dir().and_then(|dir| visit(&dir, &format!("{path}/"), found));
+        } else if metadata.is_file() {
+            found.push(Found { path, size: metadata.len() });
         }
     }
     Ok(())

@@ -54,7 +54,7 @@ fn add_note(
 }
 
 /// Find notes whose title or body holds a text.
-#[tool(title = "Search notes", read_only)]
+#[tool(title = "Search notes", read_only, blocking)]
 fn search_notes(
     store: &Store,
     /// The text; case does not matter.
@@ -83,33 +83,33 @@ fn delete_note(
 }
 
 /// Count the notes and the labels in use.
-#[tool(title = "Count notes", read_only)]
+#[tool(title = "Count notes", read_only, blocking)]
 fn count_notes(store: &Store) -> Result<Json<Counts>> {
     store.counts().map(Json)
 }
 
 /// A table of contents of all notes.
-#[resource("notes://all", mime = "text/markdown")]
+#[resource("notes://all", mime = "text/markdown", blocking)]
 fn index(store: &Store) -> Result<String> {
     let lines = store.all()?.into_iter().map(|note| format!("- [{}]({})\n", note.title, note_uri(note.id)));
     Ok(format!("# Notes\n\n{}", lines.collect::<String>()))
 }
 
 /// One note.
-#[resource("notes://note/{id}", mime = "application/json", list = note_links, complete(id = note_ids))]
+#[resource("notes://note/{id}", mime = "application/json", list = note_links, complete(id = note_ids), blocking)]
 fn note(store: &Store, id: i64) -> Result<Option<Json<Note>>> {
     Ok(store.get(id)?.map(Json))
 }
 
 /// The notes with one label.
-#[resource("notes://tag/{tag}", mime = "text/markdown", complete(tag = tags_starting_with))]
+#[resource("notes://tag/{tag}", mime = "text/markdown", complete(tag = tags_starting_with), blocking)]
 fn notes_with_tag(store: &Store, tag: String) -> Result<Option<String>> {
     let notes = store.search("", Some(&tag), 1000)?;
     Ok((!notes.is_empty()).then(|| notes.iter().map(|note| format!("# {}\n\n{}\n\n", note.title, note.body)).collect()))
 }
 
 /// Ask for a summary of the notes with one label.
-#[prompt(title = "Summarise notes")]
+#[prompt(title = "Summarise notes", blocking)]
 fn summarise(
     store: &Store,
     /// The label.

@@ -3,7 +3,7 @@ use quote::quote_spanned;
 use syn::ext::IdentExt;
 
 use super::{argument::argument, call, docs::docs, here, option, slice};
-use crate::model::{Call, Common, Given};
+use crate::model::{Call, Common, Given, Manner};
 
 /// ```text
 /// Common {
@@ -15,6 +15,7 @@ use crate::model::{Call, Common, Given};
 ///     scopes: &[],
 ///     meta: &[("acme/beta", "true")],
 ///     timeout: Some(Duration::from_millis(30000)),
+///     blocking: false,
 ///     source: Source { … },
 ///     arguments: &[ArgumentEntry { … }],
 ///     needs: &[need::<Db>("db")],
@@ -26,11 +27,12 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let here = here();
     let title = option(common.title.as_ref());
     let description = docs(&common.description);
-    let icons = slice(common.icons.iter().map(|uri| quote_spanned!(here=> #private::Icon::new(#uri))));
+    let icons = slice(common.icons.iter().map(|uri| quote_spanned!(here=> #private::Icon::of(#uri))));
     let (tags, scopes) = (slice(tags), slice(scopes));
     let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
     let timeout = option(common.timeout_milliseconds.map(duration));
+    let blocking = call.manner == Manner::Blocking;
     let source = source(call, private);
     let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
     let needs = slice(call.parameters.iter().filter_map(|parameter| need(parameter, private)));
@@ -45,6 +47,7 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
             scopes: #scopes,
             meta: #meta,
             timeout: #timeout,
+            blocking: #blocking,
             source: #source,
             arguments: #arguments,
             needs: #needs,
@@ -69,6 +72,7 @@ fn source(call: &Call, private: &TokenStream) -> TokenStream {
             file: ::core::file!(),
             line: #line,
             package: ::core::env!("CARGO_PKG_NAME"),
+            module: ::core::module_path!(),
             function: #function,
         }
     }

@@ -2,7 +2,7 @@
 
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
-use super::{Call, Kind, Owner, duration::milliseconds, literal::Literal, signature};
+use super::{Call, Kind, Manner, Owner, duration::milliseconds, literal::Literal, signature};
 use crate::{
     errors::Errors,
     syntax::{CommonSyntax, Docs, Function, MetaSyntax},
@@ -32,6 +32,11 @@ impl Common {
         errors: &mut Errors,
     ) -> Self {
         let docs = std::mem::take(&mut function.docs);
+        let call = signature::check(kind, owner, function, given.blocking, errors);
+        if let (Some(timeout), Manner::Sync) = (&given.timeout, call.manner) {
+            let message = "a `timeout` cannot end a synchronous function, which keeps the server's thread to itself";
+            errors.help(timeout, message, "add `blocking`, or make the function `async`");
+        }
         Self {
             name: name(kind, given.name.as_ref(), &function.signature.ident, errors),
             title: given.title.map(|title| title.value()),
@@ -41,7 +46,7 @@ impl Common {
             scopes: given.scopes.iter().filter_map(|scope| checked_scope(scope, errors)).collect(),
             meta: checked_meta(&given.meta, errors),
             timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
-            call: signature::check(kind, owner, function, given.blocking, errors),
+            call,
             krate: given.krate,
         }
     }

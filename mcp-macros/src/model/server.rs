@@ -8,6 +8,9 @@ use crate::{
     syntax::{Function, ServerSyntax},
 };
 
+/// The options that every server has.
+const OPTIONS: [&str; 7] = ["call", "help", "http", "legacy-sse", "list", "schema", "version"];
+
 /// A `main` that configures a server.
 pub(crate) struct Server {
     pub(crate) function: Ident,
@@ -36,6 +39,10 @@ impl Server {
                     format!("`{parameter}` cannot be a flag: flags are taken by value, or as `&str` or `&[T]`");
                 errors.on(of, message);
             }
+        }
+        for flag in call.arguments.iter().filter(|flag| OPTIONS.contains(&&*flag.name.replace('_', "-"))) {
+            let message = format!("`--{}` cannot be a flag: every server has an option of this name", flag.name);
+            errors.help(&flag.named_by, message, r#"give it another name, with `#[arg(rename = "…")]` if you like"#);
         }
         let server = Self {
             flags: call.arguments,

@@ -4,23 +4,16 @@ mod help;
 mod options;
 mod show;
 
-use std::{
-    fmt::Display,
-    io::{self, IsTerminal},
-    pin::Pin,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{fmt::Display, io, pin::Pin, process::ExitCode, sync::Arc};
 
 use options::{Mode, Options};
 
 use crate::{
-    Server,
-    engine::{Connection, Engine},
+    BuiltServer, Server,
     handler::{Contract, Input, Refusal, States, Wire, entry::ArgumentEntry, from_strings},
     registry, revision,
     testing::TestClient,
-    transport,
+    transport::Stdio,
 };
 
 /// The exit code for a command line that cannot be understood.
@@ -115,13 +108,18 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> E
         Mode::Version => return print(&format!("{} {}\n", package.name, package.version)),
         Mode::Serve | Mode::List | Mode::Schema | Mode::Call { .. } => {}
     }
+    // Before any code of the author's, which may print.
+    let stdio = match Stdio::claim() {
+        Ok(stdio) => stdio,
+        Err(error) => return fail(&package, 1, &format!("stdin and stdout cannot be used: {error}")),
+    };
     #[cfg(feature = "log")]
     crate::log::install();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&package, 1, &format!("the runtime cannot be started: {error}")),
     };
-    let outcome = runtime.block_on(run(&package, &contract, options, body));
+    let outcome = runtime.block_on(run(&package, &contract, options, body, stdio));
     // A thread that still blocks on stdin or in a function must not hold up the end of the process.
     runtime.shutdown_background();
     match outcome {
@@ -141,27 +139,33 @@ impl Failure {
     }
 }
 
-async fn run(package: &Package, contract: &Contract, options: Options, body: Body) -> Result<ExitCode, Failure> {
+async fn run(
+    package: &Package,
+    contract: &Contract,
+    options: Options,
+    body: Body,
+    stdio: Stdio,
+) -> Result<ExitCode, Failure> {
     let server = configure(package, contract, &options, body)?.await.map_err(Failure::new)?;
-    let engine = server.build().map_err(Failure::new)?;
+    let server = server.build().map_err(Failure::new)?;
     match options.mode {
-        Mode::List => Ok(print(&show::list(&engine))),
-        Mode::Schema => Ok(print(&show::schema(&mut client(engine)).await)),
+        Mode::List => stdio.print(&show::list(server.engine())),
+        Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
         Mode::Call { name, arguments } => {
-            let exchange = show::call(&mut client(engine), &name, &arguments).await.map_err(Failure::new)?;
-            print(&exchange.text);
-            Ok(if exchange.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            let exchange = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
+            stdio.print(&exchange.text);
+            if exchange.failed {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         Mode::Serve | Mode::Help | Mode::Version => {
-            if io::stdin().is_terminal() {
-                let _ = io::Write::write_all(&mut io::stderr(), show::greeting(package, &engine).as_bytes());
+            if stdio.is_terminal() {
+                let _ = io::Write::write_all(&mut io::stderr(), show::greeting(package, server.engine()).as_bytes());
             }
-            let stdio = transport::Stdio::take().map_err(Failure::new)?;
-            let connection = Connection::new(Arc::new(engine));
-            transport::serve(connection, stdio.reader, stdio.writer, stop_signal()).await.map_err(Failure::new)?;
-            Ok(ExitCode::SUCCESS)
+            server.serve_claimed(stdio).await.map_err(Failure::new)?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the author's `main` up to the server that it makes.
@@ -188,34 +192,8 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
     body(server, input).map_err(|refusal| Failure { code: USAGE, why: help::refusal(refusal, package) })
 }
 
-fn client(engine: Engine) -> TestClient {
-    TestClient::connect(Connection::new(Arc::new(engine)), revision::newest().revision())
-}
-
-/// Ends when the process is told to stop.
-pub(crate) async fn stop_signal() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-
-        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(mut terminate), Ok(mut interrupt)) => {
-                std::future::poll_fn(|cx| match terminate.poll_recv(cx) {
-                    std::task::Poll::Pending => interrupt.poll_recv(cx),
-                    ready => ready,
-                })
-                .await;
-            }
-            (Err(error), _) | (_, Err(error)) => {
-                tracing::warn!(%error, "signals cannot be caught");
-                std::future::pending().await
-            }
-        }
-    }
-    #[cfg(not(unix))]
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
+fn client(server: &BuiltServer) -> TestClient {
+    server.test_client(revision::newest().revision())
 }
 
 fn fail(package: &Package, code: u8, why: &str) -> ExitCode {

@@ -42,8 +42,10 @@ impl Options {
                 "--schema" => options.set_mode(Mode::Schema)?,
                 "--call" => {
                     let name = words.value("--call", "the name of a tool")?;
-                    let arguments =
-                        words.words.next_if(|word| word.starts_with('{')).unwrap_or_else(|| "{}".to_owned());
+                    let arguments = words
+                        .words
+                        .next_if(|word| word.trim_start().starts_with('{'))
+                        .unwrap_or_else(|| "{}".to_owned());
                     options.set_mode(Mode::Call { name, arguments })?;
                 }
                 _ => options.flag(&word, &mut words, contract)?,

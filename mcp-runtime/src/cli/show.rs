@@ -59,11 +59,12 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
     (format!("{name}({})", arguments.join(", ")), description)
 }
 
-/// Shows everything that a client can list, as JSON.
+/// Shows everything that a client can learn, as JSON.
 pub(super) async fn schema(client: &mut TestClient) -> String {
     let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
     let mut all = json!({
         "server": discovered["_meta"]["io.modelcontextprotocol/serverInfo"],
+        "instructions": discovered["instructions"],
         "capabilities": discovered["capabilities"],
     });
     for (method, member) in [

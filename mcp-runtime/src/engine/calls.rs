@@ -177,7 +177,12 @@ impl Answering {
     /// Says that a function panicked; with what, only the log knows.
     fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
         let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(name = self.name, id = id.as_json(), panic = what.unwrap_or("(no message)"), "a function panicked");
+        tracing::error!(
+            name = self.name,
+            id = id.as_json(),
+            panic = what.unwrap_or("(no message)"),
+            "a function panicked"
+        );
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
@@ -268,6 +273,10 @@ impl Drop for Guarded {
 fn complain_if_slow(name: &str, began: Instant) {
     let elapsed = began.elapsed();
     if elapsed > SLOW {
-        tracing::warn!(name, ?elapsed, "a function held up its connection: mark it `blocking`, or let it wait asynchronously");
+        tracing::warn!(
+            name,
+            ?elapsed,
+            "a function held up its connection: mark it `blocking`, or let it wait asynchronously"
+        );
     }
 }

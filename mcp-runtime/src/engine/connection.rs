@@ -4,8 +4,7 @@ use std::{
 };
 
 use super::{
-    Engine,
-    Origin, Session,
+    Engine, Origin, Session,
     batch::Batch,
     dispatch::Speaker,
     flights::{Flights, Sink},

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use super::{
-    calls::{Answering, Call},
     Session,
+    calls::{Answering, Call},
     connection::Connection,
     flights::Sink,
     params::{self, Params},
@@ -14,9 +14,9 @@ use crate::{
     error::Fault,
     handler::{
         ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
-        OwnedEnv, Produced,
+        OwnedEnv, Produced, Refusal,
         entry::{Common, ServerFnEntry},
-        from_strings,
+        from_strings, on_a_thread,
     },
     jsonrpc::{Id, Message, raw},
     model::Level,
@@ -209,11 +209,11 @@ impl Connection {
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
             let mut listed = Vec::new();
-            for function in functions {
-                match (function.run)(env.clone()).await {
+            for (function, blocking) in functions {
+                match produce(function, blocking, env.clone()).await {
                     Ok(Produced::Resources(resources)) => listed.extend(resources),
                     Ok(Produced::Completions(_)) => {}
-                    Err(fault) => return Finished { body: Vec::new(), outcome: Err(fault.into()) },
+                    Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
                 }
             }
             let wire = engine.wire(dialect);
@@ -292,7 +292,7 @@ impl Connection {
         let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
-            match (function.run)(env).await {
+            match produce(function, common.blocking, env).await {
                 Ok(Produced::Completions(found)) => {
                     Finished { body: results::completions(&wire, &found), outcome: Ok(()) }
                 }
@@ -300,7 +300,7 @@ impl Connection {
                     let body = results::completions(&wire, &Completions::default());
                     Finished { body, outcome: Ok(()) }
                 }
-                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+                Err(refusal) => Finished { body: Vec::new(), outcome: Err(refusal) },
             }
         });
         Ok(call.drive(running, out))
@@ -370,6 +370,16 @@ struct Subject<'a> {
     name: &'a str,
     uri: &'a str,
     is_tool: bool,
+}
+
+/// Runs a function of the server's own, on a thread of its own if it blocks.
+async fn produce(function: &'static ServerFnEntry, blocking: bool, env: OwnedEnv) -> Result<Produced, Refusal> {
+    if !blocking {
+        return (function.run)(env).await;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let produced = on_a_thread(move || runtime.block_on((function.run)(env))).await;
+    produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
 }
 
 fn client_info(json: Option<&str>) -> Option<ClientInfo> {

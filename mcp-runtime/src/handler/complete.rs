@@ -5,8 +5,8 @@
 
 use std::{any::Any, collections::BTreeMap, pin::Pin, sync::Arc};
 
-use super::{ListOutput, OwnedEnv, entry::Need};
-use crate::{error::Fault, model::ResourceLink};
+use super::{ListOutput, OwnedEnv, Refusal, entry::Need};
+use crate::model::ResourceLink;
 
 /// The most values that one answer may hold.
 ///
@@ -73,30 +73,30 @@ impl Completions {
 pub trait CompletionsOutput {
     /// Turns it into an answer.
     #[doc(hidden)]
-    fn completions(self) -> Result<Completions, Fault>;
+    fn completions(self) -> Result<Completions, Refusal>;
 }
 
 impl CompletionsOutput for Completions {
-    fn completions(self) -> Result<Completions, Fault> {
+    fn completions(self) -> Result<Completions, Refusal> {
         Ok(self)
     }
 }
 
 impl<S: Into<String>> CompletionsOutput for Vec<S> {
-    fn completions(self) -> Result<Completions, Fault> {
+    fn completions(self) -> Result<Completions, Refusal> {
         Ok(Completions::new(self))
     }
 }
 
 impl<S: Into<String>, const N: usize> CompletionsOutput for [S; N] {
-    fn completions(self) -> Result<Completions, Fault> {
+    fn completions(self) -> Result<Completions, Refusal> {
         Ok(Completions::new(self))
     }
 }
 
 impl<T: CompletionsOutput, E: std::fmt::Display + 'static> CompletionsOutput for Result<T, E> {
-    fn completions(self) -> Result<Completions, Fault> {
-        self.map_err(super::output::fault_of)?.completions()
+    fn completions(self) -> Result<Completions, Refusal> {
+        self.map_err(Refusal::of_error)?.completions()
     }
 }
 
@@ -110,13 +110,13 @@ pub enum Produced {
 }
 
 /// The future of a server function.
-pub type Producing = Pin<Box<dyn Future<Output = Result<Produced, Fault>> + Send>>;
+pub type Producing = Pin<Box<dyn Future<Output = Result<Produced, Refusal>> + Send>>;
 
 /// A function that takes references only, plain or async.
 ///
 /// `K` is what it gives, [`Values`] or [`Links`]. `M` tells the shapes apart and is always inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be called here: it must be a function that takes references only",
+    message = "`{Self}` cannot be named here: what it takes or what it returns does not fit",
     label = "expected a plain or async function of up to four `&T`: state, `&Context`, and for completions the text so far as `&str`",
     note = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
 )]
@@ -148,17 +148,17 @@ pub struct Links;
 pub trait Gives<K> {
     /// Turns it into what was asked for.
     #[doc(hidden)]
-    fn give(self) -> Result<Produced, Fault>;
+    fn give(self) -> Result<Produced, Refusal>;
 }
 
 impl<T: CompletionsOutput> Gives<Values> for T {
-    fn give(self) -> Result<Produced, Fault> {
+    fn give(self) -> Result<Produced, Refusal> {
         self.completions().map(Produced::Completions)
     }
 }
 
 impl<T: ListOutput> Gives<Links> for T {
-    fn give(self) -> Result<Produced, Fault> {
+    fn give(self) -> Result<Produced, Refusal> {
         self.resources().map(Produced::Resources)
     }
 }

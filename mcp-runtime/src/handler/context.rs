@@ -45,7 +45,7 @@ impl Drop for Leave {
 struct Call {
     parts: ContextParts,
     cancelled: AtomicBool,
-    on_cancel: Notify,
+    on_end: Notify,
     over: AtomicBool,
     progress: Mutex<Progress>,
 }
@@ -87,6 +87,7 @@ pub(crate) trait Peer: Send + Sync {
 
 /// Who the client says it is. It is what the client says, not what anybody has checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[non_exhaustive]
 pub struct ClientInfo {
     /// The program.
     pub name: String,
@@ -108,7 +109,7 @@ impl Context {
         let call = Call {
             parts,
             cancelled: AtomicBool::new(false),
-            on_cancel: Notify::new(),
+            on_end: Notify::new(),
             over: AtomicBool::new(false),
             progress: Mutex::new(Progress { last: f64::NEG_INFINITY, at: None }),
         };
@@ -223,15 +224,15 @@ impl Context {
         self.call.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until the call is cancelled, for work that was spawned beside it.
+    /// Waits until the call is over, because it was cancelled or because it has its result: for work that was spawned beside it.
     ///
     /// # Cancel safety
     ///
     /// It may be dropped and called again.
-    pub async fn cancelled(&self) {
+    pub async fn ended(&self) {
         loop {
-            let notified = self.call.on_cancel.notified();
-            if self.is_cancelled() {
+            let notified = self.call.on_end.notified();
+            if self.is_over() {
                 return;
             }
             notified.await;
@@ -284,12 +285,13 @@ impl Context {
     /// Tells whoever waits that the call is cancelled.
     pub(crate) fn cancel(&self) {
         self.call.cancelled.store(true, Ordering::Release);
-        self.call.on_cancel.notify_waiters();
+        self.call.on_end.notify_waiters();
     }
 
     /// Silences the context: the response is on its way, nothing may follow.
     pub(crate) fn end(&self) {
         self.call.over.store(true, Ordering::Release);
+        self.call.on_end.notify_waiters();
     }
 
     fn is_over(&self) -> bool {

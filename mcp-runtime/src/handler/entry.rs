@@ -71,6 +71,8 @@ pub struct Source {
     pub line: u32,
     /// `env!("CARGO_PKG_NAME")` of the crate that it stands in.
     pub package: &'static str,
+    /// `module_path!()`
+    pub module: &'static str,
     /// The function's name, with its type's where it is a method.
     pub function: &'static str,
 }
@@ -94,6 +96,8 @@ pub struct Common {
     pub meta: &'static [(&'static str, &'static str)],
     /// How long a call may take, where it is not the server's default.
     pub timeout: Option<Duration>,
+    /// Whether the function blocks, and with it those that list or complete for it, so that they get threads of their own.
+    pub blocking: bool,
     /// Where the function stands.
     pub source: Source,
     /// What the caller gives.

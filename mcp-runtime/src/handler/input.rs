@@ -1,5 +1,7 @@
 use std::{any::Any, sync::Arc};
 
+use tokio::sync::Semaphore;
+
 use super::{
     Completing, Context, Finished, Outcome, Refusal, Reply, States, Wire,
     entry::ArgumentEntry,
@@ -144,20 +146,50 @@ impl OwnedEnv {
     ///
     /// # Cancel safety
     ///
-    /// A call that is cancelled gets no answer, but its thread runs on to the end of the function, which can ask
-    /// [`Context::is_cancelled`].
+    /// A call that is cancelled before it has a thread does not run. One that runs gets no answer, but its thread runs on to the
+    /// end of the function, which can ask [`Context::is_cancelled`].
     pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
-        let current = Context::current();
-        match tokio::task::spawn_blocking(move || Context::enter(current.as_ref(), || call(&self))).await {
-            Ok(finished) => finished,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => {
-                    let fault = crate::Fault::internal("the server is shutting down");
-                    Finished { body: Vec::new(), outcome: Err(fault.into()) }
-                }
-            },
+        match on_a_thread(move || call(&self)).await {
+            Some(finished) => finished,
+            None => {
+                let fault = crate::Fault::internal("the server is shutting down");
+                Finished { body: Vec::new(), outcome: Err(fault.into()) }
+            }
         }
+    }
+}
+
+/// The threads that functions of one process may block at once; more of them wait for one to end.
+static THREADS: Semaphore = Semaphore::const_new(256);
+
+/// Runs something that blocks, unless nobody waits for it any more when there is a thread for it; none if the runtime is ending.
+///
+/// # Panics
+///
+/// Panics with what `run` panicked with.
+pub(crate) async fn on_a_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let thread = THREADS.acquire().await.ok()?;
+    let current = Context::current();
+    let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
+        // A thread is taken until the function has ended, whoever still waits for it.
+        let _thread = thread;
+        Context::enter(current.as_ref(), run)
+    }));
+    match (&mut task.0).await {
+        Ok(result) => Some(result),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
+}
+
+/// Takes a function that has no thread yet out of the queue when nobody waits for it.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

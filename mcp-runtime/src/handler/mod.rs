@@ -30,7 +30,7 @@ pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
 
 pub(crate) use complete::{Completing, Produced};
 pub(crate) use context::{ContextParts, LogGate, Peer};
-pub(crate) use input::Contract;
+pub(crate) use input::{Contract, on_a_thread};
 pub(crate) use output::{ToolReply, write_error as write_tool_error};
 pub(crate) use prompt_output::PromptReply;
 pub(crate) use reply::{Reason, Wire};

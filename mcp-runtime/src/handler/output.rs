@@ -35,7 +35,7 @@ pub trait ToolOutput: Sized {
 /// A type that is one piece of content.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a piece of content",
-    label = "expected `String`, `&str`, `Text`, `Image`, `Audio`, `Resource`, `ResourceLink` or `Content`",
+    label = "expected text, a number, `Text`, `Image`, `Audio`, `Resource`, `ResourceLink` or `Content`",
     note = "for a structured list return `Json<Vec<_>>`"
 )]
 pub trait ContentItem: Sized {
@@ -135,14 +135,6 @@ pub(crate) fn write_error(reply: &mut Reply<'_>, text: &str) {
     tool.text(text);
     tool.is_error = true;
     tool.end();
-}
-
-/// Turns an author's error into a fault, where a result with `isError` is not to be had.
-pub(super) fn fault_of<E: Display + 'static>(error: E) -> Fault {
-    match (&error as &dyn Any).downcast_ref::<Fault>() {
-        Some(fault) => fault.clone(),
-        None => Fault::internal(format!("{error:#}")),
-    }
 }
 
 impl<T: ToolOutput, E: Display + 'static> ToolOutput for Result<T, E> {
@@ -259,6 +251,12 @@ macro_rules! displayed_outputs {
             fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
                 reply.text(&self.to_string());
                 Ok(())
+            }
+        }
+
+        impl ContentItem for $number {
+            fn into_content(self) -> Content {
+                Content::text(self.to_string())
             }
         })+
     };

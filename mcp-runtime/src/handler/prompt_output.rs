@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Display};
 
-use super::{Outcome, Reply, output::fault_of, reply::comma};
+use super::{Outcome, Refusal, Reply, reply::comma};
 use crate::{
     jsonrpc::write,
     model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text},
@@ -90,7 +90,7 @@ impl PromptOutput for PromptResult {
 
 impl<T: PromptOutput, E: Display + 'static> PromptOutput for Result<T, E> {
     fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
-        self.map_err(fault_of)?.write(reply)
+        self.map_err(Refusal::of_error)?.write(reply)
     }
 }
 

@@ -22,11 +22,22 @@ pub(crate) enum Reason {
     Arguments(Vec<Violation>),
     /// A protocol error.
     Fault(Fault),
+    /// The function failed. Why is for the log, not for the client.
+    Failed(String),
 }
 
 impl Refusal {
     pub(crate) fn arguments(violations: Vec<Violation>) -> Self {
         Self(Box::new(Reason::Arguments(violations)))
+    }
+
+    /// Turns an author's error into a refusal, where a result with `isError` is not to be had: a [`Fault`] is meant for the
+    /// client, any other error is not.
+    pub(crate) fn of_error<E: std::fmt::Display + 'static>(error: E) -> Self {
+        match (&error as &dyn std::any::Any).downcast_ref::<Fault>() {
+            Some(fault) => fault.clone().into(),
+            None => Self(Box::new(Reason::Failed(format!("{error:#}")))),
+        }
     }
 
     pub(crate) fn into_reason(self) -> Reason {

@@ -5,7 +5,7 @@ use std::{any::Any, borrow::Cow, fmt::Display, io};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Outcome, Refusal, Reply, output::fault_of, reply::comma};
+use super::{Outcome, Refusal, Reply, reply::comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -17,7 +17,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "these are no contents of a resource",
-    note = "text (`String`, `&str`), bytes (`Vec<u8>`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` (`None`: there is no such resource), and a `Result` of any of them will do"
+    note = "text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` (`None`: there is no such resource), and a `Result` of any of them will do"
 )]
 pub trait ResourceOutput: Sized {
     /// Writes the contents.
@@ -85,6 +85,18 @@ impl ResourceOutput for Vec<u8> {
     }
 }
 
+impl ResourceOutput for &[u8] {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+        self.to_vec().write(reply)
+    }
+}
+
+impl<const N: usize> ResourceOutput for &[u8; N] {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+        self.to_vec().write(reply)
+    }
+}
+
 impl<T: Serialize + JsonSchema> ResourceOutput for Json<T> {
     fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
         let mut json = Vec::new();
@@ -128,7 +140,7 @@ impl<T: ResourceOutput, E: Display + 'static> ResourceOutput for Result<T, E> {
         match self {
             Ok(value) => value.write(reply),
             Err(error) if is_not_found(&error) => Err(reply.missing()),
-            Err(error) => Err(fault_of(error).into()),
+            Err(error) => Err(Refusal::of_error(error)),
         }
     }
 }
@@ -145,17 +157,17 @@ fn is_not_found(error: &dyn Any) -> bool {
 pub trait ListOutput {
     /// Turns it into a list.
     #[doc(hidden)]
-    fn resources(self) -> Result<Vec<ResourceLink>, Fault>;
+    fn resources(self) -> Result<Vec<ResourceLink>, Refusal>;
 }
 
 impl ListOutput for Vec<ResourceLink> {
-    fn resources(self) -> Result<Vec<ResourceLink>, Fault> {
+    fn resources(self) -> Result<Vec<ResourceLink>, Refusal> {
         Ok(self)
     }
 }
 
 impl<T: ListOutput, E: Display + 'static> ListOutput for Result<T, E> {
-    fn resources(self) -> Result<Vec<ResourceLink>, Fault> {
-        self.map_err(fault_of)?.resources()
+    fn resources(self) -> Result<Vec<ResourceLink>, Refusal> {
+        self.map_err(Refusal::of_error)?.resources()
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument: it must be `serde::Deserialize` and `schemars::JsonSchema`",
     label = "this type, or a type inside it, lacks one of the two",
-    note = "for a type of your own add `#[derive(serde::Deserialize, schemars::JsonSchema)]`",
+    note = "for a type of your own add `#[derive(serde::Deserialize, schemars::JsonSchema)]`, with `schemars` 1.x as a dependency",
     note = "a value that the server gives (state, `&Context`) is taken by reference: `&{Self}`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema + Send + 'static {}

@@ -16,10 +16,14 @@ pub(crate) fn from_strings<'a>(
 ) -> String {
     let mut out = vec![b'{'];
     for (name, text) in strings {
+        let property = contract.schema.get("properties").and_then(|properties| properties.get(&*name));
+        // Forms send an empty string for what was left empty.
+        if text.is_empty() && !takes_strings(property) && !is_required(contract, &name) {
+            continue;
+        }
         super::reply::comma(&mut out);
         write::string(&mut out, &name);
         out.push(b':');
-        let property = contract.schema.get("properties").and_then(|properties| properties.get(&*name));
         match !takes_strings(property) && is_other_json(&text) {
             true => out.extend_from_slice(text.trim().as_bytes()),
             false => write::string(&mut out, &text),
@@ -27,6 +31,10 @@ pub(crate) fn from_strings<'a>(
     }
     out.push(b'}');
     String::from_utf8_lossy(&out).into_owned()
+}
+
+fn is_required(contract: &Contract, name: &str) -> bool {
+    contract.schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
 /// Says whether a schema allows a string, as far as its own keywords tell.

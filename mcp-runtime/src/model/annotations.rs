@@ -20,6 +20,7 @@ impl Role {
 ///
 /// See [Annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations).
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Annotations {
     /// Who this is for; empty says nothing.
     pub audience: Vec<Role>,
@@ -30,6 +31,27 @@ pub struct Annotations {
 }
 
 impl Annotations {
+    /// Says who this is for.
+    #[must_use]
+    pub fn for_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
+        self.audience = audience.into_iter().collect();
+        self
+    }
+
+    /// Says how important it is, from 0 to 1.
+    #[must_use]
+    pub fn with_priority(mut self, priority: f64) -> Self {
+        self.priority = Some(priority.clamp(0.0, 1.0));
+        self
+    }
+
+    /// Says when it last changed, as an ISO 8601 date and time.
+    #[must_use]
+    pub fn with_last_modified(mut self, date: impl Into<String>) -> Self {
+        self.last_modified = Some(date.into());
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.audience.is_empty() && self.priority.is_none() && self.last_modified.is_none()
     }

@@ -25,9 +25,24 @@ impl PromptMessage {
 
 /// The whole answer to `prompts/get`, where messages alone do not do.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct PromptResult {
     /// What this prompt is, in place of the description in the list.
     pub description: Option<String>,
     /// The messages, in order.
     pub messages: Vec<PromptMessage>,
+}
+
+impl PromptResult {
+    /// A result with these messages.
+    pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
+        Self { description: None, messages: messages.into_iter().collect() }
+    }
+
+    /// Says what this prompt is.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
 }

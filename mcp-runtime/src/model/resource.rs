@@ -6,6 +6,7 @@ use super::{Annotations, Icon};
 ///
 /// See [Resource contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Resource {
     /// The URI; an empty one stands for the URI that was asked for.
     pub uri: Cow<'static, str>,
@@ -60,6 +61,7 @@ impl Resource {
 ///
 /// As content of a tool or prompt it is sent from revision 2025-06-18 on; older clients get a line of text that names it.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ResourceLink {
     /// The URI to read.
     pub uri: String,
@@ -117,6 +119,13 @@ impl ResourceLink {
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.annotations = annotations;
+        self
+    }
+
+    /// Adds a picture.
+    #[must_use]
+    pub fn with_icon(mut self, icon: Icon) -> Self {
+        self.icons.push(icon);
         self
     }
 }

@@ -65,7 +65,7 @@ impl Operator {
     }
 
     /// Whether each value comes with its name.
-    fn is_named(self) -> bool {
+    pub(crate) fn is_named(self) -> bool {
         matches!(self, Self::PathParameter | Self::Query | Self::QueryContinuation)
     }
 

@@ -16,6 +16,7 @@ pub struct Json<T>(pub T);
 ///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// What the model reads.
     pub content: Vec<Content>,

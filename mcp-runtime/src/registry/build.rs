@@ -12,6 +12,7 @@ use crate::{
         entry::{ArgumentEntry, Bound, Common, Default, Entry, Need, Rule, ServerFnEntry, Source},
         schema::{self, Checker, Keyword, Property},
     },
+    model::template::Part,
 };
 
 /// Which entries a server takes, and what it has for them.
@@ -53,7 +54,7 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
             }
             Entry::Resource(entry) => {
                 if let Some(list) = &entry.list {
-                    builder.check_server_fn(&entry.common, list);
+                    builder.check_server_fn(&entry.common, list, &[]);
                 }
                 let Some(item) = builder.item(&entry.common, entry.mime_type) else { continue };
                 match entry.template {
@@ -82,6 +83,7 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
         "at",
         registry.templates.iter().map(|found| by_uri(found.entry.uri, &found.item)),
     );
+    builder.check_templates(&registry.templates);
     registry.offers = offers(&registry, selection.forwards_log);
     match builder.problems.is_empty() {
         true => Ok(registry),
@@ -131,7 +133,8 @@ impl Builder<'_> {
         }
         for argument in common.arguments {
             if let Some(function) = &argument.complete {
-                self.check_server_fn(common, function);
+                let given = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
+                self.check_server_fn(common, function, &given);
             }
         }
         let contract = match contract(common.arguments) {
@@ -161,11 +164,11 @@ impl Builder<'_> {
         None
     }
 
-    fn check_server_fn(&mut self, common: &Common, function: &ServerFnEntry) {
+    /// Checks what a function takes, but for what a request gives it.
+    fn check_server_fn(&mut self, common: &Common, function: &ServerFnEntry, given: &[TypeId]) {
         let mut needs = Vec::new();
         (function.needs)(&mut needs);
         for need in &needs {
-            let given = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
             if !given.contains(&(need.type_id)()) {
                 self.check_need(&common.source, &format!("its function `{}`", function.function), need);
             }
@@ -191,6 +194,22 @@ impl Builder<'_> {
         ));
     }
 
+    /// Refuses templates that differ in the names of their variables only: the second would never be reached.
+    fn check_templates(&mut self, templates: &[Resource]) {
+        for (index, template) in templates.iter().enumerate() {
+            let alike = templates[..index].iter().find(|other| {
+                other.entry.uri != template.entry.uri && shape(other.entry.template) == shape(template.entry.template)
+            });
+            if let Some(other) = alike {
+                let (first, second) = (describe(&other.item.common.source), describe(&template.item.common.source));
+                self.problems.push(format!(
+                    "the templates `{}` of {first} and `{}` of {second} match the same URIs",
+                    other.entry.uri, template.entry.uri
+                ));
+            }
+        }
+    }
+
     fn index<'i>(
         &mut self,
         kind: &str,
@@ -209,6 +228,18 @@ impl Builder<'_> {
         }
         index
     }
+}
+
+/// A template without the names of its variables, unless they are part of the URI.
+fn shape(template: Option<&[Part]>) -> Vec<String> {
+    let parts = template.unwrap_or_default().iter();
+    parts
+        .map(|part| match part {
+            Part::Literal(text) => (*text).to_owned(),
+            Part::Expression { operator, variables } if operator.is_named() => format!("{operator:?}{variables:?}"),
+            Part::Expression { operator, variables } => format!("{operator:?}{}", variables.len()),
+        })
+        .collect()
 }
 
 /// Names a function and where it stands.
@@ -313,7 +344,8 @@ fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored
 fn count_headers(schema: &Value) -> usize {
     match schema {
         Value::Object(members) => {
-            usize::from(members.get("x-mcp-header").is_some_and(Value::is_string)) + members.values().map(count_headers).sum::<usize>()
+            usize::from(members.get("x-mcp-header").is_some_and(Value::is_string))
+                + members.values().map(count_headers).sum::<usize>()
         }
         Value::Array(items) => items.iter().map(count_headers).sum(),
         _ => 0,

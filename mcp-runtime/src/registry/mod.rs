@@ -150,12 +150,14 @@ impl Registry {
         self.templates.iter().any(|template| template.entry.list.is_some())
     }
 
-    /// The functions that list resources; the first one's entry, whose limits hold for all; whether one wants the context.
-    pub(crate) fn resource_lists(&self) -> (&'static Common, Vec<&'static ServerFnEntry>, bool) {
+    /// The functions that list resources, each with whether it blocks; the first one's entry, whose limits hold for all; whether
+    /// one wants the context.
+    pub(crate) fn resource_lists(&self) -> (&'static Common, Vec<(&'static ServerFnEntry, bool)>, bool) {
         let lists = || self.templates.iter().filter(|template| template.entry.list.is_some());
-        let functions: Vec<_> = lists().filter_map(|template| template.entry.list.as_ref()).collect();
+        let functions: Vec<_> =
+            lists().filter_map(|found| Some((found.entry.list.as_ref()?, found.item.common.blocking))).collect();
         let common = lists().next().map_or(self.templates[0].item.common, |template| template.item.common);
-        let uses_context = functions.iter().any(|function| build::uses_context_by(function));
+        let uses_context = functions.iter().any(|(function, _)| build::uses_context_by(function));
         (common, functions, uses_context)
     }
 }

@@ -179,7 +179,7 @@ pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon])
         object.string("src", &icon.src);
         object.optional("mimeType", icon.mime_type.as_deref());
         if !icon.sizes.is_empty() {
-            array(object.key("sizes"), icon.sizes.iter(), |out, size| string(out, size));
+            array(object.key("sizes"), &icon.sizes, |out, size| string(out, size));
         }
         object.optional("theme", icon.theme.map(|theme| if theme == Theme::Light { "light" } else { "dark" }));
         object.end();

@@ -1,7 +1,9 @@
 //! Bytes in, bytes out: nothing here knows a method.
 
 mod lines;
+mod signal;
 mod stdio;
 
 pub(crate) use lines::serve;
+pub(crate) use signal::stop;
 pub(crate) use stdio::Stdio;

@@ -3,40 +3,75 @@
 //! Pipes and sockets are read and written where the server runs, without a thread between. Terminals and files cannot be
 //! waited for that way, so that tokio's blocking threads read and write them.
 
-use std::io;
+use std::{
+    fs::File,
+    io::{self, Write},
+};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Stdin and stdout, taken over for messages.
+/// Stdin and stdout, kept from everything else in the process.
+#[derive(Debug)]
 pub(crate) struct Stdio {
-    pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
-    pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
+    stdin: File,
+    stdout: File,
 }
 
+/// A pair of byte streams.
+pub(crate) type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
 impl Stdio {
-    /// Takes stdin and stdout. What the program prints from now on goes to stderr, where it cannot break a message.
+    /// Takes stdin and stdout. What the program prints from now on goes to stderr, where it cannot break a message, and
+    /// a process that it starts has nothing on stdin.
     ///
     /// # Errors
     ///
     /// Those of the operating system, when stdin or stdout is closed.
     #[cfg(unix)]
-    pub(crate) fn take() -> io::Result<Self> {
+    pub(crate) fn claim() -> io::Result<Self> {
         use std::os::fd::AsFd;
 
-        let reader = unix::reader(io::stdin().as_fd().try_clone_to_owned()?)?;
-        let writer = unix::writer(io::stdout().as_fd().try_clone_to_owned()?)?;
+        let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         rustix::stdio::dup2_stdout(io::stderr())?;
-        Ok(Self { reader, writer })
+        Ok(Self { stdin, stdout })
     }
 
     /// Takes stdin and stdout.
     ///
     /// # Errors
     ///
-    /// None on this platform.
-    #[cfg(not(unix))]
-    pub(crate) fn take() -> io::Result<Self> {
-        Ok(Self { reader: Box::new(tokio::io::stdin()), writer: Box::new(tokio::io::stdout()) })
+    /// Those of the operating system, when stdin or stdout is closed.
+    #[cfg(windows)]
+    pub(crate) fn claim() -> io::Result<Self> {
+        use std::os::windows::io::AsHandle;
+
+        let stdin = File::from(io::stdin().as_handle().try_clone_to_owned()?);
+        let stdout = File::from(io::stdout().as_handle().try_clone_to_owned()?);
+        Ok(Self { stdin, stdout })
+    }
+
+    /// Prints for a person; a reader that has gone has seen enough.
+    pub(crate) fn print(&self, text: &str) {
+        let _ = (&self.stdout).write_all(text.as_bytes());
+    }
+
+    /// Says whether a person sits at stdin.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::IsTerminal::is_terminal(&self.stdin)
+    }
+
+    /// Makes streams of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operating system.
+    pub(crate) fn into_streams(self) -> io::Result<Streams> {
+        #[cfg(unix)]
+        return Ok((unix::reader(self.stdin)?, unix::writer(self.stdout)?));
+        #[cfg(not(unix))]
+        Ok((Box::new(tokio::fs::File::from_std(self.stdin)), Box::new(tokio::fs::File::from_std(self.stdout))))
     }
 }
 
@@ -56,18 +91,16 @@ mod unix {
         net::{UnixStream, unix::pipe},
     };
 
-    pub(super) fn reader(fd: OwnedFd) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
-        let file = File::from(fd);
+    pub(super) fn reader(file: File) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
         Ok(match () {
             () if kind.is_fifo() => Box::new(pipe::Receiver::from_owned_fd(file.into())?),
             () if kind.is_socket() => Box::new(stream(file)?),
-            () => Box::new(tokio::io::stdin()),
+            () => Box::new(tokio::fs::File::from_std(file)),
         })
     }
 
-    pub(super) fn writer(fd: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-        let file = File::from(fd);
+    pub(super) fn writer(file: File) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
         Ok(match () {
             () if kind.is_fifo() => Box::new(pipe_writer(file)?),

@@ -12,7 +12,23 @@ fn prints() -> &'static str {
     "printed"
 }
 
+/// Keeps the thread to itself, for ever.
+#[tool]
+fn hang() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Reads what a child process finds on its stdin.
+#[tool(blocking)]
+fn child() -> std::io::Result<String> {
+    let output = std::process::Command::new("cat").stdin(std::process::Stdio::inherit()).output()?;
+    Ok(format!("{} {:?}", output.status, String::from_utf8_lossy(&output.stdout)))
+}
+
 #[server]
+#[allow(clippy::print_stdout)]
 async fn main(
     server: Server,
     /// How long calls may go on when the client has gone, in milliseconds.
@@ -25,6 +41,7 @@ async fn main(
     #[arg(default)]
     forward_log: bool,
 ) -> Result<Server, String> {
+    println!("nor this");
     let server = mcp_tests::configure(server, greeting.as_deref().unwrap_or("Hello"));
     let server = server.shutdown_grace(Duration::from_millis(grace));
     Ok(if forward_log { server.forward_log() } else { server })

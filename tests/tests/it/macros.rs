@@ -51,7 +51,7 @@ async fn search(
 fn bare() {}
 
 #[doc = "From a file:"]
-#[doc = include_str!("../hygiene/description.txt")]
+#[doc = include_str!("../../hygiene/description.txt")]
 /// And after it.
 #[tool(blocking)]
 fn from_a_file() {}

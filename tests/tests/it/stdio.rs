@@ -1,5 +1,4 @@
 //! The fixture as a process: pipes, sockets, files and terminals, the ends of a connection, and the command line.
-#![cfg(unix)]
 
 use std::{
     fs,
@@ -127,7 +126,7 @@ fn what_a_function_prints_goes_to_stderr() {
     assert_eq!(server.end(), (vec![], Some(0)));
     let mut printed = String::new();
     stderr.read_to_string(&mut printed).unwrap();
-    assert_eq!(printed, "this must not reach the client\n");
+    assert_eq!(printed, "nor this\nthis must not reach the client\n");
 }
 
 #[test]
@@ -168,6 +167,71 @@ fn a_signal_lets_calls_in_flight_finish() {
     terminate(&server.child);
     assert_eq!(text(&server.receive()), "waited 300 ms");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+/// A function that never gives its thread back cannot keep the process alive.
+#[test]
+fn a_signal_ends_a_server_that_hangs() {
+    for signals in [1, 2] {
+        let mut server = Running::start(fixture().args(["--grace", if signals == 1 { "100" } else { "60000" }]));
+        server.send(&call(1, "add", json!({"a": 1, "b": 2})));
+        server.receive();
+        server.send(&call(2, "hang", json!({})));
+        for _ in 0..signals {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            terminate(&server.child);
+        }
+        assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_child_process_finds_no_messages_on_its_stdin() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "child", json!({})));
+    assert_eq!(text(&server.receive()), "exit status: 0 \"\"");
+    server.send(&call(2, "add", json!({"a": 1, "b": 2})));
+    assert_eq!(text(&server.receive()), "3");
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+/// A client that has closed its side and reads slowly gets everything.
+#[test]
+fn a_slow_reader_loses_nothing_at_the_end() {
+    let mut server = Running::start(fixture().args(["--grace", "300"]));
+    let long = "x".repeat(100_000);
+    for id in 0..8 {
+        server.send(&call(id, "echo", json!({"text": long})));
+    }
+    drop(server.stdin.take());
+    for _ in 0..8 {
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        assert_eq!(text(&server.receive()).len(), 100_000);
+    }
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+/// A client that has closed its side and never reads does not hold up the process, which says that answers were lost.
+#[test]
+fn a_reader_that_never_reads_is_given_up() {
+    let mut server = Running::start(fixture().args(["--grace", "200"]));
+    let long = "x".repeat(400_000);
+    server.send(&call(1, "echo", json!({"text": long})));
+    drop(server.stdin.take());
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    let mut why = String::new();
+    server.child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+    assert!(why.contains("bytes of answers were not read by the client in time"), "{why}");
+}
+
+#[test]
+fn the_last_line_needs_no_end_but_has_a_limit() {
+    for (length, code) in [(10, -32700), (17 << 20, -32600)] {
+        let mut server = Running::start(&mut fixture());
+        server.send(&"x".repeat(length));
+        let (answers, exit) = server.end();
+        assert_eq!((answers[0]["error"]["code"].as_i64(), answers.len(), exit), (Some(code), 1, Some(0)));
+    }
 }
 
 fn terminate(child: &Child) {

@@ -81,6 +81,24 @@ fn ids(_: &Db, _: &str) -> Vec<String> {
     Vec::new()
 }
 
+mod misled {
+    /// Its list function takes what only a completion is given.
+    #[mcp_runtime::resource("misled://{id}", list = listed)]
+    pub(super) fn first(id: String) -> String {
+        id
+    }
+
+    fn listed(_: &str) -> Vec<mcp_runtime::ResourceLink> {
+        Vec::new()
+    }
+
+    /// Matches what the first one matches.
+    #[mcp_runtime::resource("misled://{name}")]
+    pub(super) fn second(name: String) -> String {
+        name
+    }
+}
+
 /// Says nothing.
 #[tool]
 async fn forever() -> Json<Option<u8>> {
@@ -114,7 +132,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
     let expected = [
         "two values of type `u8` were given as state: functions could not tell them apart".to_owned(),
         format!(
-            "`needs_db` {} needs `&building::Db` for its parameter `_db`, but {given}",
+            "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {given}",
             here(line_of_fn("needs_db"))
         ),
         format!(
@@ -122,8 +140,14 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
             here(line_of_fn("out_of_range"))
         ),
         format!("the schema of `odd` {} is invalid", here(line_of_fn("odd"))),
-        format!("`listed` {} needs `&building::Db` for its function `many`, but {given}", here(line_of_fn("listed"))),
-        format!("`listed` {} needs `&building::Db` for its function `ids`, but {given}", here(line_of_fn("listed"))),
+        format!(
+            "`listed` {} needs `&it::building::Db` for its function `many`, but {given}",
+            here(line_of_fn("listed"))
+        ),
+        format!(
+            "`listed` {} needs `&it::building::Db` for its function `ids`, but {given}",
+            here(line_of_fn("listed"))
+        ),
         format!("two tools are named `same`: `same` {} and `same` {}", here(first), here(second)),
     ];
     for expected in &expected {
@@ -131,6 +155,44 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
     }
     assert_eq!(problems.len(), expected.len(), "{error}");
     assert!(error.to_string().starts_with("the server cannot be built, 7 things are wrong:\n  - "));
+}
+
+#[test]
+fn what_can_never_work_is_refused() {
+    let error = empty().with::<misled::first>().with::<misled::second>().check().unwrap_err();
+    let problems = error.problems();
+    assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
+    assert!(problems[1].contains("the templates `misled://{id}` of `first`"), "{error}");
+    assert!(problems[1].contains("and `misled://{name}` of `second`"), "{error}");
+    assert_eq!(problems.len(), 2, "{error}");
+}
+
+/// A writer that keeps things back is flushed, and a limit is kept to the byte.
+#[tokio::test]
+async fn any_streams_will_do() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
+
+    let server = empty().with::<two::zebra>().max_message_bytes(100).build().unwrap();
+    for _ in 0..2 {
+        let (near, far) = duplex(1 << 16);
+        let (reader, writer) = split(far);
+        let serving = tokio::spawn({
+            let server = server.clone();
+            async move { server.serve(reader, BufWriter::new(writer)).await }
+        });
+        let (reader, mut writer) = split(near);
+        let mut answers = BufReader::new(reader).lines();
+        for (length, answer) in [(100, "\"result\":{}"), (101, "a message may have at most 100 bytes")] {
+            let mut line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"#.to_owned();
+            line.push_str(&format!(r#""p":"{}"}}}}"#, "x".repeat(length - line.len() - 8)));
+            assert_eq!(line.len(), length);
+            writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            let answered = answers.next_line().await.unwrap().unwrap();
+            assert!(answered.contains(answer), "{answered}");
+        }
+        drop((writer, answers));
+        assert!(serving.await.unwrap().is_ok());
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,10 @@
+//! The integration tests, in one binary.
+
+mod building;
+mod calls;
+mod golden;
+mod macros;
+mod property;
+#[cfg(unix)]
+mod stdio;
+mod ui;
