@@ -163,8 +163,10 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
                 methods.insert(format!("r{position}"), request["method"].as_str().unwrap().to_owned());
                 request.to_string().into_bytes()
             }
-            // A changed `initialize` could open a session of another revision than the one that is looked at.
-            Sent::Mutated(index, _) | Sent::Cut(index, _) if requests()[*index].0 == "initialize" => continue,
+            // A changed one of these may mean something in another revision than the one that is looked at.
+            Sent::Mutated(index, _) | Sent::Cut(index, _) if ["initialize", "ping"].contains(&requests()[*index].0) => {
+                continue;
+            }
             Sent::Mutated(index, changes) => {
                 let mut line = request(*index, position, revision).to_string().into_bytes();
                 for (at, byte) in changes {
@@ -226,9 +228,10 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
         });
         prop_assert!(problems.is_empty(), "{revision}: {problems:?} in {message}");
     }
-    let missing = methods.keys().filter(|id| cancelled.contains(*id) && !seen.contains_key(*id)).count();
+    // A request that was cancelled in time has no answer.
+    let dropped = cancelled.iter().filter(|id| !seen.contains_key(*id)).count();
     prop_assert!(
-        answered + missing == expected,
+        answered <= expected && answered + dropped >= expected,
         "{revision}: {answered} answers, {expected} expected, to\n{}\nnamely\n{}",
         String::from_utf8_lossy(&input),
         String::from_utf8_lossy(&output)

@@ -3,12 +3,15 @@
 use mcp_runtime::tool;
 
 #[tool(timeout = "30")]
-fn no_unit() {}
+async fn no_unit() {}
 
 #[tool(timeout = "0s")]
-fn zero() {}
+async fn zero() {}
 
 #[tool(timeout = "1.5s")]
-fn fraction() {}
+async fn fraction() {}
+
+#[tool(timeout = "1s")]
+fn synchronous() {}
 
 fn main() {}
