@@ -48,6 +48,8 @@ pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, EntryInfo, ServeError, Server};
 pub use testing::{CallResult, RpcError, TestClient};
+#[cfg(feature = "http")]
+pub use transport::http::{HttpBody, HttpOptions, HttpService};
 
 /// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
 #[doc(hidden)]

@@ -352,6 +352,52 @@ impl BuiltServer {
         TestClient::connect(Connection::new(Arc::clone(&self.engine)), revision)
     }
 
+    /// Serves HTTP on an address until the process is told to stop (SIGTERM or Ctrl-C), and what is in work then is answered.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::{HttpOptions, Server};
+    /// # async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
+    /// server.build()?.serve_http(([127, 0, 0, 1], 8080), HttpOptions::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An address that cannot be listened on, or that others can reach while no host is
+    /// [allowed](crate::HttpOptions::allow_host).
+    #[cfg(feature = "http")]
+    pub async fn serve_http(
+        &self,
+        address: impl Into<std::net::SocketAddr>,
+        options: crate::HttpOptions,
+    ) -> io::Result<()> {
+        let stop = transport::stop(self.engine.limits.grace);
+        self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
+    }
+
+    /// Serves HTTP on an address until `stop`; `ready` is told the address, with the port that was found for port 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve_http`](Self::serve_http).
+    #[cfg(feature = "http")]
+    pub async fn serve_http_until(
+        &self,
+        address: impl Into<std::net::SocketAddr>,
+        options: crate::HttpOptions,
+        stop: impl Future<Output = ()>,
+        ready: impl FnOnce(std::net::SocketAddr),
+    ) -> io::Result<()> {
+        transport::http::serve(Arc::clone(&self.engine), address.into(), options, ready, stop).await
+    }
+
+    /// Makes a service of it, to be mounted into axum or anything else that speaks `http` and `tower`.
+    #[cfg(feature = "http")]
+    pub fn into_http_service(self, options: crate::HttpOptions) -> crate::HttpService {
+        crate::HttpService::new(self.engine, options)
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }

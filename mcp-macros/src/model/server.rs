@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// The options that every server has.
-const OPTIONS: [&str; 7] = ["call", "help", "http", "legacy-sse", "list", "schema", "version"];
+const OPTIONS: [&str; 9] =
+    ["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "version"];
 
 /// A `main` that configures a server.
 pub(crate) struct Server {

@@ -36,6 +36,15 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         }
         line(&mut out, &left, right.trim_start());
     }
+    #[cfg(feature = "http")]
+    for (left, right) in [
+        ("--http <ADDRESS>", "Serve HTTP instead, such as on 127.0.0.1:8080"),
+        ("--allow-host <HOST>", "Allow this `Host` over HTTP, in place of loopback names; may be repeated"),
+        ("--allow-origin <ORIGIN>", "Allow pages of this `Origin` over HTTP; may be repeated"),
+        ("--legacy-sse", "Offer the HTTP transport of 2024-11-05 as well"),
+    ] {
+        line(&mut out, left, right);
+    }
     for (left, right) in [
         ("--list", "Show what the server offers"),
         ("--schema", "Show the same as JSON, with schemas"),

@@ -106,7 +106,7 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> E
     match options.mode {
         Mode::Help => return print(&help::help(&package, &contract)),
         Mode::Version => return print(&format!("{} {}\n", package.name, package.version)),
-        Mode::Serve | Mode::List | Mode::Schema | Mode::Call { .. } => {}
+        _ => {}
     }
     // Before any code of the author's, which may print.
     let stdio = match Stdio::claim() {
@@ -115,7 +115,7 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> E
     };
     #[cfg(feature = "log")]
     crate::log::install();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match options.mode.runtime().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&package, 1, &format!("the runtime cannot be started: {error}")),
     };
@@ -157,6 +157,16 @@ async fn run(
             if exchange.failed {
                 return Ok(ExitCode::FAILURE);
             }
+        }
+        #[cfg(feature = "http")]
+        Mode::Http(address) => {
+            let path = options.http.path.clone();
+            let ready = |address| {
+                let told = format!("{} listens on http://{address}{path}\n", package.name);
+                let _ = io::Write::write_all(&mut io::stderr(), told.as_bytes());
+            };
+            let stop = crate::transport::stop(server.engine().limits.grace);
+            server.serve_http_until(address, options.http, stop, ready).await.map_err(Failure::new)?;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {

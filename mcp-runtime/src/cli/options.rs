@@ -5,25 +5,43 @@ use std::ffi::OsString;
 use crate::handler::{Contract, entry::ArgumentEntry, schema::nearest};
 
 /// What the command line asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Options {
     pub(super) mode: Mode,
     /// The values of the author's own flags, from the command line or the environment.
     pub(super) flags: Vec<(&'static str, String)>,
+    /// How HTTP is served, if it is.
+    #[cfg(feature = "http")]
+    pub(super) http: crate::HttpOptions,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Serve,
+    #[cfg(feature = "http")]
+    Http(std::net::SocketAddr),
     List,
     Schema,
-    Call { name: String, arguments: String },
+    Call {
+        name: String,
+        arguments: String,
+    },
     Help,
     Version,
 }
 
 /// The options that every server has.
-const KNOWN: [&str; 5] = ["call", "help", "list", "schema", "version"];
+#[cfg(not(feature = "http"))]
+const KNOWN: &[&str] = &["call", "help", "list", "schema", "version"];
+/// The options that every server with HTTP has.
+#[cfg(feature = "http")]
+const KNOWN: &[&str] =
+    &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "version"];
+
+#[cfg(not(feature = "http"))]
+const ONE_OF: &str = "`--list`, `--schema` and `--call`";
+#[cfg(feature = "http")]
+const ONE_OF: &str = "`--http`, `--list`, `--schema` and `--call`";
 
 impl Options {
     /// Reads a command line, and the environment for what it leaves out.
@@ -32,7 +50,12 @@ impl Options {
     ///
     /// One sentence that says what cannot be understood, and what was meant perhaps.
     pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, String> {
-        let mut options = Self { mode: Mode::Serve, flags: Vec::new() };
+        let mut options = Self {
+            mode: Mode::Serve,
+            flags: Vec::new(),
+            #[cfg(feature = "http")]
+            http: crate::HttpOptions::default(),
+        };
         let mut words = Words { words: words.map(text).collect::<Result<Vec<_>, _>>()?.into_iter().peekable() };
         while let Some(word) = words.words.next() {
             match word.as_str() {
@@ -48,6 +71,13 @@ impl Options {
                         .unwrap_or_else(|| "{}".to_owned());
                     options.set_mode(Mode::Call { name, arguments })?;
                 }
+                #[cfg(feature = "http")]
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => options.http(&word, &mut words)?,
+                #[cfg(not(feature = "http"))]
+                "--http" => {
+                    return Err("this server has no HTTP: its author can turn on the feature `http` of `mcp-runtime`"
+                        .to_owned());
+                }
                 _ => options.flag(&word, &mut words, contract)?,
             }
         }
@@ -55,12 +85,32 @@ impl Options {
         Ok(options)
     }
 
+    #[cfg(feature = "http")]
+    fn http(&mut self, word: &str, words: &mut Words) -> Result<(), String> {
+        if word == "--http" {
+            let address = words.value(word, "an address, such as 127.0.0.1:8080")?;
+            let parsed = address.parse().map_err(|_| {
+                format!(
+                    "`{address}` is no address to listen on, expected an IP address and a port, such as 127.0.0.1:8080"
+                )
+            })?;
+            return self.set_mode(Mode::Http(parsed));
+        }
+        let http = std::mem::take(&mut self.http);
+        self.http = match word {
+            "--allow-host" => http.allow_host(words.value(word, "a host, such as mcp.example.com")?),
+            "--allow-origin" => http.allow_origin(words.value(word, "an origin, such as https://app.example.com")?),
+            _ => http.legacy_sse(true),
+        };
+        Ok(())
+    }
+
     fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
         match self.mode {
             Mode::Serve => self.mode = mode,
             // Whoever asks for help gets it, whatever else stands there.
             Mode::Help | Mode::Version => {}
-            _ => return Err("only one of `--list`, `--schema` and `--call` can be given".to_owned()),
+            _ => return Err(format!("only one of {ONE_OF} can be given")),
         }
         Ok(())
     }
@@ -100,6 +150,17 @@ impl Options {
     }
 }
 
+impl Mode {
+    /// One thread for one client, every core for many.
+    pub(super) fn runtime(&self) -> tokio::runtime::Builder {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(_) => tokio::runtime::Builder::new_multi_thread(),
+            _ => tokio::runtime::Builder::new_current_thread(),
+        }
+    }
+}
+
 struct Words {
     words: std::iter::Peekable<std::vec::IntoIter<String>>,
 }
@@ -117,7 +178,7 @@ pub(super) fn flag_name(flag: &ArgumentEntry) -> String {
 
 fn unknown(name: &str, contract: &Contract) -> String {
     let mut names: Vec<String> = contract.arguments.iter().map(flag_name).collect();
-    names.extend(KNOWN.map(str::to_owned));
+    names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
@@ -163,13 +224,12 @@ mod tests {
         for (words, why) in [
             (&["--call"][..], "`--call` needs the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),
-            (&["--list", "--schema"], "only one of `--list`, `--schema` and `--call` can be given"),
-            (
-                &["--lsit"],
-                "unknown option `--lsit`, expected one of `--call`, `--help`, `--list`, `--schema`, `--version`\n\ndid you mean `--list`?",
-            ),
+            (&["--list", "--schema"], &format!("only one of {ONE_OF} can be given")),
         ] {
             assert_eq!(parse(words).unwrap_err(), why, "{words:?}");
         }
+        let unknown = parse(&["--lsit"]).unwrap_err();
+        assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");
+        assert!(unknown.ends_with("\n\ndid you mean `--list`?"), "{unknown}");
     }
 }

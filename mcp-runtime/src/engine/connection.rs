@@ -69,6 +69,12 @@ impl Connection {
         self.session.as_ref()
     }
 
+    /// The calls in flight.
+    #[cfg(feature = "http")]
+    pub(crate) fn flights(&self) -> Arc<Flights> {
+        Arc::clone(&self.flights)
+    }
+
     /// Where the answers go that are not there at once.
     #[cfg(feature = "http")]
     pub(crate) fn outbox(&self) -> &Arc<Outbox> {

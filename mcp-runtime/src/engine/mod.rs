@@ -19,7 +19,17 @@ use std::{
 };
 
 pub(crate) use connection::Connection;
+#[cfg(feature = "http")]
+pub(crate) use connection::Receipt;
+#[cfg(feature = "http")]
+pub(crate) use flights::Flights;
+#[cfg(feature = "http")]
+pub(crate) use origin::Mirrored;
 pub(crate) use origin::Origin;
+#[cfg(feature = "http")]
+pub(crate) use outbox::Outbox;
+#[cfg(feature = "http")]
+pub(crate) use results::refuse;
 pub(crate) use session::Session;
 
 use crate::{

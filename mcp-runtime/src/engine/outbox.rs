@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
 };
 
 use crate::{handler::Peer, model::Level};
@@ -45,6 +46,8 @@ struct State {
     /// The calls whose responses will come here.
     open: usize,
     waker: Option<Waker>,
+    /// After which time the client is to ask again for what comes.
+    pause: Option<Duration>,
     /// Whether a notification had to be dropped since the transport last took something.
     dropped: bool,
 }
@@ -57,6 +60,33 @@ impl Outbox {
     /// The number of calls whose responses will come here.
     pub(crate) fn awaited(&self) -> usize {
         self.state().open
+    }
+
+    /// Says whether nothing waits and nothing will come.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = self.state();
+        state.open == 0 && state.out.is_empty()
+    }
+
+    /// Says whether a function wishes that the client asks again.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state().pause.is_some()
+    }
+
+    /// Adds finished lines.
+    #[cfg(feature = "http")]
+    pub(crate) fn push(&self, lines: &[u8]) {
+        let mut state = self.state();
+        state.out.extend_from_slice(lines);
+        state.wake();
+    }
+
+    /// Takes the wish of a function that the client should ask again after a time.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_pause(&self) -> Option<Duration> {
+        self.state().pause.take()
     }
 
     /// Counts a call.
@@ -89,7 +119,7 @@ impl Outbox {
     /// Waits until there is something to [`drain`](Self::drain), or a call has ended without a word.
     pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut state = self.state();
-        if !state.out.is_empty() {
+        if !state.out.is_empty() || state.pause.is_some() {
             return Poll::Ready(());
         }
         match &mut state.waker {
@@ -131,6 +161,12 @@ impl Peer for Outbox {
 
     fn session_level(&self) -> Level {
         self.level.get()
+    }
+
+    fn pause(&self, retry: Duration) {
+        let mut state = self.state();
+        state.pause = Some(retry);
+        state.wake();
     }
 }
 

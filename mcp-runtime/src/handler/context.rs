@@ -83,6 +83,9 @@ pub(crate) trait Peer: Send + Sync {
 
     /// The level that the session asked for.
     fn session_level(&self) -> Level;
+
+    /// Has the client ask again after a time for what comes, where the transport can do that.
+    fn pause(&self, retry: Duration);
 }
 
 /// Who the client says it is. It is what the client says, not what anybody has checked.
@@ -264,6 +267,23 @@ impl Context {
         let meta = self.call.parts.meta.as_deref()?;
         let (_, value) = raw::members(meta).find(|(name, _)| name == key)?;
         serde_json::from_str(value).ok()
+    }
+
+    /// Lets go of the connection that this call's answer would come on: the client asks again after `retry`, and gets then what
+    /// has come in the meantime. For calls that take minutes, where a connection is dear.
+    ///
+    /// It does something for clients of revision 2025-11-25 over HTTP, and nothing for all others.
+    ///
+    /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
+    pub fn let_go(&self, retry: Duration) {
+        if self.call.parts.dialect.has(Feature::StreamPolling) && !self.is_over() {
+            self.call.parts.peer.pause(retry);
+        }
+    }
+
+    /// What the transport knows of the request, of one type; over HTTP it is `http::request::Parts`.
+    pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
+        self.call.parts.attachment.as_ref()?.downcast_ref()
     }
 
     /// The call that the code which is running now belongs to, where its log is forwarded.

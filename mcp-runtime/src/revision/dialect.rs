@@ -45,6 +45,8 @@ pub(crate) enum Feature {
     CacheHints,
     /// `logging/setLevel` and `ping`.
     SessionUtilities,
+    /// A server may end the response of a stream and have the client ask again; streams begin with an event without a message.
+    StreamPolling,
 }
 
 /// A set of features, to be asked on the hot path.

@@ -1,5 +1,7 @@
 //! Bytes in, bytes out: nothing here knows a method.
 
+#[cfg(feature = "http")]
+pub(crate) mod http;
 mod lines;
 mod signal;
 mod stdio;

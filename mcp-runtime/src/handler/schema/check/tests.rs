@@ -162,7 +162,7 @@ fn sentences() {
             r#"{"even":13}"#,
             &["`even`: 13 must be greater than 0 and less than 10", "`even`: 13 must be a multiple of 2"],
         ),
-        (r#"{"even":0}"#, &["`even`: 0 must be greater than 0"]),
+        (r#"{"even":0}"#, &["`even`: 0 must be greater than 0 and less than 10"]),
         (r#"{"style":"formel"}"#, &[r#"`style`: "formel" must be one of "formal", "casual" (did you mean "formal"?)"#]),
         (r#"{"style":1}"#, &[r#"`style`: 1 must be one of "formal", "casual""#]),
         (r#"{"one":"y"}"#, &[r#"`one`: "y" must be "x""#]),

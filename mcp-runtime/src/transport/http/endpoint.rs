@@ -1,0 +1,229 @@
+//! One endpoint: what is common to all requests, and the methods that are not POST.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header, request::Parts};
+use http_body::Body;
+use tokio::sync::{Semaphore, watch};
+use tower_service::Service;
+
+use super::{
+    HttpOptions,
+    body::HttpBody,
+    guard,
+    headers::{self, SESSION, VERSION},
+    response::{self, HttpResponse},
+    sessions::{HttpSession, Sessions},
+    stream::{Events, Manner, read_event_id},
+};
+use crate::{
+    engine::{Engine, Session},
+    revision::{self, Feature},
+};
+
+/// The time between two looks for sessions that were idle too long.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// The MCP endpoint, without what browsers need.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<Engine>,
+    options: Arc<HttpOptions>,
+    sessions: Sessions,
+    permits: Arc<Semaphore>,
+    closing: watch::Sender<bool>,
+    swept: std::sync::Mutex<Instant>,
+}
+
+impl Endpoint {
+    pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let shared = Shared {
+            engine,
+            sessions: Sessions::new(options.max_sessions, options.session_idle),
+            permits: Arc::new(Semaphore::new(options.max_in_flight)),
+            options: Arc::new(options),
+            closing: watch::Sender::new(false),
+            swept: std::sync::Mutex::new(Instant::now()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(super) fn options(&self) -> &Arc<HttpOptions> {
+        &self.shared.options
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.shared.sessions
+    }
+
+    pub(super) fn permits(&self) -> &Arc<Semaphore> {
+        &self.shared.permits
+    }
+
+    pub(super) fn closing(&self) -> watch::Receiver<bool> {
+        self.shared.closing.subscribe()
+    }
+
+    /// Waits until no request is in work.
+    pub(super) async fn settled(&self) {
+        let all = u32::try_from(self.options().max_in_flight).unwrap_or(u32::MAX);
+        let _ = self.permits().acquire_many(all).await;
+    }
+
+    /// Ends every stream and session.
+    pub(super) fn close(&self) {
+        self.shared.closing.send_replace(true);
+        self.shared.sessions.close_all();
+    }
+
+    async fn handle<B>(self, request: Request<B>) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.sweep();
+        let (parts, body) = request.into_parts();
+        if let Err(refused) = guard::check(&parts, self.options()) {
+            tracing::warn!(why = refused.why(), host = ?parts.headers.get(header::HOST), origin = ?parts.headers.get(header::ORIGIN), "a request was turned away");
+            let status =
+                if refused == guard::Refused::NoHost { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
+            return response::refuse_because(status, refused.why());
+        }
+        match parts.method {
+            Method::POST => self.post(parts, body).await,
+            Method::GET => self.get(&parts),
+            Method::DELETE => self.delete(&parts),
+            _ => not_allowed("GET, POST, DELETE"),
+        }
+    }
+
+    /// Opens the stream for messages that belong to no request, or takes up a stream that was lost.
+    fn get(&self, request: &Parts) -> HttpResponse {
+        let session = match self.session_of(request) {
+            Ok(session) => session,
+            Err(response) => return *response,
+        };
+        if !headers::accepts(&request.headers, "text", "event-stream") {
+            return response::refuse_because(StatusCode::NOT_ACCEPTABLE, "`Accept` must take text/event-stream");
+        }
+        let (stream, at) = match request.headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
+            None => (session.standing_stream(), 0),
+            Some(id) => {
+                let found = read_event_id(id).and_then(|(stream, at)| Some((session.stream(stream)?, at)));
+                let why = "`Last-Event-ID` names no event of this session that is still kept";
+                let Some(found) = found else { return response::refuse_because(StatusCode::BAD_REQUEST, why) };
+                found
+            }
+        };
+        let manner = Manner { primed: false, ..self.manner(&session.session) };
+        let at = if stream.id == 0 && at == 0 { stream.last() } else { at };
+        response::events(Events::new(stream, manner, at, self.closing()).busy(Some(session.busy())))
+    }
+
+    /// Ends a session.
+    fn delete(&self, request: &Parts) -> HttpResponse {
+        match self.session_of(request) {
+            Ok(_) => {
+                let id = request.headers.get(SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
+                self.sessions().close(id);
+                response::empty(StatusCode::NO_CONTENT)
+            }
+            Err(response) => *response,
+        }
+    }
+
+    /// Finds the session that a GET or DELETE belongs to.
+    fn session_of(&self, request: &Parts) -> Result<Arc<HttpSession>, Box<HttpResponse>> {
+        if is_stateless(request) {
+            return Err(Box::new(not_allowed("POST")));
+        }
+        check_version(request)?;
+        self.find_session(request)?
+            .ok_or_else(|| Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing")))
+    }
+
+    /// Finds the session that a request names, if it names one.
+    pub(super) fn find_session(&self, request: &Parts) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
+        let mut ids = request.headers.get_all(SESSION).iter();
+        let Some(id) = ids.next() else { return Ok(None) };
+        let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| self.sessions().find(id));
+        let gone =
+            || Box::new(response::refuse_because(StatusCode::NOT_FOUND, "there is no such session, or no longer"));
+        found.map(Some).ok_or_else(gone)
+    }
+
+    /// How the streams of a session are written.
+    pub(super) fn manner(&self, session: &Session) -> Manner {
+        Manner { ids: true, primed: session.dialect.has(Feature::StreamPolling), keep_alive: self.options().keep_alive }
+    }
+
+    fn sweep(&self) {
+        let Ok(mut swept) = self.shared.swept.try_lock() else { return };
+        if swept.elapsed() > SWEEP {
+            *swept = Instant::now();
+            self.sessions().sweep();
+        }
+    }
+}
+
+/// Says whether the header names a version that knows no sessions, known to the server or not.
+pub(super) fn is_stateless(request: &Parts) -> bool {
+    let version = request.headers.get(VERSION).and_then(|version| version.to_str().ok());
+    version.is_some_and(|version| revision::stateless(version.trim()).is_some())
+}
+
+/// Refuses a version that no session can have.
+///
+/// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
+pub(super) fn check_version(request: &Parts) -> Result<(), Box<HttpResponse>> {
+    match headers::plain(&request.headers, VERSION) {
+        Ok(Some(version)) if revision::handshake(version).is_none() => {
+            let why = format!("the protocol version {version:?} is not supported");
+            Err(Box::new(response::refuse_because(StatusCode::BAD_REQUEST, &why)))
+        }
+        Ok(_) => Ok(()),
+        Err(fault) => Err(Box::new(response::refuse(StatusCode::BAD_REQUEST, &fault))),
+    }
+}
+
+fn not_allowed(methods: &'static str) -> HttpResponse {
+    let mut response =
+        response::refuse_because(StatusCode::METHOD_NOT_ALLOWED, "the endpoint does not know this HTTP method");
+    response::set(&mut response, header::ALLOW, methods);
+    response
+}
+
+impl<B> Service<Request<B>> for Endpoint
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<HttpBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.handle(request).await) })
+    }
+}

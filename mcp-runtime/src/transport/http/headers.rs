@@ -1,0 +1,236 @@
+//! The headers that repeat parts of a stateless request, and how they are compared with it.
+//!
+//! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
+
+use std::{any::Any, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, request::Parts};
+
+use crate::{
+    engine::{Mirrored, Origin},
+    error::Fault,
+    jsonrpc::raw,
+};
+
+pub(super) const VERSION: &str = "mcp-protocol-version";
+pub(super) const SESSION: &str = "mcp-session-id";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+/// An HTTP request as the origin of a message.
+#[derive(Debug)]
+pub(super) struct HttpOrigin(pub(super) Arc<Parts>);
+
+impl Origin for HttpOrigin {
+    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
+        let headers = &self.0.headers;
+        let version = raw::string(request.version).unwrap_or_default();
+        expect(VERSION, plain(headers, VERSION)?, &version)?;
+        expect(METHOD, plain(headers, METHOD)?, request.method)?;
+        match request.subject {
+            Some(subject) => {
+                let subject = raw::string(subject).unwrap_or_default();
+                expect(NAME, encoded(headers, NAME)?.as_deref(), &subject)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
+        for (name, value) in arguments {
+            let header = format!("mcp-param-{}", name.to_ascii_lowercase());
+            let given = encoded(&self.0.headers, &header)?;
+            match (value.filter(|value| *value != "null"), given) {
+                (None, None) => {}
+                (None, Some(_)) => {
+                    return Err(mismatch(format!("`{header}` is there, but the argument that it repeats is not")));
+                }
+                (Some(value), given) => match raw::string(value) {
+                    Some(text) => expect(&header, given.as_deref(), &text)?,
+                    None if given.as_deref().is_some_and(|given| same_number(given, value)) => {}
+                    None => expect(&header, given.as_deref(), value)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn attachment(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::clone(&self.0) as _
+    }
+}
+
+fn expect(header: &str, given: Option<&str>, expected: &str) -> Result<(), Fault> {
+    match given {
+        Some(given) if given == expected => Ok(()),
+        Some(given) => Err(mismatch(format!("`{header}` is {given:?}, but the body says {expected:?}"))),
+        None => Err(mismatch(format!("`{header}` is missing, the body says {expected:?}"))),
+    }
+}
+
+fn mismatch(why: String) -> Fault {
+    Fault::HeaderMismatch(why)
+}
+
+/// The value of a header that may be there once.
+pub(super) fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(mismatch(format!("`{name}` is there twice")));
+    }
+    let visible = |byte: u8| matches!(byte, b'\t' | b' '..=b'~');
+    match value.to_str() {
+        Ok(text) if text.bytes().all(visible) => Ok(Some(text.trim_matches([' ', '\t']))),
+        _ => Err(mismatch(format!("`{name}` has characters that are not ASCII"))),
+    }
+}
+
+/// The value of a header that may be in base64, between `=?base64?` and `?=`.
+fn encoded(headers: &HeaderMap, name: &str) -> Result<Option<String>, Fault> {
+    let Some(text) = plain(headers, name)? else { return Ok(None) };
+    let Some(base64) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(Some(text.to_owned()));
+    };
+    let decoded = STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.map(Some).ok_or_else(|| mismatch(format!("`{name}` is no UTF-8 in base64")))
+}
+
+/// Compares integers as numbers: `42.0` is `42`.
+fn same_number(left: &str, right: &str) -> bool {
+    let number = |text: &str| {
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        is_number.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.is_finite())
+    };
+    number(left).is_some_and(|left| number(right) == Some(left))
+}
+
+/// Says whether `Accept` takes a media type; no header takes anything.
+pub(super) fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
+    let mut values = headers.get_all(http::header::ACCEPT).iter().peekable();
+    if values.peek().is_none() {
+        return true;
+    }
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let (range_kind, range_subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
+        let refused =
+            parts.any(|part| matches!(part.to_ascii_lowercase().as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        let fits = |range: &str, value: &str| range == "*" || range.eq_ignore_ascii_case(value);
+        !refused && fits(range_kind, kind) && fits(range_subtype, subtype)
+    })
+}
+
+/// Says whether the body is JSON, by its `Content-Type`.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let content_type =
+        headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let charset = parameters
+        .split(';')
+        .filter_map(|parameter| parameter.trim().split_once('='))
+        .find(|(name, _)| name.eq_ignore_ascii_case("charset"));
+    kind.trim().eq_ignore_ascii_case("application/json")
+        && charset.is_none_or(|(_, charset)| charset.trim_matches('"').eq_ignore_ascii_case("utf-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue, Request};
+
+    use super::*;
+
+    fn origin(headers: &[(&str, &str)]) -> HttpOrigin {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        for (name, value) in headers {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+        }
+        HttpOrigin(Arc::new(parts))
+    }
+
+    #[test]
+    fn requests_are_compared() {
+        let version = ("MCP-Protocol-Version", "2026-07-28");
+        let call = ("mcp-method", "tools/call");
+        let request = Mirrored { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
+        for (headers, fits) in [
+            (&[version, call, ("Mcp-Name", "add")][..], true),
+            (&[version, call, ("Mcp-Name", "  add  ")], true),
+            (&[version, call, ("Mcp-Name", "=?base64?YWRk?=")], true),
+            (&[version, call, ("Mcp-Name", "=?base64?YWR?=")], false),
+            (&[version, call, ("Mcp-Name", "=?BASE64?YWRk?=")], false),
+            (&[version, call, ("Mcp-Name", "Add")], false),
+            (&[version, call, ("Mcp-Name", "add"), ("Mcp-Name", "add")], false),
+            (&[version, call, ("Mcp-Name", "ädd")], false),
+            (&[version, call], false),
+            (&[version, ("mcp-method", "TOOLS/CALL"), ("Mcp-Name", "add")], false),
+            (&[version, ("Mcp-Name", "add")], false),
+            (&[("mcp-protocol-version", "2025-11-25"), call, ("Mcp-Name", "add")], false),
+            (&[call, ("Mcp-Name", "add")], false),
+        ] {
+            assert_eq!(origin(headers).check_request(&request).is_ok(), fits, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_compared() {
+        for (header, value, fits) in [
+            (Some("us-west1"), Some(r#""us-west1""#), true),
+            (Some("=?base64?SGVsbG8=?="), Some(r#""Hello""#), true),
+            (Some("SGVsbG8="), Some(r#""SGVsbG8=""#), true),
+            (Some("=?base64?SGVsbG8="), Some(r#""=?base64?SGVsbG8=""#), true),
+            (Some("=?base64?SGVsbG8?="), Some(r#""Hello""#), false),
+            (Some("=?base64?SGVs!!!bG8=?="), Some(r#""Hello""#), false),
+            (Some("42"), Some("42"), true),
+            (Some("42.0"), Some("42"), true),
+            (Some("42"), Some("43"), false),
+            (Some("nan"), Some("42"), false),
+            (Some("true"), Some("true"), true),
+            (Some("True"), Some("true"), false),
+            (None, None, true),
+            (None, Some("null"), true),
+            (None, Some(r#""there""#), false),
+            (Some("there"), None, false),
+            (Some("there"), Some("null"), false),
+        ] {
+            let headers: Vec<_> = header.map(|header| ("Mcp-Param-Region", header)).into_iter().collect();
+            assert_eq!(origin(&headers).check_arguments(&[("Region", value)]).is_ok(), fits, "{header:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn media_types_are_accepted() {
+        for (accept, json, events) in [
+            (None, true, true),
+            (Some("*/*"), true, true),
+            (Some("application/json, text/event-stream"), true, true),
+            (Some("text/event-stream;q=0.5, Application/JSON;q=1"), true, true),
+            (Some("application/*, text/event-stream;q=0"), true, false),
+            (Some("text/html"), false, false),
+            (Some(""), false, false),
+        ] {
+            let headers: Vec<_> = accept.map(|accept| ("accept", accept)).into_iter().collect();
+            let headers = &origin(&headers).0.headers;
+            let accepted = (accepts(headers, "application", "json"), accepts(headers, "text", "event-stream"));
+            assert_eq!(accepted, (json, events), "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_json() {
+        for (content_type, expected) in [
+            (Some("application/json"), true),
+            (Some("Application/JSON; charset=UTF-8"), true),
+            (Some("application/json;charset=\"utf-8\""), true),
+            (Some("application/json; charset=latin1"), false),
+            (Some("application/jsonp"), false),
+            (Some("text/plain"), false),
+            (None, false),
+        ] {
+            let headers: Vec<_> = content_type.map(|value| ("content-type", value)).into_iter().collect();
+            assert_eq!(is_json(&origin(&headers).0.headers), expected, "{content_type:?}");
+        }
+    }
+}

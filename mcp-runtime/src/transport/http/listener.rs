@@ -1,0 +1,133 @@
+//! Listens on an address: connections, paths, the end.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http::{Request, StatusCode};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tower_service::Service;
+
+use super::{
+    HttpOptions, HttpService,
+    context::PeerAddress,
+    first,
+    legacy::Legacy,
+    response::{self, HttpResponse},
+};
+use crate::engine::Engine;
+
+/// How long the headers of a request may take.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
+/// How many headers a request may have, and how many bytes of them.
+const HEADERS: usize = 100;
+const HEADER_BYTES: usize = 64 << 10;
+
+/// Serves HTTP until `stop`, and what is in work then is answered.
+///
+/// # Errors
+///
+/// An address that cannot be listened on; one that others can reach, without a host that is allowed.
+pub(crate) async fn serve(
+    engine: Arc<Engine>,
+    address: SocketAddr,
+    options: HttpOptions,
+    ready: impl FnOnce(SocketAddr),
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    if let Some(why) = options.refuse(address) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let listener = TcpListener::bind(address).await?;
+    let grace = engine.limits.grace;
+    let site = Site::new(engine, options);
+    ready(listener.local_addr()?);
+    let connections = GracefulShutdown::new();
+    tokio::pin!(stop);
+    loop {
+        match first(listener.accept(), stop.as_mut()).await {
+            Ok(Ok((stream, peer))) => site.connect(stream, peer, &connections),
+            Ok(Err(error)) => {
+                // Too many open files, for one: others may end.
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(()) => break,
+        }
+    }
+    drop(listener);
+    site.end(connections, grace).await;
+    Ok(())
+}
+
+/// What stands at which path.
+#[derive(Debug, Clone)]
+struct Site {
+    service: HttpService,
+    legacy: Option<Legacy>,
+    options: Arc<HttpOptions>,
+}
+
+impl Site {
+    fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let service = HttpService::new(engine, options);
+        let options = Arc::clone(service.endpoint().options());
+        let legacy = options.legacy_sse.then(|| Legacy::new(service.endpoint().clone()));
+        Self { service, legacy, options }
+    }
+
+    fn connect(&self, stream: TcpStream, peer: SocketAddr, connections: &GracefulShutdown) {
+        let _ = stream.set_nodelay(true);
+        let site = self.clone();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(PeerAddress(peer));
+            let site = site.clone();
+            async move { Ok::<_, Infallible>(site.route(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .max_headers(HEADERS)
+            .max_buf_size(HEADER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let connection = connections.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, %peer, "a connection broke off");
+            }
+        });
+    }
+
+    async fn route(mut self, request: Request<Incoming>) -> HttpResponse {
+        let path = request.uri().path();
+        if path == self.options.path {
+            return self.service.call(request).await.unwrap_or_else(|never| match never {});
+        }
+        if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
+            return response::empty(StatusCode::OK);
+        }
+        if let Some(legacy) = &self.legacy {
+            if let Some(answer) = legacy.route(request).await {
+                return answer;
+            }
+        }
+        let why = format!("nothing stands here, the endpoint is {}", self.options.path);
+        response::refuse_because(StatusCode::NOT_FOUND, &why)
+    }
+
+    /// Lets what is in work end, then ends the streams, then the connections.
+    async fn end(self, connections: GracefulShutdown, grace: Duration) {
+        let closing = connections.shutdown();
+        tokio::pin!(closing);
+        if tokio::time::timeout(grace, self.service.endpoint().settled()).await.is_err() {
+            tracing::warn!("calls were given up at the end of the server");
+        }
+        self.service.endpoint().close();
+        if tokio::time::timeout(grace, &mut closing).await.is_err() {
+            tracing::warn!("connections were given up at the end of the server");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! One HTTP endpoint for every client generation.
+//!
+//! A POST carries a message; its answer is JSON, or a stream of events where something comes before the result. Clients of
+//! 2025-03-26 to 2025-11-25 have sessions, which GET listens to and DELETE ends; those of 2026-07-28 need none.
+//!
+//! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
+
+mod body;
+mod context;
+mod endpoint;
+mod guard;
+mod headers;
+mod legacy;
+mod listener;
+mod options;
+mod post;
+mod response;
+mod sessions;
+mod stream;
+
+use std::{convert::Infallible, pin::Pin, sync::Arc, task};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use tower_http::cors::Cors;
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+pub use body::HttpBody;
+pub use options::HttpOptions;
+
+pub(crate) use listener::serve;
+
+use crate::engine::Engine;
+use endpoint::Endpoint;
+
+/// An MCP endpoint as a [`tower_service::Service`], to be mounted into axum or anything else that speaks `http`.
+///
+/// ```no_run
+/// # use mcp_runtime::{HttpOptions, Server};
+/// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
+/// let mcp = server.build()?.into_http_service(HttpOptions::default());
+/// // axum::Router::new().nest_service("/mcp", mcp)
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Whatever middleware puts into a request's extensions, functions find with [`Context::extension`](crate::Context::extension).
+#[derive(Debug, Clone)]
+pub struct HttpService {
+    inner: Cors<Endpoint>,
+}
+
+/// Waits for one of two futures, and prefers the first.
+async fn first<A: Future, B: Future>(one: A, other: B) -> Result<A::Output, B::Output> {
+    let (mut one, mut other) = (std::pin::pin!(one), std::pin::pin!(other));
+    std::future::poll_fn(|cx| match one.as_mut().poll(cx) {
+        task::Poll::Ready(output) => task::Poll::Ready(Ok(output)),
+        task::Poll::Pending => other.as_mut().poll(cx).map(Err),
+    })
+    .await
+}
+
+impl HttpService {
+    pub(crate) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let endpoint = Endpoint::new(engine, options);
+        let cors = guard::cors(endpoint.options());
+        Self { inner: cors.layer(endpoint) }
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        self.inner.get_ref()
+    }
+}
+
+impl<B> Service<Request<B>> for HttpService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<HttpBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.inner.call(request))
+    }
+}

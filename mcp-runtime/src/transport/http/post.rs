@@ -1,0 +1,198 @@
+//! POST: a message, and its answer.
+
+use std::{future::poll_fn, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use http_body::Body;
+use http_body_util::{BodyExt, Limited};
+
+use super::{
+    endpoint::{Endpoint, check_version, is_stateless},
+    first,
+    headers::{self, HttpOrigin, SESSION, VERSION},
+    response::{self, HttpResponse},
+    sessions::{Busy, HttpSession},
+    stream::{CancelOnDrop, Events, Manner, Stream},
+};
+use crate::{
+    engine::{Connection, Receipt},
+    error::Fault,
+};
+
+/// A message that was received, and what its answer depends on.
+struct Exchange {
+    connection: Connection,
+    session: Option<Arc<HttpSession>>,
+    is_stateless: bool,
+    receipt: Receipt,
+    /// The lines that are there.
+    lines: Vec<u8>,
+    /// Ends the calls of a stateless request when nobody waits for it any more.
+    cancels: Option<CancelOnDrop>,
+    busy: Option<Busy>,
+    permit: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+impl Endpoint {
+    pub(super) async fn post<B>(&self, request: Parts, body: B) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !headers::is_json(&request.headers) {
+            let why = "`Content-Type` must be application/json";
+            return response::refuse_because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+        }
+        let accepts = |kind, subtype| headers::accepts(&request.headers, kind, subtype);
+        if !(accepts("application", "json") && accepts("text", "event-stream")) {
+            let why = "`Accept` must take application/json and text/event-stream";
+            return response::refuse_because(StatusCode::NOT_ACCEPTABLE, why);
+        }
+        let Ok(permit) = Arc::clone(self.permits()).try_acquire_owned() else {
+            return response::busy("too many requests are in work");
+        };
+        let session = if is_stateless(&request) { Ok(None) } else { self.find_session(&request) };
+        let session = match session {
+            Ok(session) => session,
+            Err(response) => return *response,
+        };
+        if session.is_some() {
+            if let Err(response) = check_version(&request) {
+                return *response;
+            }
+        }
+        let body = match self.read(&request, body).await {
+            Ok(body) => body,
+            Err(response) => return *response,
+        };
+        let mut exchange = self.receive(request, session, &body);
+        exchange.permit = Some(permit);
+        self.answer(exchange).await
+    }
+
+    /// Reads the body, which may be neither too long nor too slow.
+    pub(super) async fn read<B>(&self, request: &Parts, body: B) -> Result<Bytes, Box<HttpResponse>>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let most = self.options().max_body_bytes;
+        let too_large = || {
+            let why = format!("a body may have at most {most} bytes");
+            Box::new(closing(response::refuse_because(StatusCode::PAYLOAD_TOO_LARGE, &why)))
+        };
+        let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > most as u64) {
+            return Err(too_large());
+        }
+        match tokio::time::timeout(self.options().body_timeout, Limited::new(body, most).collect()).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) => {
+                let fault = Fault::Parse(format!("the body breaks off: {error}"));
+                Err(Box::new(closing(response::refuse(StatusCode::BAD_REQUEST, &fault))))
+            }
+            Err(_) => {
+                let why = "the body took too long";
+                Err(Box::new(closing(response::refuse_because(StatusCode::REQUEST_TIMEOUT, why))))
+            }
+        }
+    }
+
+    /// Gives the message to the engine.
+    fn receive(&self, request: Parts, session: Option<Arc<HttpSession>>, body: &[u8]) -> Exchange {
+        let is_stateless = session.is_none();
+        let mut connection = match &session {
+            Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
+            None => Connection::new(Arc::clone(self.engine())),
+        };
+        connection.set_origin(Arc::new(HttpOrigin(Arc::new(request))));
+        let mut answers = Vec::new();
+        let receipt = connection.receive(body.trim_ascii(), &mut answers);
+        // Notifications of a function come before its answer.
+        let mut lines = Vec::new();
+        connection.drain(&mut lines);
+        lines.append(&mut answers);
+        let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
+        let busy = session.as_ref().map(HttpSession::busy);
+        Exchange { connection, session, is_stateless, receipt, lines, cancels, busy, permit: None }
+    }
+
+    /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
+    async fn answer(&self, mut exchange: Exchange) -> HttpResponse {
+        if !exchange.receipt.is_request {
+            return response::empty(StatusCode::ACCEPTED);
+        }
+        let deadline = tokio::time::sleep(self.options().stream_after);
+        tokio::pin!(deadline);
+        let outbox = Arc::clone(exchange.connection.outbox());
+        loop {
+            let is_settled = outbox.awaited() == 0;
+            outbox.drain(&mut exchange.lines);
+            let has_lines = !exchange.lines.is_empty();
+            if is_settled && count_lines(&exchange.lines) <= 1 {
+                return self.answer_at_once(exchange);
+            }
+            if is_settled || has_lines || outbox.is_paused() {
+                return self.stream(exchange);
+            }
+            let news = poll_fn(|cx| outbox.poll_news(cx));
+            if first(news, deadline.as_mut()).await.is_err() {
+                return self.stream(exchange);
+            }
+        }
+    }
+
+    fn answer_at_once(&self, mut exchange: Exchange) -> HttpResponse {
+        while exchange.lines.last() == Some(&b'\n') {
+            exchange.lines.pop();
+        }
+        if exchange.lines.is_empty() {
+            // The call was cancelled, by another request.
+            return response::empty(StatusCode::NO_CONTENT);
+        }
+        // A request without a session, and without one being opened, is stateless, or else malformed.
+        let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
+        let is_stateless = exchange.is_stateless && opened.is_none();
+        let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
+        let Some(session) = opened else { return response::json(status, exchange.lines) };
+        let version = session.dialect.name();
+        let Some(id) = self.sessions().open(Arc::clone(session)) else {
+            return response::busy("there are too many sessions");
+        };
+        let mut response = response::json(status, exchange.lines);
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(HeaderName::from_static(SESSION), id);
+        }
+        response::set(&mut response, HeaderName::from_static(VERSION), version);
+        response
+    }
+
+    fn stream(&self, exchange: Exchange) -> HttpResponse {
+        let outbox = Arc::clone(exchange.connection.outbox());
+        let (stream, manner) = match &exchange.session {
+            Some(session) => (session.open_stream(outbox), self.manner(&session.session)),
+            None => {
+                let manner = Manner { ids: false, primed: false, keep_alive: self.options().keep_alive };
+                (Arc::new(Stream::new(1, outbox, true)), manner)
+            }
+        };
+        stream.append(&exchange.lines);
+        let events = Events::new(stream, manner, 0, self.closing())
+            .cancelling(exchange.cancels)
+            .busy(exchange.busy)
+            .permitted(exchange.permit);
+        response::events(events)
+    }
+}
+
+fn count_lines(lines: &[u8]) -> usize {
+    lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count()
+}
+
+/// Ends the connection after the response, since the rest of the request is not read.
+fn closing(mut response: HttpResponse) -> HttpResponse {
+    response::set(&mut response, header::CONNECTION, "close");
+    response
+}

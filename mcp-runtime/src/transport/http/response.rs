@@ -1,0 +1,78 @@
+//! Whole responses.
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::{body::HttpBody, stream::Events};
+use crate::{error::Fault, jsonrpc::raw, revision};
+
+pub(super) type HttpResponse = Response<HttpBody>;
+
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> HttpResponse {
+    with_body(status, HttpBody::default())
+}
+
+/// A response of one JSON message.
+pub(super) fn json(status: StatusCode, message: Vec<u8>) -> HttpResponse {
+    let mut response = with_body(status, HttpBody::whole(message));
+    set(&mut response, header::CONTENT_TYPE, "application/json");
+    response
+}
+
+/// A response that refuses a request, with an error that belongs to no request.
+pub(super) fn refuse(status: StatusCode, fault: &Fault) -> HttpResponse {
+    let mut message = Vec::new();
+    crate::engine::refuse(&mut message, revision::newest(), None, fault);
+    json(status, message)
+}
+
+/// A response that refuses a request, in a sentence.
+pub(super) fn refuse_because(status: StatusCode, why: &str) -> HttpResponse {
+    refuse(status, &Fault::InvalidRequest(why.to_owned()))
+}
+
+/// A response for now: come back later.
+pub(super) fn busy(why: &str) -> HttpResponse {
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &Fault::internal(why));
+    set(&mut response, header::RETRY_AFTER, "1");
+    response
+}
+
+/// A stream of events.
+pub(super) fn events(events: Events) -> HttpResponse {
+    let mut response = with_body(StatusCode::OK, HttpBody::events(events));
+    set(&mut response, header::CONTENT_TYPE, "text/event-stream");
+    set(&mut response, header::CACHE_CONTROL, "no-cache, no-transform");
+    // Proxies such as nginx hold events back otherwise.
+    set(&mut response, header::HeaderName::from_static("x-accel-buffering"), "no");
+    response
+}
+
+pub(super) fn set(response: &mut HttpResponse, name: header::HeaderName, value: &'static str) {
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+}
+
+fn with_body(status: StatusCode, body: HttpBody) -> HttpResponse {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+}
+
+/// The status that an answer is sent with, which for stateless requests says what went wrong.
+///
+/// See [Protocol version header](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header).
+pub(super) fn status_of(answer: &[u8], is_stateless: bool, is_malformed: bool) -> StatusCode {
+    let code = std::str::from_utf8(answer).ok().and_then(error_code);
+    match code {
+        Some(_) if is_malformed => StatusCode::BAD_REQUEST,
+        Some(-32601) if is_stateless => StatusCode::NOT_FOUND,
+        Some(-32022..=-32020) if is_stateless => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+fn error_code(answer: &str) -> Option<i64> {
+    let (_, error) = raw::members(answer).find(|(name, _)| name == "error")?;
+    let (_, code) = raw::members(error).find(|(name, _)| name == "code")?;
+    code.parse().ok()
+}

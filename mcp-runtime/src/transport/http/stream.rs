@@ -1,0 +1,279 @@
+//! Streams of events, and the log that lets a client take one up again where it lost it.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval_at},
+};
+
+use super::{legacy::Leave, sessions::Busy};
+use crate::engine::{Flights, Outbox};
+
+/// The most that the log of one stream keeps, in messages and in bytes.
+const LOGGED: usize = 256;
+const LOGGED_BYTES: usize = 1 << 20;
+
+/// One stream of messages, which outlives the response that carries it.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Unique in its session.
+    pub(super) id: u64,
+    outbox: Arc<Outbox>,
+    /// Whether it ends with the answers that it was opened for.
+    ends: bool,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    /// The messages, each with the number of its event.
+    events: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    last: u64,
+    /// Counts the responses that carried the stream; only the newest one does.
+    carrier: u64,
+}
+
+impl Stream {
+    pub(super) fn new(id: u64, outbox: Arc<Outbox>, ends: bool) -> Self {
+        Self { id, outbox, ends, log: Mutex::default() }
+    }
+
+    /// Says whether everything that will ever come is in the log.
+    pub(super) fn is_over(&self) -> bool {
+        self.ends && self.outbox.is_settled()
+    }
+
+    /// Makes a response that carries the stream from an event on; any that carried it before ends.
+    pub(super) fn carry(&self) -> u64 {
+        let mut log = self.log();
+        log.carrier += 1;
+        log.carrier
+    }
+
+    /// Brings what waits into the log.
+    pub(super) fn collect(&self) {
+        let mut lines = Vec::new();
+        if self.outbox.drain(&mut lines) {
+            self.append(&lines);
+        }
+    }
+
+    pub(super) fn append(&self, lines: &[u8]) {
+        let mut log = self.log();
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            log.last += 1;
+            log.bytes += line.len();
+            let number = log.last;
+            log.events.push_back((number, Bytes::copy_from_slice(line)));
+        }
+        while log.events.len() > LOGGED || (log.bytes > LOGGED_BYTES && log.events.len() > 1) {
+            let dropped = log.events.pop_front().map_or(0, |(_, line)| line.len());
+            log.bytes -= dropped;
+        }
+    }
+
+    /// The number of the event that came last.
+    pub(super) fn last(&self) -> u64 {
+        self.log().last
+    }
+
+    /// Takes the next message after an event.
+    fn after(&self, number: u64) -> Option<(u64, Bytes)> {
+        let log = self.log();
+        let next = log.events.partition_point(|(logged, _)| *logged <= number);
+        log.events.get(next).cloned()
+    }
+
+    fn is_carried_by(&self, carrier: u64) -> bool {
+        self.log().carrier == carrier
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a stream is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// Whether events have ids, by which the client can resume.
+    pub(super) ids: bool,
+    /// Whether the stream begins with an event without a message, so that the client has an id early.
+    pub(super) primed: bool,
+    pub(super) keep_alive: Duration,
+}
+
+/// One response that carries a stream.
+#[derive(Debug)]
+pub(super) struct Events {
+    stream: Arc<Stream>,
+    manner: Manner,
+    carrier: u64,
+    /// The event that was written last.
+    at: u64,
+    primed: bool,
+    over: bool,
+    ticks: Interval,
+    /// Becomes true when the server ends.
+    closing: watch::Receiver<bool>,
+    closed: Option<Closed>,
+    /// The calls that nobody else may ask about, which end with the response.
+    _cancels: Option<CancelOnDrop>,
+    /// What comes first, for the transport of 2024-11-05, where events have names; the client is forgotten at the end.
+    greeting: Option<Bytes>,
+    leave: Option<Leave>,
+    /// What must not be taken for idle while the response lasts.
+    _busy: Option<Busy>,
+    _permit: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+/// The wait for the end of the server.
+struct Closed(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl std::fmt::Debug for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Closed")
+    }
+}
+
+/// Drops the calls of a stateless request when its response is given up.
+#[derive(Debug)]
+pub(super) struct CancelOnDrop(pub(super) Arc<Flights>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
+}
+
+impl Events {
+    pub(super) fn new(stream: Arc<Stream>, manner: Manner, at: u64, closing: watch::Receiver<bool>) -> Self {
+        let mut ticks = interval_at(tokio::time::Instant::now() + manner.keep_alive, manner.keep_alive);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let carrier = stream.carry();
+        Self {
+            stream,
+            manner,
+            carrier,
+            at,
+            primed: !manner.primed,
+            over: false,
+            ticks,
+            closing,
+            closed: None,
+            _cancels: None,
+            greeting: None,
+            leave: None,
+            _busy: None,
+            _permit: None,
+        }
+    }
+
+    pub(super) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
+        self._cancels = cancels;
+        self
+    }
+
+    pub(super) fn greeting(mut self, greeting: Bytes, leave: Leave) -> Self {
+        self.greeting = Some(greeting);
+        self.leave = Some(leave);
+        self
+    }
+
+    pub(super) fn busy(mut self, busy: Option<Busy>) -> Self {
+        self._busy = busy;
+        self
+    }
+
+    pub(super) fn permitted(mut self, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> Self {
+        self._permit = permit;
+        self
+    }
+
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(greeting) = self.greeting.take() {
+            return Poll::Ready(Some(greeting));
+        }
+        if self.over || !self.stream.is_carried_by(self.carrier) {
+            return Poll::Ready(None);
+        }
+        if !std::mem::replace(&mut self.primed, true) {
+            return Poll::Ready(Some(self.event(self.at, b"")));
+        }
+        loop {
+            // Asked before the log is filled: what comes after has woken us.
+            let is_over = self.stream.is_over();
+            self.stream.collect();
+            if let Some((number, line)) = self.stream.after(self.at) {
+                self.at = number;
+                return Poll::Ready(Some(self.event(number, &line)));
+            }
+            if is_over {
+                self.over = true;
+                return Poll::Ready(None);
+            }
+            if let Some(retry) = self.stream.outbox.take_pause() {
+                // The stream goes on, its response does not.
+                self.over = true;
+                return Poll::Ready(Some(self.farewell(retry)));
+            }
+            if self.poll_closing(cx) {
+                self.over = true;
+                return Poll::Ready(None);
+            }
+            if self.ticks.poll_tick(cx).is_ready() {
+                return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
+            }
+            if self.stream.outbox.poll_news(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_closing(&mut self, cx: &mut Context<'_>) -> bool {
+        if *self.closing.borrow() {
+            return true;
+        }
+        let mut closing = self.closing.clone();
+        let closed = self.closed.get_or_insert_with(|| {
+            Closed(Box::pin(async move {
+                let _ = closing.wait_for(|closing| *closing).await;
+            }))
+        });
+        closed.0.as_mut().poll(cx).is_ready()
+    }
+
+    fn event(&self, number: u64, line: &[u8]) -> Bytes {
+        let mut event = Vec::with_capacity(line.len() + 32);
+        if self.manner.ids {
+            event.extend_from_slice(format!("id: {}-{number}\n", self.stream.id).as_bytes());
+        }
+        if self.leave.is_some() {
+            event.extend_from_slice(b"event: message\n");
+        }
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.extend_from_slice(b"\n\n");
+        event.into()
+    }
+
+    /// Tells the client when to come back.
+    fn farewell(&self, retry: Duration) -> Bytes {
+        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.stream.id, self.at).into()
+    }
+}
+
+/// Reads an event's id: the stream's, and the event's number.
+pub(super) fn read_event_id(text: &str) -> Option<(u64, u64)> {
+    let (stream, number) = text.split_once('-')?;
+    Some((stream.parse().ok()?, number.parse().ok()?))
+}
