@@ -74,11 +74,12 @@ impl Call<'_> {
     fn run_at_once(&self, function: impl FnOnce(&mut Reply<'_>) -> Outcome, input: Input<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         results::begin(out, &self.id);
+        let result = input.contract.result();
         let mut reply = Reply {
             out,
             wire: self.wire,
-            structured: input.contract.structured,
-            wraps: input.contract.wraps,
+            structured: result.is_some(),
+            wraps: result.is_some_and(|result| result.wraps),
             uri: input.uri,
             mime_type: input.contract.mime_type,
         };

@@ -24,6 +24,7 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
 
 /// The parts of a stateless request that a transport may repeat.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats parts of a request"))]
 pub(crate) struct Mirrored<'a> {
     /// The JSON of the protocol version.
     pub(crate) version: &'a str,

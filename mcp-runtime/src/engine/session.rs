@@ -8,6 +8,8 @@ use crate::{handler::ClientInfo, revision::Dialect};
 pub(crate) struct Session {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) client: Option<ClientInfo>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) flights: Arc<Flights>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) level: Arc<SessionLevel>,
 }

@@ -64,6 +64,7 @@ pub(crate) struct ContextParts {
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
     /// What the transport knows of the request.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
     pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -282,6 +283,7 @@ impl Context {
     }
 
     /// What the transport knows of the request, of one type; over HTTP it is `http::request::Parts`.
+    #[cfg(feature = "http")]
     pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
         self.call.parts.attachment.as_ref()?.downcast_ref()
     }

@@ -1,25 +1,88 @@
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
+
+use serde_json::Value;
 
 use tokio::sync::Semaphore;
 
 use super::{
     Completing, Context, Finished, Outcome, Refusal, Reply, States, Wire,
-    entry::ArgumentEntry,
-    schema::{Checker, Violation},
+    entry::{ArgumentEntry, OutputType},
+    schema::{self, Checker, Violation},
     slot::Fill,
 };
 use crate::jsonrpc::raw;
 
-/// What the caller of one function must keep to, compiled.
+/// What the caller of one function must keep to, and what it gets.
 #[derive(Debug)]
 pub(crate) struct Contract {
     pub(crate) arguments: &'static [ArgumentEntry],
-    pub(crate) schema: serde_json::Value,
-    pub(crate) checker: Checker,
-    /// Whether the result has a schema, and whether that schema is no object.
-    pub(crate) structured: bool,
-    pub(crate) wraps: bool,
+    pub(crate) schema: Value,
+    /// Whether the schema says more than decoding into types enforces.
+    pub(crate) says_more: bool,
+    checker: OnceLock<Checker>,
+    result: Option<OutputType>,
+    made: OnceLock<Option<ResultSchema>>,
     pub(crate) mime_type: Option<&'static str>,
+}
+
+/// The schema of a structured result.
+#[derive(Debug)]
+pub(crate) struct ResultSchema {
+    pub(crate) schema: Value,
+    /// Whether it is no object, so that some dialects want it wrapped.
+    pub(crate) wraps: bool,
+}
+
+impl Contract {
+    /// Takes a schema that was made from types, and compiles it if it says more than they do.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong with the schema.
+    pub(crate) fn new(arguments: &'static [ArgumentEntry], schema: Value, says_more: bool) -> Result<Self, String> {
+        let checker = match says_more {
+            true => OnceLock::from(Checker::compile(&schema)?),
+            // It can only be asked to explain what the types refuse.
+            false => OnceLock::new(),
+        };
+        Ok(Self { arguments, schema, says_more, checker, result: None, made: OnceLock::new(), mime_type: None })
+    }
+
+    /// Says what the function returns.
+    pub(crate) fn returning(mut self, result: OutputType) -> Self {
+        self.result = Some(result);
+        self
+    }
+
+    /// Says the media type of a resource.
+    pub(crate) fn of_media(mut self, mime_type: Option<&'static str>) -> Self {
+        self.mime_type = mime_type;
+        self
+    }
+
+    /// The schema of the structured result, if it is one; made when it is first asked for.
+    pub(crate) fn result(&self) -> Option<&ResultSchema> {
+        self.made
+            .get_or_init(|| {
+                let mut generator = schema::output_generator();
+                let schema = (self.result?.schema)(&mut generator)?;
+                let schema = schema::output(schema.to_value(), generator);
+                Some(ResultSchema { wraps: !schema::is_object(&schema), schema })
+            })
+            .as_ref()
+    }
+
+    fn checker(&self) -> &Checker {
+        self.checker.get_or_init(|| {
+            Checker::compile(&self.schema).unwrap_or_else(|why| {
+                tracing::error!(why, "the schema of a function cannot be compiled");
+                Checker::default()
+            })
+        })
+    }
 }
 
 /// One call, as a function's expansion sees it.
@@ -42,7 +105,7 @@ impl<'a> Input<'a> {
     /// Every violation of the schema, if there is any.
     pub fn decode(&self, slots: &mut [&mut dyn Fill]) -> Outcome {
         let filled = self.fill(self.arguments, slots).is_ok();
-        let kept = !self.contract.checker.needed() || self.contract.checker.accepts(self.arguments);
+        let kept = !self.contract.says_more || self.contract.checker().accepts(self.arguments);
         match filled && kept {
             true => Ok(()),
             false => self.refuse(slots),
@@ -60,13 +123,14 @@ impl<'a> Input<'a> {
 
     /// Detaches the call from its request, for a future.
     pub fn into_owned(self) -> OwnedEnv {
+        let result = self.contract.result();
         OwnedEnv {
             states: Arc::clone(self.states),
             context: self.context.map(Arc::clone),
             completing: None,
             wire: Arc::clone(self.wire),
-            structured: self.contract.structured,
-            wraps: self.contract.wraps,
+            structured: result.is_some(),
+            wraps: result.is_some_and(|result| result.wraps),
             mime_type: self.contract.mime_type,
             uri: self.uri.into(),
         }
@@ -92,11 +156,11 @@ impl<'a> Input<'a> {
     /// Says everything that is wrong. What only serde refuses is said by serde.
     #[cold]
     fn refuse(&self, slots: &mut [&mut dyn Fill]) -> Outcome {
-        let violations = self.contract.checker.violations(self.arguments);
+        let violations = self.contract.checker().violations(self.arguments);
         if !violations.is_empty() {
             return Err(Refusal::arguments(violations));
         }
-        let integral = self.contract.checker.integral(self.arguments);
+        let integral = self.contract.checker().integral(self.arguments);
         self.fill(&integral, slots).map_err(|violation| Refusal::arguments(vec![violation]))
     }
 }

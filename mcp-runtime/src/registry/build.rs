@@ -10,7 +10,7 @@ use crate::{
     handler::{
         Context, Contract, EarlierArguments, States,
         entry::{ArgumentEntry, Bound, Common, Default, Entry, Need, Rule, ServerFnEntry, Source},
-        schema::{self, Checker, Keyword, Property},
+        schema::{self, Keyword, Property},
     },
     model::template::Part,
 };
@@ -34,11 +34,8 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
     for entry in selection.entries {
         match entry {
             Entry::Tool(entry) => {
-                let item = builder.item(&entry.common, None);
-                let output = builder.output(&entry.common, entry.output.schema);
-                let (Some(mut item), Some(output)) = (item, output) else { continue };
-                item.contract.structured = output.is_some();
-                item.contract.wraps = output.as_ref().is_some_and(|schema| !schema::is_object(schema));
+                let Some(mut item) = builder.item(&entry.common, None) else { continue };
+                item.contract = item.contract.returning(entry.output);
                 let headers = match headers(&item.contract.schema) {
                     Ok(headers) => headers,
                     Err(why) => {
@@ -46,7 +43,7 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
                         continue;
                     }
                 };
-                registry.tools.push(Tool { entry, item, output, headers });
+                registry.tools.push(Tool { entry, item, headers });
             }
             Entry::Prompt(entry) => {
                 let Some(item) = builder.item(&entry.common, None) else { continue };
@@ -138,25 +135,11 @@ impl Builder<'_> {
             }
         }
         let contract = match contract(common.arguments) {
-            Ok(contract) => Contract { mime_type, ..contract },
+            Ok(contract) => contract.of_media(mime_type),
             Err(why) => return self.refuse_schema(common, &why),
         };
         let choices = common.arguments.iter().map(|argument| choices(&contract.schema, argument.name)).collect();
         Some(Item { common, contract, uses_context: uses_context(common.needs), choices })
-    }
-
-    fn output(
-        &mut self,
-        common: &'static Common,
-        schema: fn(&mut schemars::SchemaGenerator) -> Option<schemars::Schema>,
-    ) -> Option<Option<Value>> {
-        let mut generator = schema::output_generator();
-        let Some(schema) = schema(&mut generator) else { return Some(None) };
-        let schema = schema::output(schema.to_value(), generator);
-        match Checker::compile(&schema) {
-            Ok(_) => Some(Some(schema)),
-            Err(why) => self.refuse_schema(common, &format!("the result: {why}")),
-        }
     }
 
     fn refuse_schema<T>(&mut self, common: &Common, why: &str) -> Option<T> {
@@ -268,8 +251,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
         });
     }
     let input = schema::input(properties, generator)?;
-    let checker = Checker::compile(&input.schema)?.with_implied(input.implied);
-    Ok(Contract { arguments, schema: input.schema, checker, structured: false, wraps: false, mime_type: None })
+    Contract::new(arguments, input.schema, !input.implied)
 }
 
 fn keyword(rule: &Rule) -> Result<Keyword, String> {

@@ -172,11 +172,11 @@ fn tool(out: &mut Vec<u8>, wire: &Wire, tool: &super::Tool) {
     let mut object = Object::begin(out);
     begin_item(&mut object, wire, common);
     write::plain(object.key("inputSchema"), &tool.item.contract.schema);
-    if let Some(schema) = tool.output.as_ref().filter(|_| wire.has(Feature::StructuredContent)) {
-        let wraps = tool.item.contract.wraps && !wire.has(Feature::StructuredAnyValue);
+    if let Some(result) = tool.item.contract.result().filter(|_| wire.has(Feature::StructuredContent)) {
+        let wraps = result.wraps && !wire.has(Feature::StructuredAnyValue);
         match wraps {
-            true => write::plain(object.key("outputSchema"), &schema::wrap(schema.clone())),
-            false => write::plain(object.key("outputSchema"), schema),
+            true => write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone())),
+            false => write::plain(object.key("outputSchema"), &result.schema),
         }
     }
     hints(&mut object, wire, tool);

@@ -5,8 +5,6 @@ mod lists;
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 pub(crate) use build::{Selection, build, contract};
 pub(crate) use lists::{ListKind, Lists, offset, write_resources};
 
@@ -59,7 +57,6 @@ pub(crate) struct Item {
 pub(crate) struct Tool {
     pub(crate) entry: &'static ToolEntry,
     pub(crate) item: Item,
-    pub(crate) output: Option<Value>,
     /// The arguments that HTTP repeats in headers.
     pub(crate) headers: Vec<MirroredArgument>,
 }

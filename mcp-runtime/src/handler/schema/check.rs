@@ -28,11 +28,10 @@ use self::{
 };
 
 /// A compiled schema.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Checker {
     /// The root comes first.
     nodes: Vec<Node>,
-    implied: bool,
 }
 
 impl Checker {
@@ -43,17 +42,7 @@ impl Checker {
     /// A sentence that says what is wrong with the schema: a keyword with a value that it cannot have, a pattern that is no
     /// regular expression, a reference to nothing.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
-        Ok(Self { nodes: compile(schema)?, implied: false })
-    }
-
-    /// Notes whether decoding into Rust types enforces the whole schema, which the schema alone does not tell.
-    pub(crate) fn with_implied(self, implied: bool) -> Self {
-        Self { implied, ..self }
-    }
-
-    /// Tells whether a value must be checked even though it has been decoded into its Rust type.
-    pub(crate) fn needed(&self) -> bool {
-        !self.implied
+        Ok(Self { nodes: compile(schema)? })
     }
 
     /// Tells whether the JSON text fits the schema.

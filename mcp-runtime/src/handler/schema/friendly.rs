@@ -100,7 +100,8 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
     for (name, schema) in &finished {
         check_samples(schema, &definitions).map_err(|reason| format!("the argument `{name}` is wrong: {reason}"))?;
     }
-    let mut schema = json!({ "type": "object", "properties": finished, "additionalProperties": false });
+    let mut schema = json!({ "type": "object", "additionalProperties": false });
+    insert(&mut schema, "properties", Value::Object(finished));
     if !required.is_empty() {
         insert(&mut schema, "required", required.into());
     }
@@ -145,7 +146,10 @@ pub(crate) fn wrap(mut schema: Value) -> Value {
             *reference = format!("{RESULT}{path}");
         }
     });
-    let mut wrapped = json!({ "type": "object", "properties": { "result": schema }, "required": ["result"] });
+    let mut properties = Map::new();
+    properties.insert("result".to_owned(), schema);
+    let mut wrapped = json!({ "type": "object", "required": ["result"] });
+    insert(&mut wrapped, "properties", Value::Object(properties));
     if let Some(definitions) = definitions {
         insert(&mut wrapped, "$defs", definitions);
     }

@@ -109,10 +109,10 @@ impl Site {
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }
-        if let Some(legacy) = &self.legacy {
-            if let Some(answer) = legacy.route(request).await {
-                return answer;
-            }
+        if let Some(legacy) = &self.legacy
+            && let Some(answer) = legacy.route(request).await
+        {
+            return answer;
         }
         let why = format!("nothing stands here, the endpoint is {}", self.options.path);
         response::refuse_because(StatusCode::NOT_FOUND, &why)

@@ -57,10 +57,10 @@ impl Endpoint {
             Ok(session) => session,
             Err(response) => return *response,
         };
-        if session.is_some() {
-            if let Err(response) = check_version(&request) {
-                return *response;
-            }
+        if session.is_some()
+            && let Err(response) = check_version(&request)
+        {
+            return *response;
         }
         let body = match self.read(&request, body).await {
             Ok(body) => body,

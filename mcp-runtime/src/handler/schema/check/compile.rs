@@ -68,17 +68,29 @@ impl<'a> Compiler<'a> {
             Value::Object(schema) => schema,
             other => return Err(format!("a schema must be an object or a boolean, found `{other}`")),
         };
-        let mut node =
-            Node { types: types(schema)?, number: number(schema)?, string: string(schema)?, ..Node::default() };
+        let has = Groups::of(schema);
+        let mut node = Node { types: types(schema)?, ..Node::default() };
+        if has.number {
+            node.number = number(schema)?;
+        }
+        if has.string {
+            node.string = string(schema)?;
+        }
         if let Some(values) = array_of(schema, "enum")? {
             node.values.push(Values::new(values));
         }
         if let Some(value) = schema.get("const") {
             node.values.push(Values::new(std::slice::from_ref(value)));
         }
-        node.array = self.array(schema, depth)?;
-        node.object = self.object(schema, depth)?;
-        node.logic = self.logic(schema, depth)?;
+        if has.array {
+            node.array = self.array(schema, depth)?;
+        }
+        if has.object {
+            node.object = self.object(schema, depth)?;
+        }
+        if has.logic {
+            node.logic = self.logic(schema, depth)?;
+        }
         Ok(node)
     }
 
@@ -328,4 +340,41 @@ fn object_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option
 
 fn says(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
     keywords.iter().any(|keyword| schema.contains_key(*keyword))
+}
+
+/// Which groups of keywords a schema has, so that only those are looked for one by one.
+#[derive(Debug, Default)]
+struct Groups {
+    number: bool,
+    string: bool,
+    array: bool,
+    object: bool,
+    logic: bool,
+}
+
+impl Groups {
+    fn of(schema: &Map<String, Value>) -> Self {
+        let mut has = Self::default();
+        for keyword in schema.keys() {
+            let group = match keyword.as_str() {
+                "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" | "multipleOf" => &mut has.number,
+                "pattern" | "format" | "minLength" | "maxLength" => &mut has.string,
+                "minItems" | "maxItems" | "uniqueItems" | "prefixItems" | "items" | "contains" | "minContains"
+                | "maxContains" => &mut has.array,
+                "minProperties"
+                | "maxProperties"
+                | "required"
+                | "properties"
+                | "patternProperties"
+                | "additionalProperties"
+                | "propertyNames"
+                | "dependentRequired"
+                | "dependentSchemas" => &mut has.object,
+                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => &mut has.logic,
+                _ => continue,
+            };
+            *group = true;
+        }
+        has
+    }
 }

@@ -174,7 +174,7 @@ fn sentences() {
         (r#"{"plain":1}"#, &["`plain`: 1 must be a string or null"]),
         (r#"{"never":1}"#, &["`never`: 1 is not allowed"]),
         (r#"{"not":3}"#, &["`not`: 3 must not be 3"]),
-        (r#"{"pair":[1]}"#, &["`pair`: [1] must have at least 2 items"]),
+        (r#"{"pair":[1]}"#, &["`pair`: [1] must have exactly 2 items"]),
         (r#"{"pair":[1,2,3]}"#, &["`pair[2]`: 3 is not allowed", "`pair`: [1,2,3] must have at most 2 items"]),
         (r#"{"set":["a","a"]}"#, &["`set[1]`: \"a\" must not be there twice"]),
         (r#"{"set":[1]}"#, &["`set`: [1] must contain an item that fits (string)"]),

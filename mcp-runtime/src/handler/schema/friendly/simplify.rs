@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     merge::{choices_to_enum, drop_null, merge},
-    walk::{Holds, each_reference, each_within, holds, size},
+    walk::{Holds, each_reference, each_within, holds, read_references, size},
 };
 use crate::handler::schema::pointer;
 
@@ -227,7 +227,7 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
     let mut references: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, schema) in definitions {
         let found = references.entry(name).or_default();
-        each_reference(&mut schema.clone(), &mut |reference| found.extend(pointer::definition(reference)));
+        read_references(schema, &mut |reference| found.extend(pointer::definition(reference)));
     }
     let recurs = |start: &&String| {
         let mut seen = BTreeSet::new();

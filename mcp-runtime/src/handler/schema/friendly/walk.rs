@@ -49,7 +49,7 @@ pub(super) fn each_within(schema: &mut Map<String, Value>, visit: &mut dyn FnMut
     }
 }
 
-/// Calls `visit` for each `$ref` in the schema, at any depth.
+/// Calls `visit` for each `$ref`, which stays as it is.in the schema, at any depth.
 pub(super) fn each_reference(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let Value::Object(map) = schema else { return };
     if let Some(Value::String(reference)) = map.get_mut("$ref") {
@@ -64,5 +64,19 @@ pub(super) fn size(value: &Value) -> usize {
         Value::Array(list) => 1 + list.iter().map(size).sum::<usize>(),
         Value::Object(map) => 1 + map.values().map(size).sum::<usize>(),
         _ => 1,
+    }
+}
+
+/// Calls `visit` for each `$ref`, which stays as it is.
+pub(super) fn read_references(schema: &Value, visit: &mut dyn FnMut(&str)) {
+    let Value::Object(map) = schema else { return };
+    for (keyword, value) in map {
+        match (holds(keyword), value) {
+            (_, Value::String(reference)) if keyword == "$ref" => visit(reference),
+            (Holds::One, value) => read_references(value, visit),
+            (Holds::List, Value::Array(list)) => list.iter().for_each(|value| read_references(value, visit)),
+            (Holds::Named, Value::Object(named)) => named.values().for_each(|value| read_references(value, visit)),
+            _ => {}
+        }
     }
 }
