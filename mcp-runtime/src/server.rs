@@ -9,7 +9,7 @@ use crate::{
     error::BuildError,
     handler::{
         States,
-        entry::{Collect, Common, Entry},
+        entry::{Collect, Entry},
     },
     model::{Icon, Implementation},
     registry::{Offers, Selection, build},
@@ -126,7 +126,7 @@ impl Server {
     /// Keeps the functions for which `keep` is true.
     pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
         self.entries.retain(|entry| {
-            let common = common(entry);
+            let common = entry.common();
             keep(&EntryInfo {
                 name: common.name,
                 tags: common.tags,
@@ -274,7 +274,7 @@ impl Server {
     /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         let mut seen = HashSet::new();
-        self.entries.retain(|entry| seen.insert(std::ptr::from_ref(common(entry))));
+        self.entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
         let selection =
             Selection { entries: self.entries, states: &self.states, forwards_log: self.profile.forwards_log };
         let registry = match (build(selection), self.problems) {
@@ -405,19 +405,11 @@ impl BuiltServer {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.entries.iter().map(|entry| common(entry).name).collect();
+        let names: Vec<_> = self.entries.iter().map(|entry| entry.common().name).collect();
         f.debug_struct("Server")
             .field("name", &self.profile.identity.name)
             .field("entries", &names)
             .finish_non_exhaustive()
-    }
-}
-
-fn common(entry: &Entry) -> &'static Common {
-    match entry {
-        Entry::Tool(entry) => &entry.common,
-        Entry::Resource(entry) => &entry.common,
-        Entry::Prompt(entry) => &entry.common,
     }
 }
 

@@ -23,6 +23,17 @@ pub enum Entry {
     Prompt(&'static PromptEntry),
 }
 
+impl Entry {
+    /// What every kind has.
+    pub(crate) fn common(&self) -> &'static Common {
+        match self {
+            Self::Tool(entry) => &entry.common,
+            Self::Resource(entry) => &entry.common,
+            Self::Prompt(entry) => &entry.common,
+        }
+    }
+}
+
 inventory::collect!(Entry);
 
 /// A type that names annotated functions: the item that a macro puts beside a function, or the type of a `#[tools]`

@@ -1,6 +1,6 @@
 //! Brings entries into a registry, and says everything that is wrong with them.
 
-use std::{any::TypeId, collections::HashMap};
+use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
 
 use serde_json::Value;
 
@@ -14,6 +14,9 @@ use crate::{
     },
     model::template::Part,
 };
+
+/// As many contracts as take longer to compile than a thread takes to start.
+const WORTH_A_THREAD: usize = 100;
 
 /// Which entries a server takes, and what it has for them.
 pub(crate) struct Selection<'a> {
@@ -31,10 +34,10 @@ pub(crate) struct Selection<'a> {
 pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
     let mut builder = Builder { states: selection.states, problems: Vec::new() };
     let mut registry = Registry::default();
-    for entry in selection.entries {
+    for (entry, contract) in contracts(selection.entries) {
         match entry {
             Entry::Tool(entry) => {
-                let Some(mut item) = builder.item(&entry.common, None) else { continue };
+                let Some(mut item) = builder.item(&entry.common, contract, None) else { continue };
                 item.contract = item.contract.returning(entry.output);
                 let headers = match headers(&item.contract.schema) {
                     Ok(headers) => headers,
@@ -46,14 +49,14 @@ pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
                 registry.tools.push(Tool { entry, item, headers });
             }
             Entry::Prompt(entry) => {
-                let Some(item) = builder.item(&entry.common, None) else { continue };
+                let Some(item) = builder.item(&entry.common, contract, None) else { continue };
                 registry.prompts.push(Prompt { entry, item });
             }
             Entry::Resource(entry) => {
                 if let Some(list) = &entry.list {
                     builder.check_server_fn(&entry.common, list, &[]);
                 }
-                let Some(item) = builder.item(&entry.common, entry.mime_type) else { continue };
+                let Some(item) = builder.item(&entry.common, contract, entry.mime_type) else { continue };
                 match entry.template {
                     Some(_) => registry.templates.push(Resource { entry, item }),
                     None => registry.resources.push(Resource { entry, item }),
@@ -124,7 +127,12 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn item(&mut self, common: &'static Common, mime_type: Option<&'static str>) -> Option<Item> {
+    fn item(
+        &mut self,
+        common: &'static Common,
+        contract: Result<Contract, String>,
+        mime_type: Option<&'static str>,
+    ) -> Option<Item> {
         for need in common.needs {
             self.check_need(&common.source, &format!("its parameter `{}`", need.parameter), need);
         }
@@ -134,7 +142,7 @@ impl Builder<'_> {
                 self.check_server_fn(common, function, &given);
             }
         }
-        let contract = match contract(common.arguments) {
+        let contract = match contract {
             Ok(contract) => contract.of_media(mime_type),
             Err(why) => return self.refuse_schema(common, &why),
         };
@@ -228,6 +236,22 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
 /// Names a function and where it stands.
 fn describe(source: &Source) -> String {
     format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
+}
+
+/// Compiles the contracts of all entries, which is most of the work of a start: of many of them on several threads.
+fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, String>)> {
+    let compile = |entry: &Entry| (*entry, contract(entry.common().arguments));
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(entries.len() / WORTH_A_THREAD);
+    if threads < 2 {
+        return entries.iter().map(compile).collect();
+    }
+    thread::scope(|scope| {
+        let shares = entries.chunks(entries.len().div_ceil(threads));
+        let workers: Vec<_> =
+            shares.map(|share| scope.spawn(move || share.iter().map(compile).collect::<Vec<_>>())).collect();
+        let compiled = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        compiled.flatten().collect()
+    })
 }
 
 /// Compiles what the caller of a function must keep to.
