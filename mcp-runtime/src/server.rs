@@ -34,7 +34,7 @@ use crate::{
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let server = Server::new("notes", "1.0.0").with_state(Db(vec!["buy milk"]));
+/// let server = Server::empty("notes", "1.0.0").with::<count>().with_state(Db(vec!["buy milk"]));
 /// let mut client = server.test_client(Revision::V2026_07_28);
 /// assert_eq!(client.call("count", ()).await.unwrap().text(), "1");
 /// # });

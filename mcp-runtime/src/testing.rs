@@ -27,7 +27,7 @@ use crate::{
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let mut client = Server::new("adder", "1.0.0").test_client(Revision::V2025_11_25);
+/// let mut client = Server::empty("adder", "1.0.0").with::<add>().test_client(Revision::V2025_11_25);
 /// let sum = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
 /// assert_eq!(sum.text(), "3");
 /// # });

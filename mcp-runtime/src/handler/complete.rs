@@ -114,7 +114,7 @@ pub type Producing = Pin<Box<dyn Future<Output = Result<Produced, Refusal>> + Se
 
 /// A function that takes references only, plain or async.
 ///
-/// `K` is what it gives, [`Values`] or [`Links`]. `M` tells the shapes apart and is always inferred.
+/// `K` is what it gives, values or links. `M` tells the shapes apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be named here: what it takes or what it returns does not fit",
     label = "expected a plain or async function of up to four `&T`: state, `&Context`, and for completions the text so far as `&str`",
