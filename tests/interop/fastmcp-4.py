@@ -1,12 +1,14 @@
-"""FastMCP's client. It negotiates as the Python SDK 2.x does, and makes objects of structured content with the tool's schema."""
+"""FastMCP's client. It negotiates as the Python SDK 2.x does, and makes objects of structured content with the tool's schema.
+Over HTTP, 2024-11-05 has its own transport."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from urllib.parse import urljoin
 
 import mcp.client.session
 import mcp_types as types
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
 
 from common import Failure, Server, main, plain
@@ -63,14 +65,19 @@ async def answer(awaitable):
 
 @asynccontextmanager
 async def connect(server: Server, revision: str):
-    if server.url:
-        raise NotImplementedError("HTTP is not supported yet")
     mode = revision if revision >= "2026-07-28" else "legacy"
     if mode == "legacy":
         mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
-    transport = StdioTransport(server.command, server.args, keep_alive=False)
-    async with Client(transport, mode=mode) as client:
+    async with Client(transport_to(server, revision), mode=mode) as client:
         yield Adapter(client)
+
+
+def transport_to(server: Server, revision: str):
+    if not server.url:
+        return StdioTransport(server.command, server.args, keep_alive=False)
+    if revision == "2024-11-05":
+        return SSETransport(urljoin(server.url, "/sse"))
+    return StreamableHttpTransport(server.url)
 
 
 revisions = ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]

@@ -1,4 +1,4 @@
-// The MCP Inspector's command line: one process, and one server, a request. It hides JSON-RPC codes, looks an unknown tool up
+// The MCP Inspector's command line: one process, and over stdio one server, a request. It hides JSON-RPC codes, looks an unknown tool up
 // in tools/list instead of calling it, turns arguments into the type that the schema wants, and offers no completion. It knows
 // eras, not revisions.
 import { spawn } from 'node:child_process';
@@ -7,10 +7,10 @@ import { main, packageVersion } from './common.mjs';
 const launcher = new URL('node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js', import.meta.url).pathname;
 
 async function connect(server, revision) {
-    if (server.url) throw new Error('HTTP is not supported yet');
     const era = { '2026-07-28': 'modern', '2025-11-25': 'legacy' }[revision] ?? revision;
+    const target = server.url ? ['--transport', 'http', server.url] : [server.command, ...server.args];
     const ask = (method, ...options) =>
-        run(['--cli', server.command, ...server.args, '--format', 'json', '--protocol-era', era, '--method', method, ...options]);
+        run(['--cli', ...target, '--format', 'json', '--protocol-era', era, '--method', method, ...options]);
     return {
         errorCodes: false,
         coerces: true,

@@ -1,10 +1,14 @@
-"""The Python SDK 1.x. It always asks for its newest revision; the module's constant makes it ask for an older one."""
+"""The Python SDK 1.x. It always asks for its newest revision; the module's constant makes it ask for an older one.
+Over HTTP, 2024-11-05 has its own transport."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from urllib.parse import urljoin
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from common import Failure, Server, main, plain
 
@@ -56,12 +60,17 @@ async def answer(awaitable):
 
 @asynccontextmanager
 async def connect(server: Server, revision: str):
-    if server.url:
-        raise NotImplementedError("HTTP is not supported yet")
     types.LATEST_PROTOCOL_VERSION = revision
-    parameters = StdioServerParameters(command=server.command, args=server.args)
-    async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
+    async with transport_to(server, revision) as (read, write, *_), ClientSession(read, write) as session:
         yield Adapter(session, await session.initialize())
+
+
+def transport_to(server: Server, revision: str):
+    if not server.url:
+        return stdio_client(StdioServerParameters(command=server.command, args=server.args))
+    if revision == "2024-11-05":
+        return sse_client(urljoin(server.url, "/sse"))
+    return streamable_http_client(server.url)
 
 
 main("python-1", version("mcp"), ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"], connect)

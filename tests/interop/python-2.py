@@ -1,13 +1,15 @@
 """The Python SDK 2.x. `2026-07-28` pins the revision without a probe, `auto` probes for it, and the handshake always asks for the
-newest revision but for the module's constant."""
+newest revision but for the module's constant. Over HTTP, 2024-11-05 has its own transport."""
 
 import warnings
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from urllib.parse import urljoin
 
 import mcp.client.session
 import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
 from common import Failure, Server, main, plain
 
@@ -59,14 +61,17 @@ async def answer(awaitable):
 
 @asynccontextmanager
 async def connect(server: Server, revision: str):
-    if server.url:
-        raise NotImplementedError("HTTP is not supported yet")
     mode = revision if revision >= "2026-07-28" else "legacy"
     if mode == "legacy":
         mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
-    parameters = StdioServerParameters(command=server.command, args=server.args)
-    async with Client(parameters, mode=mode) as client:
+    async with Client(target(server, revision), mode=mode) as client:
         yield Adapter(client)
+
+
+def target(server: Server, revision: str):
+    if not server.url:
+        return StdioServerParameters(command=server.command, args=server.args)
+    return sse_client(urljoin(server.url, "/sse")) if revision == "2024-11-05" else server.url
 
 
 main("python-2", version("mcp"), ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"], connect)

@@ -1,7 +1,16 @@
-// The TypeScript SDK 1.x. It always asks for its newest revision; `asking` makes it ask for an older one.
+// The TypeScript SDK 1.x. It always asks for its newest revision; `asking` makes it ask for an older one. Over HTTP, 2024-11-05
+// has its own transport.
 import { main, packageVersion } from './common.mjs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+
+function transportTo(server, revision) {
+    if (!server.url) return new StdioClientTransport(server);
+    if (revision === '2024-11-05') return new SSEClientTransport(new URL('/sse', server.url));
+    return new StreamableHTTPClientTransport(new URL(server.url));
+}
 
 function asking(transport, revision) {
     const send = transport.send.bind(transport);
@@ -18,8 +27,7 @@ function asking(transport, revision) {
 }
 
 async function connect(server, revision) {
-    if (server.url) throw new Error('HTTP is not supported yet');
-    const transport = asking(new StdioClientTransport(server), revision);
+    const transport = asking(transportTo(server, revision), revision);
     const client = new Client({ name: 'interop', version: '1.0.0' });
     const errors = [];
     client.onerror = error => errors.push(String(error));
@@ -36,7 +44,10 @@ async function connect(server, revision) {
         prompts: async () => (await client.listPrompts()).prompts,
         prompt: (name, args) => client.getPrompt({ name, arguments: args }),
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
-        close: () => client.close(),
+        close: async () => {
+            await transport.terminateSession?.();
+            await client.close();
+        },
     };
 }
 

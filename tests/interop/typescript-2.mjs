@@ -1,10 +1,17 @@
 // The TypeScript SDK 2.x. `2026-07-28` pins the revision, `auto` probes for it, the older ones go through the handshake.
+// Over HTTP, 2024-11-05 has its own transport.
 import { main, packageVersion } from './common.mjs';
-import { Client } from '@modelcontextprotocol/client';
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
+function transportTo(server, revision) {
+    if (!server.url) return new StdioClientTransport(server);
+    if (revision === '2024-11-05') return new SSEClientTransport(new URL('/sse', server.url));
+    return new StreamableHTTPClientTransport(new URL(server.url));
+}
+
 async function connect(server, revision) {
-    if (server.url) throw new Error('HTTP is not supported yet');
+    const transport = transportTo(server, revision);
     const modern = revision >= '2026-07-28';
     const mode = revision === 'auto' ? 'auto' : { pin: revision };
     const client = new Client(
@@ -13,7 +20,7 @@ async function connect(server, revision) {
     );
     const errors = [];
     client.onerror = error => errors.push(String(error));
-    await client.connect(new StdioClientTransport(server));
+    await client.connect(transport);
     return {
         errors,
         // This client recognises -32002 by its `data.uri`, and throws its own `ResourceNotFoundError` with the newer code.
@@ -28,7 +35,12 @@ async function connect(server, revision) {
         prompts: async () => (await client.listPrompts()).prompts,
         prompt: (name, args) => client.getPrompt({ name, arguments: args }),
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
-        close: () => client.close(),
+        close: async () => {
+            await transport.terminateSession?.();
+            // This client takes its own end of the stream for an error.
+            if (transport instanceof SSEClientTransport) client.onerror = undefined;
+            await client.close();
+        },
     };
 }
 

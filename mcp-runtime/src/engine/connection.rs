@@ -39,6 +39,8 @@ pub(crate) struct Receipt {
     pub(crate) is_request: bool,
     /// It could not be understood, or lacked what every request must have.
     pub(crate) is_malformed: bool,
+    /// There are too many calls in flight for it.
+    pub(crate) is_too_much: bool,
 }
 
 impl Connection {
@@ -153,7 +155,7 @@ impl Connection {
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };
         results::refuse(out, self.dialect(), id.as_ref(), &fault);
-        Receipt { is_request: true, is_malformed: true }
+        Receipt { is_request: true, is_malformed: true, is_too_much: false }
     }
 
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> Receipt {
@@ -188,11 +190,11 @@ impl Connection {
     fn refuse_line(&self, fault: &Fault, out: &mut Vec<u8>) -> Receipt {
         results::refuse(out, self.dialect(), None, fault);
         out.push(b'\n');
-        Receipt { is_request: true, is_malformed: true }
+        Receipt { is_request: true, is_malformed: true, is_too_much: false }
     }
 
     fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
-        let mut receipt = Receipt { is_request: true, is_malformed: false };
+        let mut receipt = Receipt { is_request: true, ..Receipt::default() };
         let params = params::Params::read(message.params);
         if self.flights.has(&id) {
             let fault = Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()));
@@ -210,6 +212,8 @@ impl Connection {
             }
         };
         if let Err(fault) = self.dispatch(&speaker, message, &params, &id, sink, out) {
+            // Of itself, the engine fails of nothing else.
+            receipt.is_too_much = matches!(fault, Fault::Internal(_));
             results::refuse(out, speaker.dialect, Some(&id), &fault);
         }
         receipt
@@ -223,13 +227,18 @@ impl Connection {
         match (&self.session, params.meta.protocol_version) {
             (_, Some(version)) => {
                 if let Some(origin) = &self.origin {
-                    origin.check_request(&Mirrored { version, method, subject: params.subject() })?;
+                    origin.check_request(&Mirrored { version, method, subject: params.subject(method) })?;
                 }
                 let (dialect, level) = params.meta.stateless()?;
                 Ok(Speaker { dialect, level })
             }
             (Some(session), None) => Ok(by_session(session.dialect)),
-            (None, None) if matches!(method, "initialize" | "ping") => Ok(by_session(revision::newest_handshake())),
+            (None, None) if matches!(method, "initialize" | "ping") => {
+                if let Some(origin) = &self.origin {
+                    origin.check_unversioned()?;
+                }
+                Ok(by_session(revision::newest_handshake()))
+            }
             (None, None) => Err(Fault::invalid_params(
                 "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
             )),

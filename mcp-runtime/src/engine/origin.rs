@@ -11,6 +11,13 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     /// A fault that says what differs.
     fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault>;
 
+    /// Says whether a message may leave open which version it is in.
+    ///
+    /// # Errors
+    ///
+    /// A fault that says which version the transport names, where that one cannot be meant.
+    fn check_unversioned(&self) -> Result<(), Fault>;
+
     /// Compares arguments with what the transport says of them: each a name, and the JSON of the value if it is given.
     ///
     /// # Errors

@@ -89,6 +89,25 @@ impl Outbox {
         self.state().pause.take()
     }
 
+    /// Waits until there is something to [`drain`](Self::drain), or every call has ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_news_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let news = self.poll_news(cx);
+        if self.awaited() == 0 { Poll::Ready(()) } else { news }
+    }
+
+    /// The bytes that wait.
+    #[cfg(feature = "http")]
+    pub(crate) fn unread(&self) -> usize {
+        self.state().out.len()
+    }
+
+    /// Wakes whoever waits.
+    #[cfg(feature = "http")]
+    pub(crate) fn wake(&self) {
+        self.state().wake();
+    }
+
     /// Counts a call.
     pub(super) fn open(&self) {
         self.state().open += 1;
@@ -116,7 +135,7 @@ impl Outbox {
         true
     }
 
-    /// Waits until there is something to [`drain`](Self::drain), or a call has ended without a word.
+    /// Waits until there is something to [`drain`](Self::drain).
     pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut state = self.state();
         if !state.out.is_empty() || state.pause.is_some() {

@@ -41,9 +41,13 @@ impl<'a> Params<'a> {
         params
     }
 
-    /// The JSON of what the request is about, if it is about something with a name.
-    pub(super) fn subject(&self) -> Option<&'a str> {
-        self.name.or(self.uri)
+    /// The JSON of what a request is about, if its method is about something with a name.
+    pub(super) fn subject(&self, method: &str) -> Option<&'a str> {
+        match method {
+            "tools/call" | "prompts/get" => self.name,
+            "resources/read" => self.uri,
+            _ => None,
+        }
     }
 
     /// A member of any name, as JSON.

@@ -3,6 +3,7 @@
 mod building;
 mod calls;
 mod golden;
+mod http;
 mod macros;
 mod property;
 #[cfg(unix)]

@@ -123,16 +123,25 @@ impl Endpoint {
             return response::refuse_because(StatusCode::NOT_ACCEPTABLE, "`Accept` must take text/event-stream");
         }
         let (stream, at) = match request.headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
-            None => (session.standing_stream(), 0),
+            None => {
+                let stream = session.standing_stream();
+                let at = stream.last();
+                (stream, at)
+            }
             Some(id) => {
                 let found = read_event_id(id).and_then(|(stream, at)| Some((session.stream(stream)?, at)));
                 let why = "`Last-Event-ID` names no event of this session that is still kept";
-                let Some(found) = found else { return response::refuse_because(StatusCode::BAD_REQUEST, why) };
-                found
+                let Some((stream, at)) = found.filter(|(stream, at)| *at <= stream.last()) else {
+                    return response::refuse_because(StatusCode::BAD_REQUEST, why);
+                };
+                if stream.is_over() && at == stream.last() {
+                    // The client has everything; this status keeps it from asking again.
+                    return response::empty(StatusCode::NO_CONTENT);
+                }
+                (stream, at)
             }
         };
         let manner = Manner { primed: false, ..self.manner(&session.session) };
-        let at = if stream.id == 0 && at == 0 { stream.last() } else { at };
         response::events(Events::new(stream, manner, at, self.closing()).busy(Some(session.busy())))
     }
 

@@ -11,6 +11,7 @@ use crate::{
     engine::{Mirrored, Origin},
     error::Fault,
     jsonrpc::raw,
+    revision,
 };
 
 pub(super) const VERSION: &str = "mcp-protocol-version";
@@ -34,6 +35,18 @@ impl Origin for HttpOrigin {
                 expect(NAME, encoded(headers, NAME)?.as_deref(), &subject)
             }
             None => Ok(()),
+        }
+    }
+
+    fn check_unversioned(&self) -> Result<(), Fault> {
+        match plain(&self.0.headers, VERSION)? {
+            Some(version) if revision::stateless(version).is_some() => {
+                Err(Fault::invalid_params("`_meta.io.modelcontextprotocol/protocolVersion` is missing"))
+            }
+            Some(version) if revision::handshake(version).is_none() => {
+                Err(Fault::UnsupportedVersion { requested: version.to_owned() })
+            }
+            _ => Ok(()),
         }
     }
 

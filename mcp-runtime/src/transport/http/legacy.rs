@@ -96,6 +96,9 @@ impl Legacy {
             let why = "`Content-Type` must be application/json";
             return response::refuse_because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
         }
+        if is_unread(&connection, self.endpoint.engine().limits.unread) {
+            return response::busy("the stream of this session is not read");
+        }
         let body = match self.endpoint.read(&request, body).await {
             Ok(body) => body,
             Err(response) => return *response,
@@ -107,6 +110,10 @@ impl Legacy {
         connection.outbox().push(&answers);
         response::empty(StatusCode::ACCEPTED)
     }
+}
+
+fn is_unread(connection: &Mutex<Connection>, most: usize) -> bool {
+    connection.lock().unwrap_or_else(PoisonError::into_inner).outbox().unread() > most
 }
 
 impl Clients {

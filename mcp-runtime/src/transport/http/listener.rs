@@ -122,8 +122,12 @@ impl Site {
     async fn end(self, connections: GracefulShutdown, grace: Duration) {
         let closing = connections.shutdown();
         tokio::pin!(closing);
-        if tokio::time::timeout(grace, self.service.endpoint().settled()).await.is_err() {
-            tracing::warn!("calls were given up at the end of the server");
+        // Idle connections end now.
+        let settled = first(self.service.endpoint().settled(), closing.as_mut());
+        match tokio::time::timeout(grace, settled).await {
+            Ok(Ok(())) => {}
+            Ok(Err(())) => return self.service.endpoint().close(),
+            Err(_) => tracing::warn!("calls were given up at the end of the server"),
         }
         self.service.endpoint().close();
         if tokio::time::timeout(grace, &mut closing).await.is_err() {

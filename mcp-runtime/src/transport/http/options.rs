@@ -85,7 +85,7 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the most sessions at once; 10,000 unless set. For one more, the one that was idle longest is ended.
+    /// Sets the most sessions at once; 10,000 unless set. For one more, those that were idle longest are ended.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);

@@ -1,6 +1,6 @@
 //! POST: a message, and its answer.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
@@ -8,7 +8,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 
 use super::{
-    endpoint::{Endpoint, check_version, is_stateless},
+    endpoint::{self, Endpoint, check_version},
     first,
     headers::{self, HttpOrigin, SESSION, VERSION},
     response::{self, HttpResponse},
@@ -20,11 +20,22 @@ use crate::{
     error::Fault,
 };
 
+/// How long the body of a request that is refused is read, for nobody.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A request whose body is worth reading.
+struct Admitted {
+    session: Option<Arc<HttpSession>>,
+    permit: tokio::sync::OwnedSemaphorePermit,
+}
+
 /// A message that was received, and what its answer depends on.
 struct Exchange {
     connection: Connection,
     session: Option<Arc<HttpSession>>,
     is_stateless: bool,
+    /// Whether a message that is no request belongs to a session, but says not to which.
+    needs_session: bool,
     receipt: Receipt,
     /// The lines that are there.
     lines: Vec<u8>,
@@ -40,35 +51,41 @@ impl Endpoint {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if !headers::is_json(&request.headers) {
-            let why = "`Content-Type` must be application/json";
-            return response::refuse_because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-        }
-        let accepts = |kind, subtype| headers::accepts(&request.headers, kind, subtype);
-        if !(accepts("application", "json") && accepts("text", "event-stream")) {
-            let why = "`Accept` must take application/json and text/event-stream";
-            return response::refuse_because(StatusCode::NOT_ACCEPTABLE, why);
-        }
-        let Ok(permit) = Arc::clone(self.permits()).try_acquire_owned() else {
-            return response::busy("too many requests are in work");
+        let admitted = match self.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(response) => {
+                linger(&request, Box::pin(body));
+                return *response;
+            }
         };
-        let session = if is_stateless(&request) { Ok(None) } else { self.find_session(&request) };
-        let session = match session {
-            Ok(session) => session,
-            Err(response) => return *response,
-        };
-        if session.is_some()
-            && let Err(response) = check_version(&request)
-        {
-            return *response;
-        }
         let body = match self.read(&request, body).await {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let mut exchange = self.receive(request, session, &body);
-        exchange.permit = Some(permit);
+        let mut exchange = self.receive(request, admitted.session, &body);
+        exchange.permit = Some(admitted.permit);
         self.answer(exchange).await
+    }
+
+    /// Checks what can be checked before the body is there.
+    fn admit(&self, request: &Parts) -> Result<Admitted, Box<HttpResponse>> {
+        let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
+        if !headers::is_json(&request.headers) {
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
+        }
+        let accepts = |kind, subtype| headers::accepts(&request.headers, kind, subtype);
+        if !(accepts("application", "json") && accepts("text", "event-stream")) {
+            let why = "`Accept` must take application/json and text/event-stream";
+            return refuse(StatusCode::NOT_ACCEPTABLE, why);
+        }
+        let Ok(permit) = Arc::clone(self.permits()).try_acquire_owned() else {
+            return Err(Box::new(response::busy("too many requests are in work")));
+        };
+        let session = if endpoint::is_stateless(request) { None } else { self.find_session(request)? };
+        if session.is_some() {
+            check_version(request)?;
+        }
+        Ok(Admitted { session, permit })
     }
 
     /// Reads the body, which may be neither too long nor too slow.
@@ -82,13 +99,19 @@ impl Endpoint {
             let why = format!("a body may have at most {most} bytes");
             Box::new(closing(response::refuse_because(StatusCode::PAYLOAD_TOO_LARGE, &why)))
         };
+        let mut body = Box::pin(body);
         let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > most as u64) {
+            linger(request, body);
             return Err(too_large());
         }
-        match tokio::time::timeout(self.options().body_timeout, Limited::new(body, most).collect()).await {
+        let limited = Limited::new(body.as_mut(), most);
+        match tokio::time::timeout(self.options().body_timeout, limited.collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                linger(request, body);
+                Err(too_large())
+            }
             Ok(Err(error)) => {
                 let fault = Fault::Parse(format!("the body breaks off: {error}"));
                 Err(Box::new(closing(response::refuse(StatusCode::BAD_REQUEST, &fault))))
@@ -103,6 +126,7 @@ impl Endpoint {
     /// Gives the message to the engine.
     fn receive(&self, request: Parts, session: Option<Arc<HttpSession>>, body: &[u8]) -> Exchange {
         let is_stateless = session.is_none();
+        let needs_session = is_stateless && !endpoint::is_stateless(&request);
         let mut connection = match &session {
             Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
             None => Connection::new(Arc::clone(self.engine())),
@@ -116,13 +140,16 @@ impl Endpoint {
         lines.append(&mut answers);
         let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
         let busy = session.as_ref().map(HttpSession::busy);
-        Exchange { connection, session, is_stateless, receipt, lines, cancels, busy, permit: None }
+        Exchange { connection, session, is_stateless, needs_session, receipt, lines, cancels, busy, permit: None }
     }
 
     /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
     async fn answer(&self, mut exchange: Exchange) -> HttpResponse {
         if !exchange.receipt.is_request {
-            return response::empty(StatusCode::ACCEPTED);
+            return match exchange.needs_session {
+                false => response::empty(StatusCode::ACCEPTED),
+                true => response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"),
+            };
         }
         let deadline = tokio::time::sleep(self.options().stream_after);
         tokio::pin!(deadline);
@@ -137,7 +164,7 @@ impl Endpoint {
             if is_settled || has_lines || outbox.is_paused() {
                 return self.stream(exchange);
             }
-            let news = poll_fn(|cx| outbox.poll_news(cx));
+            let news = poll_fn(|cx| outbox.poll_news_or_end(cx));
             if first(news, deadline.as_mut()).await.is_err() {
                 return self.stream(exchange);
             }
@@ -150,11 +177,14 @@ impl Endpoint {
         }
         if exchange.lines.is_empty() {
             // The call was cancelled, by another request.
-            return response::empty(StatusCode::NO_CONTENT);
+            return response::no_events();
         }
         // A request without a session, and without one being opened, is stateless, or else malformed.
         let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
         let is_stateless = exchange.is_stateless && opened.is_none();
+        if exchange.receipt.is_too_much {
+            return response::busy_with(exchange.lines);
+        }
         let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
         let Some(session) = opened else { return response::json(status, exchange.lines) };
         let version = session.dialect.name();
@@ -184,6 +214,17 @@ impl Endpoint {
             .busy(exchange.busy)
             .permitted(exchange.permit);
         response::events(events)
+    }
+}
+
+/// Reads on for a while after a refusal, since most clients read only when they have written everything.
+fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    // Whoever asks before it sends the body need not send it.
+    if !body.is_end_stream() && !request.headers.contains_key(header::EXPECT) {
+        tokio::spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
     }
 }
 

@@ -33,7 +33,14 @@ pub(super) fn refuse_because(status: StatusCode, why: &str) -> HttpResponse {
 
 /// A response for now: come back later.
 pub(super) fn busy(why: &str) -> HttpResponse {
-    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &Fault::internal(why));
+    let mut message = Vec::new();
+    crate::engine::refuse(&mut message, revision::newest(), None, &Fault::internal(why));
+    busy_with(message)
+}
+
+/// A response for now, whose message is there.
+pub(super) fn busy_with(message: Vec<u8>) -> HttpResponse {
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, message);
     set(&mut response, header::RETRY_AFTER, "1");
     response
 }
@@ -45,6 +52,13 @@ pub(super) fn events(events: Events) -> HttpResponse {
     set(&mut response, header::CACHE_CONTROL, "no-cache, no-transform");
     // Proxies such as nginx hold events back otherwise.
     set(&mut response, header::HeaderName::from_static("x-accel-buffering"), "no");
+    response
+}
+
+/// A stream of events that has none, in place of an answer that will not come.
+pub(super) fn no_events() -> HttpResponse {
+    let mut response = empty(StatusCode::OK);
+    set(&mut response, header::CONTENT_TYPE, "text/event-stream");
     response
 }
 

@@ -59,9 +59,17 @@ impl Sessions {
         }
         if table.len() >= self.most {
             let idle = table.iter().filter(|(_, session)| session.is_idle());
-            let oldest = idle.min_by_key(|(_, session)| session.state().last_used).map(|(id, _)| Arc::clone(id))?;
-            tracing::warn!("there are too many sessions: the one that was idle longest is ended");
-            table.remove(&oldest);
+            let mut idle: Vec<_> = idle.map(|(id, session)| (session.state().last_used, Arc::clone(id))).collect();
+            idle.sort_unstable();
+            // Several at once, so that the next ones need not look again.
+            idle.truncate((self.most / 64).max(1));
+            tracing::warn!(ended = idle.len(), "there are too many sessions: those that were idle longest are ended");
+            for (_, id) in idle {
+                table.remove(&id);
+            }
+        }
+        if table.len() >= self.most {
+            return None;
         }
         let id = new_id()?;
         table.insert(Arc::clone(&id), Arc::new(HttpSession::new(session)));
@@ -83,7 +91,7 @@ impl Sessions {
     pub(super) fn close(&self, id: &str) -> bool {
         let session = self.table().remove(id);
         session.is_some_and(|session| {
-            session.session.flights.cancel_all();
+            session.end();
             true
         })
     }
@@ -97,7 +105,7 @@ impl Sessions {
     /// Ends every session.
     pub(super) fn close_all(&self) {
         for session in std::mem::take(&mut *self.table()).into_values() {
-            session.session.flights.cancel_all();
+            session.end();
         }
     }
 
@@ -110,6 +118,13 @@ impl HttpSession {
     fn new(session: Arc<Session>) -> Self {
         let state = State { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
         Self { session, state: Mutex::new(state), busy: AtomicUsize::new(0) }
+    }
+
+    /// Drops its calls, and ends its streams.
+    fn end(&self) {
+        self.session.flights.cancel_all();
+        let streams = std::mem::take(&mut self.state().streams);
+        streams.values().for_each(|stream| stream.end());
     }
 
     pub(super) fn busy(self: &Arc<Self>) -> Busy {

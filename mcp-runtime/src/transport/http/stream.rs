@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -27,8 +30,8 @@ pub(super) struct Stream {
     /// Unique in its session.
     pub(super) id: u64,
     outbox: Arc<Outbox>,
-    /// Whether it ends with the answers that it was opened for.
-    ends: bool,
+    /// Whether it ends with the answers that it was opened for; one that does not ends with its session.
+    ends: AtomicBool,
     log: Mutex<Log>,
 }
 
@@ -38,47 +41,39 @@ struct Log {
     events: VecDeque<(u64, Bytes)>,
     bytes: usize,
     last: u64,
+    /// The message that was written last; what comes after it must not be dropped.
+    written: u64,
     /// Counts the responses that carried the stream; only the newest one does.
     carrier: u64,
 }
 
 impl Stream {
     pub(super) fn new(id: u64, outbox: Arc<Outbox>, ends: bool) -> Self {
-        Self { id, outbox, ends, log: Mutex::default() }
+        Self { id, outbox, ends: AtomicBool::new(ends), log: Mutex::default() }
+    }
+
+    /// Ends it when what waits is written.
+    pub(super) fn end(&self) {
+        self.ends.store(true, Ordering::Release);
+        self.outbox.wake();
     }
 
     /// Says whether everything that will ever come is in the log.
     pub(super) fn is_over(&self) -> bool {
-        self.ends && self.outbox.is_settled()
+        self.ends.load(Ordering::Acquire) && self.outbox.is_settled()
     }
 
     /// Makes a response that carries the stream from an event on; any that carried it before ends.
-    pub(super) fn carry(&self) -> u64 {
+    fn carry(&self, at: u64) -> u64 {
         let mut log = self.log();
         log.carrier += 1;
+        log.written = at;
+        self.outbox.wake();
         log.carrier
     }
 
-    /// Brings what waits into the log.
-    pub(super) fn collect(&self) {
-        let mut lines = Vec::new();
-        if self.outbox.drain(&mut lines) {
-            self.append(&lines);
-        }
-    }
-
     pub(super) fn append(&self, lines: &[u8]) {
-        let mut log = self.log();
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            log.last += 1;
-            log.bytes += line.len();
-            let number = log.last;
-            log.events.push_back((number, Bytes::copy_from_slice(line)));
-        }
-        while log.events.len() > LOGGED || (log.bytes > LOGGED_BYTES && log.events.len() > 1) {
-            let dropped = log.events.pop_front().map_or(0, |(_, line)| line.len());
-            log.bytes -= dropped;
-        }
+        self.log().append(lines);
     }
 
     /// The number of the event that came last.
@@ -86,19 +81,63 @@ impl Stream {
         self.log().last
     }
 
-    /// Takes the next message after an event.
-    fn after(&self, number: u64) -> Option<(u64, Bytes)> {
-        let log = self.log();
-        let next = log.events.partition_point(|(logged, _)| *logged <= number);
-        log.events.get(next).cloned()
+    /// Takes the next message after an event, and brings what waits into the log where there is none.
+    fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+        let mut log = self.log();
+        let found = log.after(at).or_else(|| {
+            let mut lines = Vec::new();
+            self.outbox.drain(&mut lines).then(|| log.append(&lines))?;
+            log.after(at)
+        });
+        if let Some((number, _)) = &found {
+            log.written = *number;
+            log.trim();
+        }
+        found
     }
 
     fn is_carried_by(&self, carrier: u64) -> bool {
         self.log().carrier == carrier
     }
 
+    /// Waits until there is something after an event, or another response carries the stream.
+    fn poll_news(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
+        // Under one lock, so that only the response that carries the stream is woken.
+        let log = self.log();
+        if log.carrier != carrier || log.last > at {
+            return Poll::Ready(());
+        }
+        self.outbox.poll_news(cx)
+    }
+
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    fn append(&mut self, lines: &[u8]) {
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.last += 1;
+            self.bytes += line.len();
+            self.events.push_back((self.last, Bytes::copy_from_slice(line)));
+        }
+    }
+
+    fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+        let next = self.events.partition_point(|(number, _)| *number <= at);
+        self.events.get(next).cloned()
+    }
+
+    /// Drops the oldest messages that were written, as far as there are too many.
+    fn trim(&mut self) {
+        while self.events.len() > LOGGED || (self.bytes > LOGGED_BYTES && self.events.len() > 1) {
+            match self.events.front() {
+                Some((number, line)) if *number < self.written => self.bytes -= line.len(),
+                _ => return,
+            }
+            self.events.pop_front();
+        }
     }
 }
 
@@ -159,7 +198,7 @@ impl Events {
     pub(super) fn new(stream: Arc<Stream>, manner: Manner, at: u64, closing: watch::Receiver<bool>) -> Self {
         let mut ticks = interval_at(tokio::time::Instant::now() + manner.keep_alive, manner.keep_alive);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let carrier = stream.carry();
+        let carrier = stream.carry(at);
         Self {
             stream,
             manner,
@@ -212,7 +251,6 @@ impl Events {
         loop {
             // Asked before the log is filled: what comes after has woken us.
             let is_over = self.stream.is_over();
-            self.stream.collect();
             if let Some((number, line)) = self.stream.after(self.at) {
                 self.at = number;
                 return Poll::Ready(Some(self.event(number, &line)));
@@ -221,7 +259,8 @@ impl Events {
                 self.over = true;
                 return Poll::Ready(None);
             }
-            if let Some(retry) = self.stream.outbox.take_pause() {
+            // Without ids, the client could not come back.
+            if let Some(retry) = self.stream.outbox.take_pause().filter(|_| self.manner.ids) {
                 // The stream goes on, its response does not.
                 self.over = true;
                 return Poll::Ready(Some(self.farewell(retry)));
@@ -233,8 +272,11 @@ impl Events {
             if self.ticks.poll_tick(cx).is_ready() {
                 return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
             }
-            if self.stream.outbox.poll_news(cx).is_pending() {
+            if self.stream.poll_news(self.carrier, self.at, cx).is_pending() {
                 return Poll::Pending;
+            }
+            if !self.stream.is_carried_by(self.carrier) {
+                return Poll::Ready(None);
             }
         }
     }

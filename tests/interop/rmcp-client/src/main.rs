@@ -1,7 +1,7 @@
 //! Drives the notes server with rmcp's client: the same checks as `common.mjs` and `common.py`, in brief.
 //!
 //! `rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`. `auto` probes for 2026-07-28, as a client that knows both
-//! eras does; the older revisions are asked for in the handshake.
+//! eras does; the older revisions are asked for in the handshake. It has no transport for 2024-11-05 over HTTP.
 
 mod checks;
 
@@ -14,7 +14,7 @@ use rmcp::{
         ReadResourceRequestParams,
     },
     service::{ClientLifecycleMode, ClientServiceExt, RunningService},
-    transport::TokioChildProcess,
+    transport::{StreamableHttpClientTransport, TokioChildProcess},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -30,17 +30,20 @@ async fn main() -> ExitCode {
     while words.next_if_eq("--revision").is_some() {
         only.extend(words.next());
     }
+    let is_http = words.next_if_eq("--http").is_some();
     words.next_if_eq("--");
-    let command: Vec<String> = words.collect();
-    if command.is_empty() || command[0] == "--http" {
-        eprintln!("usage: rmcp-client [--revision R]… [--] COMMAND ARGUMENT… (HTTP is not supported yet)");
+    let words: Vec<String> = words.collect();
+    let Some(first) = words.first() else {
+        eprintln!("usage: rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)");
         return ExitCode::FAILURE;
-    }
+    };
+    let server = if is_http { Server::Url(first.clone()) } else { Server::Command(words) };
     if only.is_empty() {
         only = REVISIONS.map(String::from).to_vec();
+        only.retain(|revision| !is_http || revision != "2024-11-05");
     }
     for revision in only {
-        match one_revision(&command, &revision).await {
+        match one_revision(&server, &revision).await {
             Ok(count) => println!("ok rmcp {VERSION} {revision}: {count} checks"),
             Err(deviation) => {
                 eprintln!("FAILED rmcp {VERSION} {revision}: {deviation}");
@@ -51,12 +54,18 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn one_revision(command: &[String], revision: &str) -> Result<usize, String> {
-    let mut client = Client::connect(command, revision).await?;
+async fn one_revision(server: &Server, revision: &str) -> Result<usize, String> {
+    let mut client = Client::connect(server, revision).await?;
     let expected = if revision == "auto" { "2026-07-28" } else { revision };
     let count = checks::run(&client, expected).await;
     client.service.close().await.map_err(|error| format!("closing: {error}"))?;
     count
+}
+
+/// Where the server is.
+enum Server {
+    Command(Vec<String>),
+    Url(String),
 }
 
 /// What rmcp's client gives, as plain JSON.
@@ -74,10 +83,7 @@ pub struct Failure {
 type Answer = Result<Value, Failure>;
 
 impl Client {
-    async fn connect(command: &[String], revision: &str) -> Result<Self, String> {
-        let mut process = Command::new(&command[0]);
-        process.args(&command[1..]);
-        let transport = TokioChildProcess::new(process).map_err(|error| format!("starting the server: {error}"))?;
+    async fn connect(server: &Server, revision: &str) -> Result<Self, String> {
         let modern = vec![ProtocolVersion::V_2026_07_28];
         let version: ProtocolVersion =
             serde_json::from_value(Value::from(revision)).map_err(|error| error.to_string())?;
@@ -87,9 +93,19 @@ impl Client {
             "2026-07-28" => (config, ClientLifecycleMode::Discover { preferred_versions: modern }),
             _ => (config.with_protocol_version(version), ClientLifecycleMode::Initialize),
         };
-        let service =
-            config.serve_with_lifecycle(transport, mode).await.map_err(|error| format!("connecting: {error}"))?;
-        Ok(Self { service })
+        let service = match server {
+            Server::Url(url) => {
+                config.serve_with_lifecycle(StreamableHttpClientTransport::from_uri(url.as_str()), mode).await
+            }
+            Server::Command(words) => {
+                let mut process = Command::new(&words[0]);
+                process.args(&words[1..]);
+                let transport =
+                    TokioChildProcess::new(process).map_err(|error| format!("starting the server: {error}"))?;
+                config.serve_with_lifecycle(transport, mode).await
+            }
+        };
+        Ok(Self { service: service.map_err(|error| format!("connecting: {error}"))? })
     }
 
     pub fn negotiated(&self) -> String {

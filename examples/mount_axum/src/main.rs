@@ -1,0 +1,102 @@
+//! An MCP server as a part of a web application, beside its other routes and behind its middleware.
+//!
+//! ```text
+//! cargo run -p mount_axum
+//! claude mcp add tea --transport http http://127.0.0.1:8080/mcp --header 'Authorization: Bearer ada-secret'
+//! ```
+
+use std::{
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::header,
+    middleware::{self, Next},
+    response::Response,
+    routing::get,
+};
+use mcp_runtime::{BuildError, Context, HttpOptions, Server, tool};
+
+/// Who is asking, as [`authenticate`] found out.
+#[derive(Debug, Clone, PartialEq)]
+struct User(&'static str);
+
+/// What the pages and the tools of the application share.
+#[derive(Default)]
+struct Pot {
+    cups: AtomicU32,
+}
+
+/// Say who is asking, and with which program.
+#[tool(read_only)]
+fn whoami(ctx: &Context) -> Result<String, &'static str> {
+    let User(name) = ctx.extension().ok_or("sign in first")?;
+    let program = ctx.headers().and_then(|headers| headers.get(header::USER_AGENT)?.to_str().ok());
+    Ok(format!("{name}, with {}", program.unwrap_or("a program that does not say its name")))
+}
+
+/// Brew cups of tea, and tell how many are done.
+#[tool]
+async fn brew(
+    pot: &Pot,
+    ctx: &Context,
+    /// How many cups to brew.
+    #[arg(default = 5, range = 1..=20)]
+    cups: u32,
+) -> String {
+    for cup in 1..=cups {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        pot.cups.fetch_add(1, Relaxed);
+        ctx.progress(cup, cups, format!("cup {cup} is ready"));
+    }
+    format!("{cups} cups of tea")
+}
+
+async fn home(State(pot): State<Arc<Pot>>) -> String {
+    format!("{} cups of tea so far; the MCP server is at /mcp\n", pot.cups.load(Relaxed))
+}
+
+/// Leaves the user for whoever comes after. Nobody is turned away here, each function decides what strangers may do.
+async fn authenticate(mut request: Request, next: Next) -> Response {
+    let credentials = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some(user) = credentials.and_then(|value| value.strip_prefix("Bearer ")).and_then(user_of) {
+        request.extensions_mut().insert(user);
+    }
+    next.run(request).await
+}
+
+/// Looks a token up, in what would be a database.
+fn user_of(token: &str) -> Option<User> {
+    [("ada-secret", User("Ada")), ("bob-secret", User("Bob"))]
+        .into_iter()
+        .find_map(|(known, user)| (known == token).then_some(user))
+}
+
+fn app() -> Result<Router, BuildError> {
+    let pot = Arc::new(Pot::default());
+    let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
+    Ok(Router::new()
+        .nest_service("/mcp", mcp.into_http_service(HttpOptions::default()))
+        .route("/", get(home))
+        .layer(middleware::from_fn(authenticate))
+        .with_state(pot))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    eprintln!("tea listens on http://{}/mcp", listener.local_addr()?);
+    axum::serve(listener, app()?).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

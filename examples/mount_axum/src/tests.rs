@@ -1,0 +1,68 @@
+//! The application, without a port.
+
+use axum::{body::Body, http::Request};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::app;
+
+/// Calls a tool as clients of 2026-07-28 do, and gives the messages that come back.
+async fn call(app: &axum::Router, name: &str, arguments: Value, headers: &[(&str, &str)]) -> Vec<Value> {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": name,
+        "arguments": arguments,
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1.0.0"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": "tea",
+        },
+    }});
+    let mut request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", name);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = app.clone().oneshot(request.body(Body::from(message.to_string())).unwrap()).await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let body = std::str::from_utf8(&body).unwrap();
+    body.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ").unwrap_or(line)).ok()).collect()
+}
+
+async fn get_home(app: &axum::Router) -> String {
+    let response = app.clone().oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(body.into()).unwrap()
+}
+
+#[tokio::test]
+async fn tools_know_the_user_and_the_headers() {
+    let app = app().unwrap();
+    for (headers, is_error, text) in [
+        (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8"),
+        (&[("authorization", "Bearer bob-secret")], false, "Bob, with a program that does not say its name"),
+        (&[("authorization", "Bearer wrong")], true, "sign in first"),
+        (&[], true, "sign in first"),
+    ] {
+        let answers = call(&app, "whoami", json!({}), headers).await;
+        let result = &answers[0]["result"];
+        assert_eq!((result["isError"] == true, &result["content"][0]["text"]), (is_error, &json!(text)), "{answers:?}");
+    }
+}
+
+#[tokio::test]
+async fn progress_comes_before_the_result() {
+    let app = app().unwrap();
+    let messages = call(&app, "brew", json!({"cups": 2}), &[]).await;
+    let (result, progress) = messages.split_last().unwrap();
+    let cups: Vec<_> = progress.iter().map(|message| message["params"]["progress"].as_u64()).collect();
+    assert_eq!(cups, [1, 2].map(Some));
+    assert_eq!(result["result"]["content"][0]["text"], "2 cups of tea");
+    assert_eq!(get_home(&app).await, "2 cups of tea so far; the MCP server is at /mcp\n");
+}

@@ -1,0 +1,160 @@
+//! HTTP over real sockets: every generation of clients, and whoever is no decent client.
+
+mod client;
+mod guard;
+mod legacy;
+mod limits;
+#[cfg(target_os = "linux")]
+mod load;
+mod request;
+mod session;
+mod stateless;
+mod streams;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use client::{Site, until};
+use mcp_runtime::{Context, HttpOptions, Server, tool};
+use tokio::sync::Semaphore;
+
+/// What the functions wait for, and leave behind.
+#[derive(Debug)]
+struct Stage {
+    gate: Semaphore,
+    begun: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+impl Stage {
+    /// Lets one call pass.
+    fn open(&self) {
+        self.gate.add_permits(1);
+    }
+
+    async fn has_begun(&self, calls: usize) {
+        until(|| self.begun.load(Ordering::SeqCst) == calls).await;
+    }
+
+    async fn has_dropped(&self, calls: usize) {
+        until(|| self.dropped.load(Ordering::SeqCst) == calls).await;
+    }
+}
+
+struct Trace<'a>(&'a Stage);
+
+impl<'a> Trace<'a> {
+    fn begin(stage: &'a Stage) -> Self {
+        stage.begun.fetch_add(1, Ordering::SeqCst);
+        Self(stage)
+    }
+}
+
+impl Drop for Trace<'_> {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Answers at once.
+#[tool]
+fn quick() -> &'static str {
+    "quick"
+}
+
+/// Waits for the test.
+#[tool]
+async fn waits(stage: &Stage) -> &'static str {
+    let _trace = Trace::begin(stage);
+    stage.gate.acquire().await.unwrap().forget();
+    "waited"
+}
+
+/// Tells how far it is, and waits for the test.
+#[tool]
+async fn tells(stage: &Stage, ctx: &Context) -> &'static str {
+    let _trace = Trace::begin(stage);
+    ctx.progress(1, 2, "half");
+    stage.gate.acquire().await.unwrap().forget();
+    ctx.progress(2, 2, "whole");
+    "told"
+}
+
+/// Tells how far it is, at once.
+#[tool]
+fn tells_at_once(ctx: &Context) -> &'static str {
+    ctx.progress(1, 1, "whole");
+    "told at once"
+}
+
+/// Lets go of its connection, and waits for the test.
+#[tool]
+async fn lets_go(stage: &Stage, ctx: &Context) -> &'static str {
+    let _trace = Trace::begin(stage);
+    ctx.let_go(Duration::from_millis(7));
+    stage.gate.acquire().await.unwrap().forget();
+    "came back"
+}
+
+/// Arguments that headers repeat.
+#[tool]
+fn routed(
+    #[arg(header = "Region")] region: String,
+    #[arg(header = "Count")] count: Option<i64>,
+    #[arg(header = "Dry")] dry: Option<bool>,
+) -> String {
+    format!("{region} {count:?} {dry:?}")
+}
+
+/// Says who asks.
+#[tool]
+fn whoami(ctx: &Context) -> String {
+    let header = |name| ctx.headers()?.get(name)?.to_str().ok();
+    let peer = ctx.peer_addr().map(|peer| peer.ip().to_string());
+    format!("{:?} {peer:?} {:?}", header("x-asked-by"), ctx.client().map(|client| client.name.as_str()))
+}
+
+/// Makes a long text.
+#[tool]
+fn long(length: usize) -> String {
+    "x".repeat(length)
+}
+
+/// Tells much before its result.
+#[tool]
+fn floods(ctx: &Context) -> &'static str {
+    for number in 0..2000 {
+        ctx.error(number);
+    }
+    "flooded"
+}
+
+fn server() -> (Arc<Stage>, Server) {
+    let stage = Arc::new(Stage { gate: Semaphore::new(0), begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0) });
+    let server = Server::empty("http", "1.0.0")
+        .with::<quick>()
+        .with::<waits>()
+        .with::<tells>()
+        .with::<tells_at_once>()
+        .with::<lets_go>()
+        .with::<routed>()
+        .with::<whoami>()
+        .with::<long>()
+        .with::<floods>()
+        .with_shared(Arc::clone(&stage));
+    (stage, server)
+}
+
+async fn site_with(options: HttpOptions) -> (Arc<Stage>, Site) {
+    let (stage, server) = server();
+    (stage, Site::start(server, options).await)
+}
+
+async fn site() -> (Arc<Stage>, Site) {
+    site_with(HttpOptions::default()).await
+}

@@ -1,0 +1,334 @@
+//! A small HTTP/1.1 client, which can also do what a decent one would not.
+
+use std::{net::SocketAddr, time::Duration};
+
+use mcp_runtime::{HttpOptions, Server};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+use super::request::{Request, initialize};
+
+/// Waits for what must come, but not for ever.
+pub(super) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it never came")
+}
+
+pub(super) async fn until(condition: impl Fn() -> bool) {
+    soon(async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    running: JoinHandle<std::io::Result<()>>,
+}
+
+impl Site {
+    pub(super) async fn start(server: Server, options: HttpOptions) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = oneshot::channel();
+        let server = server.build().unwrap();
+        let running = tokio::spawn(async move {
+            let stopped = async { drop(stopped.await) };
+            let ready = |address| tell.send(address).unwrap();
+            server.serve_http_until(([127, 0, 0, 1], 0), options, stopped, ready).await
+        });
+        Self { address: soon(told).await.unwrap(), stop: Some(stop), running }
+    }
+
+    pub(super) async fn connect(&self) -> Connection {
+        Connection::to(self.address).await
+    }
+
+    /// Sends a request on a connection of its own.
+    pub(super) async fn open(&self, request: &Request) -> Answer {
+        self.connect().await.open(request).await
+    }
+
+    pub(super) async fn send(&self, request: &Request) -> Whole {
+        self.open(request).await.whole().await.0
+    }
+
+    /// Opens a session of a version, and gives its id.
+    pub(super) async fn session(&self, version: &'static str) -> Session<'_> {
+        let opened = self.send(&initialize(version)).await;
+        assert_eq!(opened.json()["result"]["protocolVersion"], version);
+        Session { site: self, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+    }
+
+    /// Tells the server to stop.
+    pub(super) fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits until the server has stopped.
+    pub(super) async fn stopped(mut self) {
+        self.stop();
+        soon(self.running).await.unwrap().unwrap();
+    }
+}
+
+/// A session, as its client sees it.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    pub(super) site: &'a Site,
+    pub(super) version: &'static str,
+    pub(super) id: String,
+}
+
+impl Session<'_> {
+    pub(super) fn wrap(&self, request: Request) -> Request {
+        request.with("mcp-session-id", &self.id).with("mcp-protocol-version", self.version)
+    }
+
+    pub(super) fn post(&self, message: &Value) -> Request {
+        self.wrap(Request::post(message))
+    }
+
+    pub(super) fn call(&self, id: u64, name: &str) -> Request {
+        let params = json!({"name": name, "_meta": {"progressToken": id}});
+        self.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+    }
+
+    pub(super) fn ping(&self) -> Request {
+        self.post(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}))
+    }
+
+    pub(super) fn cancel(&self, id: u64) -> Request {
+        self.post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
+    }
+
+    pub(super) fn get(&self) -> Request {
+        self.wrap(Request::new("GET")).with("accept", "text/event-stream")
+    }
+
+    /// Takes up a stream behind an event.
+    pub(super) fn resume(&self, event: &str) -> Request {
+        self.get().with("last-event-id", event)
+    }
+
+    pub(super) fn delete(&self) -> Request {
+        self.wrap(Request::new("DELETE"))
+    }
+
+    pub(super) async fn is_alive(&self) -> bool {
+        match self.site.send(&self.ping()).await.status {
+            200 => true,
+            404 => false,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Connection(pub(super) BufReader<TcpStream>);
+
+impl Connection {
+    pub(super) async fn to(address: SocketAddr) -> Self {
+        Self(BufReader::new(soon(TcpStream::connect(address)).await.unwrap()))
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) {
+        soon(self.0.get_mut().write_all(bytes)).await.unwrap();
+    }
+
+    pub(super) async fn open(mut self, request: &Request) -> Answer {
+        self.write(&request.bytes()).await;
+        self.answer().await
+    }
+
+    /// Sends a request, and keeps the connection.
+    pub(super) async fn send(self, request: &Request) -> (Whole, Self) {
+        self.open(request).await.whole().await
+    }
+
+    /// Reads the head of a response.
+    pub(super) async fn answer(mut self) -> Answer {
+        let line = self.line().await;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("no status: {line:?}"));
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        Answer { status, headers, unread: Vec::new(), connection: self }
+    }
+
+    /// Waits until the server ends the connection, whatever still comes.
+    pub(super) async fn closed(mut self) {
+        let _ = soon(self.0.read_to_end(&mut Vec::new())).await;
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        soon(self.0.read_line(&mut line)).await.unwrap();
+        line.trim_end().to_owned()
+    }
+}
+
+/// A response whose body is still to be read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    unread: Vec<u8>,
+    connection: Connection,
+}
+
+/// An event of a stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) retry: Option<u64>,
+    pub(super) data: String,
+    pub(super) is_comment: bool,
+}
+
+impl Event {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+
+    /// Reads the next event; none at the end of the stream, which must be a proper one.
+    pub(super) async fn event(&mut self) -> Option<Event> {
+        assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<_> = self.unread.drain(..end + 2).collect();
+                return Some(read_event(&String::from_utf8(event).unwrap()));
+            }
+            let chunk = self.chunk().await;
+            if chunk.is_empty() {
+                assert!(self.unread.is_empty(), "an event breaks off: {:?}", self.unread);
+                return None;
+            }
+            self.unread.extend(chunk);
+        }
+    }
+
+    /// Reads the next message of the stream, past what is no message.
+    pub(super) async fn message(&mut self) -> Option<Value> {
+        while let Some(event) = self.event().await {
+            if !event.data.is_empty() {
+                return Some(event.json());
+            }
+        }
+        None
+    }
+
+    /// Reads every message up to the end of the stream.
+    pub(super) async fn messages(&mut self) -> Vec<Value> {
+        let mut messages = Vec::new();
+        while let Some(message) = self.message().await {
+            messages.push(message);
+        }
+        messages
+    }
+
+    /// Reads the rest.
+    pub(super) async fn whole(mut self) -> (Whole, Connection) {
+        let mut body = std::mem::take(&mut self.unread);
+        match self.header("content-length").map(|length| length.parse().unwrap()) {
+            Some(length) => {
+                body.resize(length, 0);
+                soon(self.connection.0.read_exact(&mut body)).await.unwrap();
+            }
+            None if self.header("transfer-encoding").is_none() => {}
+            None => loop {
+                let chunk = self.chunk().await;
+                if chunk.is_empty() {
+                    break;
+                }
+                body.extend(chunk);
+            },
+        }
+        (Whole { status: self.status, headers: self.headers, body }, self.connection)
+    }
+
+    async fn chunk(&mut self) -> Vec<u8> {
+        if self.header("transfer-encoding") != Some("chunked") {
+            assert_eq!(self.header("content-length"), Some("0"), "{self:?}");
+            return Vec::new();
+        }
+        let size = self.connection.line().await;
+        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {size:?}"));
+        let mut chunk = vec![0; size + 2];
+        soon(self.connection.0.read_exact(&mut chunk)).await.unwrap();
+        chunk.truncate(size);
+        chunk
+    }
+}
+
+fn read_event(text: &str) -> Event {
+    let mut event = Event::default();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':').unwrap();
+        let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
+        match name {
+            "" => event.is_comment = true,
+            "id" => event.id = Some(value),
+            "event" => event.name = Some(value),
+            "retry" => event.retry = Some(value.parse().unwrap()),
+            "data" => event.data.push_str(&value),
+            other => panic!("unknown field {other:?}"),
+        }
+    }
+    event
+}
+
+fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let mut values = headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let value = values.next();
+    assert_eq!(values.next(), None, "`{name}` is there twice");
+    value
+}
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) status: u16,
+    headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Whole {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{:?}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The status and the code of the error, 0 where there is a result.
+    pub(super) fn outcome(&self) -> (u16, i64) {
+        let code = if self.body.is_empty() { 0 } else { self.json()["error"]["code"].as_i64().unwrap_or_default() };
+        (self.status, code)
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.json()["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
+    }
+}

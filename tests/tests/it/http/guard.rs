@@ -1,0 +1,150 @@
+//! Who may reach the server, and what stands beside the endpoint.
+
+use std::net::SocketAddr;
+
+use mcp_runtime::HttpOptions;
+
+use super::{
+    client::{Site, soon},
+    request::{Request, call, initialize},
+    server, site, site_with,
+};
+
+/// Every method is guarded; there is no answer for whom it is not meant.
+#[tokio::test]
+async fn hosts_and_origins_are_checked() {
+    let (_, site) = site().await;
+    let port = site.address.port();
+    for (host, origin, status) in [
+        (format!("127.0.0.1:{port}"), None, 200),
+        ("localhost".to_owned(), None, 200),
+        (format!("[::1]:{port}"), Some("http://[::1]:3000"), 200),
+        ("localhost".to_owned(), Some("http://localhost:5173"), 200),
+        ("evil.example".to_owned(), None, 403),
+        (format!("evil.example:{port}"), Some("http://evil.example"), 403),
+        ("localhost.evil.example".to_owned(), None, 403),
+        ("localhost".to_owned(), Some("https://evil.example"), 403),
+        ("localhost".to_owned(), Some("null"), 403),
+        ("localhost".to_owned(), Some(""), 403),
+        (String::new(), None, 403),
+    ] {
+        let with = |request: Request| {
+            let request = request.with("host", &host);
+            origin.iter().fold(request, |request, origin| request.with("origin", origin))
+        };
+        let answer = site.send(&with(call("quick"))).await;
+        assert_eq!(answer.status, status, "{host} {origin:?}");
+        if status == 403 {
+            assert_eq!(answer.outcome(), (403, -32600));
+            assert_eq!(answer.header("access-control-allow-origin"), None);
+            for request in [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE")] {
+                assert_eq!(site.send(&with(request)).await.status, 403, "{host} {origin:?}");
+            }
+        }
+    }
+    let good = call("quick");
+    for (request, status) in [
+        (good.clone().without("host"), 400),
+        (good.clone().and("host", "localhost"), 400),
+        (good.clone().with("host", "evil.example").path("http://localhost/mcp"), 200),
+        (good.clone().path("http://evil.example/mcp"), 403),
+        (good.and("origin", "http://localhost").and("origin", "https://evil.example"), 403),
+    ] {
+        assert_eq!(site.send(&request).await.status, status, "{request:?}");
+    }
+}
+
+#[tokio::test]
+async fn allowed_hosts_and_origins_are_let_in() {
+    let options = HttpOptions::default().allow_host("mcp.example.com").allow_origin("https://app.example.com");
+    let (_, site) = site_with(options).await;
+    for (host, origin, status) in [
+        ("mcp.example.com", "https://app.example.com", 200),
+        ("MCP.example.com:8443", "https://mcp.example.com", 200),
+        ("mcp.example.com", "https://other.example.com", 403),
+        ("localhost", "https://app.example.com", 403),
+    ] {
+        let answer = site.send(&call("quick").with("host", host).with("origin", origin)).await;
+        assert_eq!(answer.status, status, "{host} {origin}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_allowed_origins_may_read_answers() {
+    let origin = "https://app.example.com";
+    let (_, site) = site_with(HttpOptions::default().allow_origin(origin)).await;
+    let preflight = |origin| {
+        Request::new("OPTIONS")
+            .with("origin", origin)
+            .with("access-control-request-method", "POST")
+            .with("access-control-request-headers", "content-type,mcp-session-id,mcp-param-region")
+    };
+    let allowed = site.send(&preflight(origin)).await;
+    assert_eq!((allowed.status, allowed.header("access-control-allow-origin")), (200, Some(origin)));
+    assert_eq!(allowed.header("access-control-allow-methods"), Some("GET,POST,DELETE"));
+    let headers = allowed.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("mcp-session-id") && headers.contains("mcp-param-region"), "{headers}");
+    assert_eq!(allowed.header("access-control-allow-credentials"), None);
+
+    let refused = site.send(&preflight("https://evil.example")).await;
+    assert_eq!(refused.header("access-control-allow-origin"), None);
+
+    let opened = site.send(&initialize("2025-11-25").with("origin", origin)).await;
+    assert_eq!(opened.header("access-control-allow-origin"), Some(origin));
+    assert!(opened.header("vary").unwrap().contains("origin"));
+    let exposed = opened.header("access-control-expose-headers").unwrap();
+    for name in ["mcp-session-id", "mcp-protocol-version", "retry-after"] {
+        assert!(exposed.contains(name), "{exposed}");
+    }
+}
+
+#[tokio::test]
+async fn a_public_address_needs_an_allowed_host() {
+    for address in [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0; 8], 0))] {
+        let built = server().1.build().unwrap();
+        let serving = built.serve_http_until(address, HttpOptions::default(), async {}, |_| panic!("it listens"));
+        let why = soon(serving).await.unwrap_err().to_string();
+        for hint in [address.to_string().as_str(), "--allow-host", "HttpOptions::allow_host"] {
+            assert!(why.contains(hint), "{why}");
+        }
+    }
+    let built = server().1.build().unwrap();
+    let options = HttpOptions::default().allow_host("mcp.example.com");
+    let mut bound = None;
+    let serving = built.serve_http_until(([0, 0, 0, 0], 0), options, async {}, |address| bound = Some(address));
+    soon(serving).await.unwrap();
+    assert_ne!(bound.unwrap().port(), 0);
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_an_error() {
+    let (_, site) = site().await;
+    let built = server().1.build().unwrap();
+    let serving = built.serve_http_until(site.address, HttpOptions::default(), async {}, |_| {});
+    assert_eq!(soon(serving).await.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+}
+
+async fn statuses(site: &Site, paths: &[&str]) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    for path in paths {
+        statuses.push(site.send(&Request::new("GET").path(path)).await.status);
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn health_stands_beside_the_endpoint() {
+    let paths = ["/healthz", "/readyz?verbose", "/alive", "/", "/mcp/", "/sse", "/message"];
+    let (_, site) = site().await;
+    assert_eq!(statuses(&site, &paths).await, [200, 200, 404, 404, 404, 404, 404]);
+    // Whoever asks for health knows no name of the server.
+    let probe = Request::new("GET").path("/healthz").with("host", "10.0.0.1:8080");
+    assert_eq!(site.send(&probe).await.status, 200);
+
+    let (_, site) = site_with(HttpOptions::default().health(Some(("/alive", "/ready"))).path("/")).await;
+    assert_eq!(statuses(&site, &paths).await, [404, 404, 200, 400, 404, 404, 404]);
+    assert_eq!(site.send(&call("quick").path("/")).await.text(), "quick");
+
+    let (_, site) = site_with(HttpOptions::default().health(None)).await;
+    assert_eq!(statuses(&site, &paths).await, [404; 7]);
+}

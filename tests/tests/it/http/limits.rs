@@ -1,0 +1,247 @@
+//! Too much, too slow, too soon; and the end of the server.
+
+use std::time::Duration;
+
+use mcp_runtime::HttpOptions;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+
+use super::{
+    client::{Site, soon},
+    request::{Request, call, initialize, stateless},
+    server, site, site_with,
+};
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Sends a head and then bytes for as long as the server takes them.
+async fn flood(site: &Site, request: &Request, piece: &[u8], pieces: usize) -> (u16, i64) {
+    let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
+    // Whoever writes does not see that nobody reads.
+    let head = request.head();
+    let piece = piece.to_vec();
+    let writing = tokio::spawn(async move {
+        writer.write_all(head.as_bytes()).await?;
+        for _ in 0..pieces {
+            writer.write_all(&piece).await?;
+        }
+        std::future::pending::<std::io::Result<()>>().await
+    });
+    let mut head = vec![0; 4096];
+    let mut length = 0;
+    soon(async {
+        while !head[..length].ends_with(b"}}") {
+            reader.readable().await.unwrap();
+            match reader.try_read(&mut head[length..]) {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // It was answered, and what came after the answer was not read.
+                Err(_) => break,
+            }
+        }
+    })
+    .await;
+    writing.abort();
+    let answer = String::from_utf8(head[..length].to_vec()).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
+    (status, code.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_body_is_capped() {
+    let (_, site) = site().await;
+    let padded = |size: usize| {
+        let mut body = stateless("tools/call", &serde_json::json!({"name": "quick"}));
+        let padding = "x".repeat(size);
+        body = body.change(|message| message["params"]["_meta"]["padding"] = Value::from(padding));
+        body
+    };
+    assert_eq!(site.send(&padded(3 * MEGABYTE)).await.text(), "quick");
+    assert_eq!(site.send(&padded(5 * MEGABYTE)).await.outcome(), (413, -32600));
+    // It is refused before it is there.
+    let huge = call("quick").with("content-length", &(100 * MEGABYTE).to_string());
+    let refused = site.open(&huge.clone().body("").with("content-length", &(100 * MEGABYTE).to_string())).await;
+    assert_eq!((refused.status, refused.header("connection")), (413, Some("close")));
+    assert_eq!(flood(&site, &huge, &vec![b' '; MEGABYTE], 100).await, (413, -32600));
+    // In pieces, nobody knows before how much will come.
+    let chunked = call("quick").without("content-length").with("transfer-encoding", "chunked");
+    let piece = [b"100000\r\n", vec![b' '; MEGABYTE].as_slice(), b"\r\n"].concat();
+    assert_eq!(flood(&site, &chunked, &piece, 100).await, (413, -32600));
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+
+    let (_, site) = site_with(HttpOptions::default().max_body_bytes(100)).await;
+    assert_eq!(site.send(&call("quick")).await.outcome(), (413, -32600));
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_refused() {
+    let (_, site) = site().await;
+    let whole = call("quick");
+    let chunked = whole.clone().body("").without("content-length").with("transfer-encoding", "chunked");
+    for bytes in [
+        whole.bytes()[..whole.bytes().len() - 5].to_vec(),
+        [chunked.head().as_bytes(), b"5\r\n{\"js"].concat(),
+        [chunked.head().as_bytes(), b"5\r\n{\"jso\r\n"].concat(),
+        [chunked.head().as_bytes(), b"zz\r\n{\"jso\r\n"].concat(),
+    ] {
+        let mut connection = site.connect().await;
+        connection.write(&bytes).await;
+        connection.0.get_mut().shutdown().await.unwrap();
+        let answer = connection.answer().await.whole().await.0;
+        assert_eq!(answer.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
+    }
+    assert_eq!(site.send(&whole).await.text(), "quick");
+}
+
+#[tokio::test]
+async fn a_body_in_chunks_is_read() {
+    let (_, site) = site().await;
+    let whole = call("quick");
+    let body = whole.bytes()[whole.head().len()..].to_vec();
+    let head = whole.clone().without("content-length").with("transfer-encoding", "chunked").head();
+    let chunks: Vec<u8> =
+        body.chunks(7).flat_map(|c| [format!("{:x}\r\n", c.len()).as_bytes(), c, b"\r\n"].concat()).collect();
+    let mut connection = site.connect().await;
+    connection.write(&[head.as_bytes(), &chunks, b"0\r\n\r\n"].concat()).await;
+    assert_eq!(connection.answer().await.whole().await.0.text(), "quick");
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_is_given_up() {
+    let (_, site) = site_with(HttpOptions::default().body_timeout(Duration::from_millis(100))).await;
+    let chunked = call("quick").without("content-length").with("transfer-encoding", "chunked");
+    for (head, piece) in [(chunked.head(), &b"1\r\n \r\n"[..]), (call("quick").head(), b" ")] {
+        let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
+        let trickle = tokio::spawn(async move {
+            writer.write_all(head.as_bytes()).await.unwrap();
+            while writer.write_all(piece).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let mut answer = vec![0; 17];
+        soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut answer)).await.unwrap();
+        assert_eq!(answer, b"HTTP/1.1 408 Requ");
+        soon(trickle).await.unwrap();
+    }
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+#[tokio::test]
+async fn requests_in_work_are_capped() {
+    let (stage, site) = site_with(HttpOptions::default().max_in_flight(2)).await;
+    let session = site.session("2025-11-25").await;
+    let mut streamed = site.open(&session.call(1, "tells")).await;
+    assert!(streamed.message().await.is_some());
+    let waiting = call("waits");
+    let others = async {
+        stage.has_begun(2).await;
+        for request in [call("quick"), session.ping(), initialize("2025-11-25")] {
+            let refused = site.send(&request).await;
+            assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
+        }
+        // A stream for what belongs to no request takes nobody's place.
+        let listening = site.open(&session.get()).await;
+        assert_eq!(listening.status, 200);
+        stage.open();
+        stage.open();
+    };
+    let (answer, ()) = tokio::join!(site.send(&waiting), others);
+    assert_eq!(answer.text(), "waited");
+    assert_eq!(streamed.messages().await.len(), 2);
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+/// Also those whose clients have gone.
+#[tokio::test]
+async fn calls_of_a_session_are_capped() {
+    let (stage, server) = server();
+    let site = Site::start(server.max_in_flight(1), HttpOptions::default()).await;
+    let session = site.session("2025-11-25").await;
+    let mut connection = site.connect().await;
+    connection.write(&session.call(1, "waits").bytes()).await;
+    stage.has_begun(1).await;
+    drop(connection);
+    let refused = site.send(&session.call(2, "quick")).await;
+    assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
+    assert_eq!(refused.json()["id"], 2);
+    assert!(session.is_alive().await);
+    assert_eq!(site.send(&site.session("2025-11-25").await.call(2, "quick")).await.text(), "quick");
+    assert_eq!(site.send(&session.cancel(1)).await.status, 202);
+    assert_eq!(site.send(&session.call(2, "quick")).await.text(), "quick");
+}
+
+/// What is no HTTP is answered with 400, or not at all.
+#[tokio::test]
+async fn garbage_harms_nobody() {
+    let (_, site) = site().await;
+    for garbage in [
+        &b"\r\n\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST /mcp HTTP/9.9\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut connection = site.connect().await;
+        connection.write(garbage).await;
+        connection.0.get_mut().shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{garbage:?}: {answer}");
+    }
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+#[tokio::test]
+async fn the_end_lets_calls_end_and_streams_too() {
+    let (stage, mut site) = site_with(HttpOptions::default().legacy_sse(true)).await;
+    let session = site.session("2025-11-25").await;
+    let (get, tells) = (session.get(), session.call(1, "tells"));
+    let idle = site.connect().await.send(&call("quick")).await.1;
+    let mut listening = site.open(&get).await;
+    let mut legacy = site.open(&Request::new("GET").path("/sse")).await;
+    assert!(legacy.event().await.is_some());
+    let mut streamed = site.open(&tells).await;
+    assert!(streamed.message().await.is_some());
+    let mut waiting = site.connect().await;
+    waiting.write(&call("waits").bytes()).await;
+    stage.has_begun(2).await;
+
+    site.stop();
+    // Those that do nothing end at once.
+    idle.closed().await;
+    stage.open();
+    stage.open();
+    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited");
+    assert_eq!(streamed.messages().await.len(), 2);
+    // With the end of a chunked body, not with a break.
+    assert_eq!(listening.messages().await, Vec::<Value>::new());
+    assert_eq!(legacy.messages().await, Vec::<Value>::new());
+    site.stopped().await;
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_ever() {
+    let (stage, server) = server();
+    let site = Site::start(server.shutdown_grace(Duration::from_millis(50)), HttpOptions::default()).await;
+    let address = site.address;
+    let mut streamed = site.open(&call("tells")).await;
+    assert!(streamed.message().await.is_some());
+    let session = site.session("2025-11-25").await.call(1, "waits");
+    let mut waiting = site.connect().await;
+    waiting.write(&session.bytes()).await;
+    stage.has_begun(2).await;
+    // Its head never comes.
+    let mut slow = site.connect().await;
+    slow.write(b"POST /mcp HTTP/1.1\r\n").await;
+    site.stopped().await;
+    assert_eq!(streamed.messages().await, Vec::<Value>::new());
+    stage.has_dropped(2).await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}

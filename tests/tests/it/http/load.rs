@@ -1,0 +1,145 @@
+//! Crowds, and the memory that they take of a process.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::json;
+
+use super::{
+    client::{Connection, soon},
+    request::{Request, initialize, stateless},
+};
+
+/// The fixture as a process of its own.
+struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
+        command.args(["--http", "127.0.0.1:0"]).env("RUST_LOG", "off");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the server ends");
+            if let Some((_, url)) = line.trim_end().split_once("listens on http://") {
+                break url.strip_suffix("/mcp").unwrap().parse().unwrap();
+            }
+        };
+        Self { child, address }
+    }
+
+    /// The memory that it has now, in kilobytes.
+    fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    async fn connect(&self) -> Connection {
+        Connection::to(self.address).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn add() -> Request {
+    stateless("tools/call", &json!({"name": "add", "arguments": {"a": 1, "b": 2}}))
+}
+
+/// Opens sessions, one after the other on one connection, and leaves them.
+async fn abandon(mut connection: Connection, sessions: usize) -> (Vec<String>, Connection) {
+    let mut ids = Vec::new();
+    for _ in 0..sessions {
+        let (opened, kept) = connection.send(&initialize("2025-11-25")).await;
+        ids.push(opened.header("mcp-session-id").unwrap().to_owned());
+        connection = kept;
+    }
+    (ids, connection)
+}
+
+/// The server keeps as many as it may, and each of them costs little.
+#[tokio::test]
+async fn sessions_that_are_abandoned_take_little_memory() {
+    let server = Process::start();
+    let (_, connection) = abandon(server.connect().await, 100).await;
+    let before = server.memory();
+    let (ids, connection) = abandon(connection, 9_900).await;
+    let taken = server.memory().saturating_sub(before);
+    assert!(taken < 9_900 * 2, "{taken} kB for 9,900 sessions");
+
+    // Beyond that, the oldest ones end.
+    let (_, connection) = abandon(connection, 1_000).await;
+    let grown = server.memory().saturating_sub(before + taken);
+    assert!(grown < 8 << 10, "{grown} kB more");
+    let ping =
+        |id: &str| Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).with("mcp-session-id", id);
+    let (first, connection) = connection.send(&ping(&ids[0])).await;
+    let (last, _) = connection.send(&ping(&ids[ids.len() - 1])).await;
+    assert_eq!((first.status, last.status), (404, 200));
+}
+
+/// Streams that nobody reads hold up nobody else.
+#[tokio::test]
+async fn streams_that_are_never_read_take_little_memory() {
+    let server = Process::start();
+    let before = server.memory();
+    let (ids, mut connection) = abandon(server.connect().await, 1_000).await;
+    let mut streams = Vec::new();
+    for id in &ids {
+        let mut stream = server.connect().await;
+        let get = Request::new("GET").with("accept", "text/event-stream").with("mcp-session-id", id);
+        stream.write(&get.bytes()).await;
+        streams.push(stream);
+    }
+    for number in 0..2_000 {
+        let request = match number % 2 {
+            0 => add(),
+            _ => Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
+                .with("mcp-session-id", &ids[number % ids.len()]),
+        };
+        let (answer, kept) = connection.send(&request).await;
+        assert_eq!(answer.status, 200);
+        connection = kept;
+    }
+    let taken = server.memory().saturating_sub(before);
+    assert!(taken < 64 << 10, "{taken} kB for 1,000 streams");
+    // They were open all the time.
+    let answer = soon(streams.swap_remove(500).answer()).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+}
+
+/// Nothing is set aside for bodies that are only announced.
+#[tokio::test]
+async fn bodies_that_never_come_take_little_memory() {
+    let server = Process::start();
+    let (_, connection) = abandon(server.connect().await, 10).await;
+    let before = server.memory();
+    let mut stalled = Vec::new();
+    for _ in 0..200 {
+        let mut client = server.connect().await;
+        let huge = add().with("content-length", &(100 << 20).to_string());
+        client.write(huge.head().as_bytes()).await;
+        stalled.push(client);
+        let mut client = server.connect().await;
+        let slow = add().with("content-length", "1000000");
+        client.write(&[slow.head().as_bytes(), &[b' '; 1000]].concat()).await;
+        stalled.push(client);
+    }
+    let (answer, _) = connection.send(&add()).await;
+    assert_eq!(answer.status, 200);
+    let taken = server.memory().saturating_sub(before);
+    assert!(taken < 64 << 10, "{taken} kB for 400 bodies");
+}

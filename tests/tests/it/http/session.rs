@@ -1,0 +1,316 @@
+//! 2025-03-26 to 2025-11-25: sessions.
+//!
+//! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
+
+use std::{collections::HashSet, time::Duration};
+
+use mcp_runtime::HttpOptions;
+use serde_json::{Value, json};
+
+use super::{
+    client::soon,
+    request::{Request, initialize},
+    site, site_with,
+};
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn ping(id: u64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+#[tokio::test]
+async fn a_session_is_opened_used_and_ended() {
+    let (_, site) = site().await;
+    for version in VERSIONS {
+        let session = site.session(version).await;
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let accepted = site.send(&session.post(&initialized)).await;
+        assert_eq!((accepted.status, accepted.body.len()), (202, 0), "{version}");
+        let called = site.send(&session.call(1, "whoami")).await;
+        assert_eq!(called.text(), r#"None Some("127.0.0.1") Some("test")"#);
+        assert_eq!(called.header("mcp-session-id"), None);
+
+        let ended = site.send(&session.delete()).await;
+        assert_eq!((ended.status, ended.body.len()), (204, 0), "{version}");
+        for request in [session.ping(), session.get(), session.delete(), session.call(2, "quick")] {
+            assert_eq!(site.send(&request).await.outcome(), (404, -32600), "{version} {request:?}");
+        }
+    }
+}
+
+/// 128 bits or more, in visible ASCII, never twice.
+#[tokio::test]
+async fn ids_cannot_be_guessed() {
+    let (_, site) = site().await;
+    let mut ids = HashSet::new();
+    for _ in 0..100 {
+        let session = site.session("2025-11-25").await;
+        assert!(session.id.bytes().all(|byte| matches!(byte, 0x21..=0x7e)), "{}", session.id);
+        // Of base64url, 6 bits a character.
+        assert!(session.id.len() * 6 >= 128, "{}", session.id);
+        assert!(ids.insert(session.id));
+    }
+    for place in 0..4 {
+        let characters: HashSet<_> = ids.iter().map(|id| id.as_bytes()[place]).collect();
+        assert!(characters.len() > 16, "{characters:?}");
+    }
+}
+
+/// The answer to each request that is wrong in one way.
+#[tokio::test]
+async fn requests_are_checked() {
+    let (_, site) = site().await;
+    let session = site.session("2025-06-18").await;
+    let other = site.session("2025-06-18").await;
+    let good = || session.ping();
+    let notification = || session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let long = "x".repeat(1000);
+    for (name, request, expected) in [
+        ("good", good(), (200, 0)),
+        ("no session", session.call(1, "quick").without("mcp-session-id"), (400, -32602)),
+        (
+            "no session, no version",
+            session.call(1, "quick").without("mcp-session-id").without("mcp-protocol-version"),
+            (400, -32602),
+        ),
+        ("a notification without a session", notification().without("mcp-session-id"), (400, -32600)),
+        ("a stream without a session", session.get().without("mcp-session-id"), (400, -32600)),
+        ("an end without a session", session.delete().without("mcp-session-id"), (400, -32600)),
+        ("an unknown session", good().with("mcp-session-id", "AAAA"), (404, -32600)),
+        ("a long unknown session", good().with("mcp-session-id", &long), (404, -32600)),
+        ("an empty session", good().with("mcp-session-id", ""), (404, -32600)),
+        ("a session that is not ASCII", good().with("mcp-session-id", "ü"), (404, -32600)),
+        ("two sessions", good().and("mcp-session-id", &other.id), (404, -32600)),
+        ("no version", good().without("mcp-protocol-version"), (200, 0)),
+        ("another version with sessions", good().with("mcp-protocol-version", "2025-03-26"), (200, 0)),
+        ("an unknown version", good().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
+        ("no version at all", good().with("mcp-protocol-version", "latest"), (400, -32600)),
+        ("a stream of an unknown version", session.get().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
+        ("an end of an unknown version", session.delete().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
+        ("a second initialize", session.wrap(initialize("2025-06-18")), (200, -32600)),
+        ("an unknown method", good().change(|message| message["method"] = json!("frobnicate")), (200, -32601)),
+        ("no JSON", good().body("{"), (400, -32700)),
+        ("no message", good().body("1"), (400, -32600)),
+        ("a batch", good().body(format!("[{}]", ping(1))), (400, -32600)),
+        ("no content type", good().without("content-type"), (415, -32600)),
+        ("another content type", good().with("content-type", "text/plain"), (415, -32600)),
+        ("a content type with a charset", good().with("content-type", "application/json; charset=utf-8"), (200, 0)),
+        ("an accept without events", good().with("accept", "application/json"), (406, -32600)),
+        ("an accept without JSON", good().with("accept", "text/event-stream"), (406, -32600)),
+        ("an accept of anything", good().with("accept", "*/*"), (200, 0)),
+        ("a stream that may not be one", session.get().with("accept", "application/json"), (406, -32600)),
+        ("another method", session.wrap(Request::new("PUT")), (405, -32600)),
+        ("a response", session.post(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})), (202, 0)),
+        ("an unknown notification", session.post(&json!({"jsonrpc": "2.0", "method": "x"})), (202, 0)),
+        ("another path", good().path("/other"), (404, -32600)),
+        ("a header across lines", good().with("x-a", "b\r\n c"), (400, 0)),
+        ("a header with a zero", good().with("x-a", "b\0c"), (400, 0)),
+        ("too many headers", (0..200).fold(good(), |request, n| request.with(&format!("x-{n}"), "1")), (431, 0)),
+        ("headers that are too long", good().with("x-long", &"x".repeat(1 << 17)), (431, 0)),
+    ] {
+        let answer = site.send(&request).await;
+        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
+    }
+    let refused = site.send(&session.wrap(Request::new("PUT"))).await;
+    assert_eq!(refused.header("allow"), Some("GET, POST, DELETE"));
+    assert!(session.is_alive().await && other.is_alive().await);
+}
+
+/// What a client sends cannot become a header of the answer.
+#[tokio::test]
+async fn headers_cannot_be_injected() {
+    let (_, site) = site().await;
+    let evil = "x\r\nSet-Cookie: evil=1\r\n\r\n<html>";
+    for request in [
+        initialize(evil),
+        initialize("2025-11-25").change(|message| message["id"] = json!(evil)),
+        initialize("2025-11-25").change(|message| message["method"] = json!(evil)),
+        super::request::call(evil).with("mcp-name", "=?base64?eA0KU2V0LUNvb2tpZTogZXZpbD0xDQoNCjxodG1sPg==?="),
+        initialize("2025-11-25").path("/mcp%0d%0aSet-Cookie:%20evil=1"),
+    ] {
+        let answer = site.send(&request).await;
+        assert_eq!(answer.header("set-cookie"), None);
+        assert!(answer.json().is_object());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_version_is_answered_with_the_newest_that_has_sessions() {
+    let (_, site) = site().await;
+    let opened = site.send(&initialize("2030-01-01")).await;
+    assert_eq!(opened.json()["result"]["protocolVersion"], "2025-11-25");
+    assert_eq!(opened.header("mcp-protocol-version"), Some("2025-11-25"));
+    assert!(opened.header("mcp-session-id").is_some());
+    let refused = site.send(&initialize("2025-11-25").change(|message| message["params"] = json!({}))).await;
+    assert_eq!((refused.outcome(), refused.header("mcp-session-id")), ((200, -32602), None));
+}
+
+#[tokio::test]
+async fn batches_belong_to_2025_03_26() {
+    let (stage, site) = site().await;
+    for version in VERSIONS {
+        let session = site.session(version).await;
+        let call =
+            |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
+        let batch = json!([ping(1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call(2, "waits"), 7]);
+        stage.open();
+        let answer = site.send(&session.post(&batch)).await;
+        if version != "2025-03-26" {
+            assert_eq!(answer.outcome(), (400, -32600));
+            stage.gate.forget_permits(1);
+            continue;
+        }
+        let answers = answer.json();
+        let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64()).collect();
+        ids.sort_unstable();
+        assert_eq!((answer.status, ids), (200, vec![None, Some(1), Some(2)]));
+        for (batch, status) in [
+            (json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]), 202),
+            (json!([{"jsonrpc": "2.0", "id": 1, "result": {}}]), 202),
+            (json!([]), 400),
+            (json!([1]), 200),
+        ] {
+            assert_eq!(site.send(&session.post(&batch)).await.status, status, "{batch}");
+        }
+        // Something comes before the answers.
+        let told = json!([ping(1), {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "tells_at_once", "_meta": {"progressToken": 1}}}]);
+        let messages = site.open(&session.post(&told)).await.messages().await;
+        assert_eq!(messages[0]["method"], "notifications/progress");
+        assert_eq!(messages[1].as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_id_in_flight_is_refused_a_second_time() {
+    let (stage, site) = site().await;
+    let session = site.session("2025-11-25").await;
+    let (first, other) = (session.call(1, "waits"), session.ping());
+    let second = async {
+        stage.has_begun(1).await;
+        let refused = site.send(&session.call(1, "quick")).await;
+        assert_eq!(refused.outcome(), (200, -32600));
+        assert_eq!(refused.json()["id"], 1);
+        assert_eq!(site.send(&other).await.status, 200);
+        // Of another session, it is another call.
+        let neighbour = site.session("2025-11-25").await;
+        assert_eq!(site.send(&neighbour.call(1, "quick")).await.text(), "quick");
+        stage.open();
+    };
+    let (first, ()) = tokio::join!(site.send(&first), second);
+    assert_eq!(first.text(), "waited");
+    assert_eq!(site.send(&session.call(1, "quick")).await.text(), "quick");
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_by_another_request() {
+    let (stage, site) = site().await;
+    let session = site.session("2025-11-25").await;
+    let neighbour = site.session("2025-11-25").await;
+    let waiting = session.call(1, "waits");
+    let cancel = async {
+        stage.has_begun(1).await;
+        assert_eq!(site.send(&neighbour.cancel(1)).await.status, 202);
+        assert!(session.is_alive().await);
+        assert_eq!(stage.dropped.load(super::Ordering::SeqCst), 0);
+        assert_eq!(site.send(&session.cancel(1)).await.status, 202);
+    };
+    // The answer is a stream without events: there will be none.
+    let (answer, ()) = tokio::join!(site.open(&waiting), cancel);
+    assert_eq!(answer.status, 200);
+    let mut answer = answer;
+    assert_eq!(answer.messages().await, Vec::<Value>::new());
+    stage.has_dropped(1).await;
+
+    // Also where the answer is a stream already.
+    let mut streamed = site.open(&session.call(2, "tells")).await;
+    assert!(streamed.message().await.is_some());
+    assert_eq!(site.send(&session.cancel(2)).await.status, 202);
+    assert_eq!(streamed.messages().await, Vec::<Value>::new());
+    stage.has_dropped(2).await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_nothing() {
+    let (stage, site) = site().await;
+    let session = site.session("2025-11-25").await;
+    let mut connection = site.connect().await;
+    connection.write(&session.call(1, "waits").bytes()).await;
+    stage.has_begun(1).await;
+    drop(connection);
+    for id in 0..20 {
+        assert_eq!(site.send(&session.call(100 + id, "quick")).await.status, 200);
+    }
+    assert_eq!(site.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "it is no longer in flight");
+    stage.open();
+    stage.has_dropped(1).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_ends_its_calls_and_streams() {
+    let (stage, site) = site().await;
+    let session = site.session("2025-11-25").await;
+    let mut standing = site.open(&session.get()).await;
+    let mut streamed = site.open(&session.call(1, "tells")).await;
+    assert!(streamed.message().await.is_some());
+    assert_eq!(site.send(&session.delete()).await.status, 204);
+    assert_eq!(soon(standing.messages()).await, Vec::<Value>::new());
+    assert_eq!(soon(streamed.messages()).await, Vec::<Value>::new());
+    stage.has_dropped(1).await;
+}
+
+#[tokio::test]
+async fn an_idle_session_expires_unless_something_goes_on() {
+    let idle = Duration::from_millis(500);
+    let (stage, site) = site_with(HttpOptions::default().session_idle(idle)).await;
+    let (calling, listening, abandoned, deserted) = (
+        site.session("2025-11-25").await,
+        site.session("2025-11-25").await,
+        site.session("2025-11-25").await,
+        site.session("2025-11-25").await,
+    );
+    let mut call = site.open(&calling.call(1, "tells")).await;
+    assert!(call.message().await.is_some());
+    let listener = site.open(&listening.get()).await;
+    // Its client has gone, the call goes on.
+    let mut connection = site.connect().await;
+    connection.write(&deserted.call(1, "waits").bytes()).await;
+    stage.has_begun(2).await;
+    drop(connection);
+
+    tokio::time::sleep(idle * 2).await;
+    assert!(!abandoned.is_alive().await);
+    assert!(deserted.is_alive().await);
+    assert!(listening.is_alive().await);
+    assert!(calling.is_alive().await);
+    stage.open();
+    stage.open();
+    assert_eq!(call.messages().await.len(), 2);
+    drop(listener);
+    tokio::time::sleep(idle * 2).await;
+    for session in [&calling, &listening, &deserted] {
+        assert!(!session.is_alive().await);
+    }
+}
+
+#[tokio::test]
+async fn for_one_session_too_many_the_idle_one_ends() {
+    let (stage, site) = site_with(HttpOptions::default().max_sessions(2)).await;
+    let (first, second) = (site.session("2025-11-25").await, site.session("2025-11-25").await);
+    assert!(first.is_alive().await);
+    let third = site.session("2025-11-25").await;
+    assert!(!second.is_alive().await);
+    assert!(first.is_alive().await && third.is_alive().await);
+
+    let listening = site.open(&first.get()).await;
+    let mut call = site.open(&third.call(1, "tells")).await;
+    assert!(call.message().await.is_some());
+    let refused = site.send(&initialize("2025-11-25")).await;
+    assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
+    assert_eq!(refused.header("mcp-session-id"), None);
+    stage.open();
+    assert_eq!(call.messages().await.len(), 2);
+    site.session("2025-11-25").await;
+    drop(listening);
+}

@@ -1,0 +1,259 @@
+//! 2026-07-28: every request stands for itself.
+//!
+//! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
+
+use serde_json::{Value, json};
+
+use super::{
+    client::soon,
+    request::{Request, call, initialize, stateless},
+    site, site_with,
+};
+use mcp_runtime::HttpOptions;
+
+const MISMATCH: (u16, i64) = (400, -32020);
+
+fn meta(message: &mut Value) -> &mut serde_json::Map<String, Value> {
+    message["params"]["_meta"].as_object_mut().unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_answered_with_json() {
+    let (_, site) = site().await;
+    let answer = site.send(&call("quick")).await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "quick"));
+    assert_eq!(answer.header("mcp-session-id"), None);
+    assert_eq!(answer.json()["result"]["resultType"], "complete");
+    let discovered = site.send(&stateless("server/discover", &json!({}))).await;
+    assert_eq!(discovered.json()["result"]["supportedVersions"][0], "2026-07-28");
+}
+
+/// The answer to each request that is wrong in one way.
+#[tokio::test]
+async fn requests_are_checked() {
+    let (_, site) = site().await;
+    let good = || call("quick");
+    let version = |version: &'static str| {
+        move |message: &mut Value| {
+            meta(message).insert("io.modelcontextprotocol/protocolVersion".to_owned(), json!(version));
+        }
+    };
+    let without = |key: &'static str| {
+        move |message: &mut Value| {
+            meta(message).remove(&format!("io.modelcontextprotocol/{key}"));
+        }
+    };
+    let method = |name: &str| stateless(name, &json!({}));
+    for (name, request, expected) in [
+        ("good", good(), (200, 0)),
+        ("no version header", good().without("mcp-protocol-version"), MISMATCH),
+        ("another version header", good().with("mcp-protocol-version", "2025-11-25"), MISMATCH),
+        ("two version headers", good().and("mcp-protocol-version", "2026-07-28"), MISMATCH),
+        ("no method header", good().without("mcp-method"), MISMATCH),
+        ("another method header", good().with("mcp-method", "tools/list"), MISMATCH),
+        ("a method header in capitals", good().with("mcp-method", "TOOLS/CALL"), MISMATCH),
+        ("no name header", good().without("mcp-name"), MISMATCH),
+        ("another name header", good().with("mcp-name", "waits"), MISMATCH),
+        ("a name header in base64", good().with("mcp-name", "=?base64?cXVpY2s=?="), (200, 0)),
+        ("a name header in bad base64", good().with("mcp-name", "=?base64?cXVp!?="), MISMATCH),
+        ("a name header that is not ASCII", good().with("mcp-name", "quück"), MISMATCH),
+        // A stray member is not what the request is about.
+        ("a list with a name", stateless("tools/list", &json!({"name": "stray"})).without("mcp-name"), (200, 0)),
+        // Headers are checked before versions.
+        ("an unknown version in the body only", good().change(version("2099-01-01")), MISMATCH),
+        ("an unknown version in the header only", good().with("mcp-protocol-version", "2099-01-01"), MISMATCH),
+        (
+            "an unknown version",
+            good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01"),
+            (400, -32022),
+        ),
+        (
+            "an unknown version without a method header",
+            good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01").without("mcp-method"),
+            MISMATCH,
+        ),
+        (
+            "a version with sessions",
+            good().change(version("2025-11-25")).with("mcp-protocol-version", "2025-11-25"),
+            (400, -32022),
+        ),
+        (
+            "no `_meta`",
+            good().change(|message| drop(message["params"].as_object_mut().unwrap().remove("_meta"))),
+            (400, -32602),
+        ),
+        ("no version", good().change(without("protocolVersion")), (400, -32602)),
+        ("no capabilities", good().change(without("clientCapabilities")), (400, -32602)),
+        ("an unknown method", method("tools/frobnicate"), (404, -32601)),
+        ("a removed method, ping", method("ping"), (404, -32601)),
+        ("a removed method, initialize", method("initialize"), (404, -32601)),
+        ("a removed method, logging/setLevel", method("logging/setLevel"), (404, -32601)),
+        ("an unknown tool", call("nothing"), (200, -32602)),
+        (
+            "initialize without `_meta`",
+            initialize("2025-11-25").with("mcp-protocol-version", "2026-07-28"),
+            (400, -32602),
+        ),
+        (
+            "initialize of an unknown version",
+            initialize("2025-11-25").with("mcp-protocol-version", "2099-01-01"),
+            (400, -32022),
+        ),
+        ("a batch", good().body("[]"), (400, -32600)),
+        ("no JSON", good().body("{"), (400, -32700)),
+        ("no text", good().body(b"\xff".to_vec()), (400, -32700)),
+        ("nothing", good().body(""), (400, -32700)),
+        ("no message", good().body("{}"), (400, -32600)),
+    ] {
+        let answer = site.send(&request).await;
+        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
+        assert_eq!(answer.header("mcp-session-id"), None, "{name}");
+    }
+    let unknown = good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01");
+    let refused = site.send(&unknown).await.json();
+    assert_eq!(refused["error"]["data"]["requested"], "2099-01-01");
+    assert_eq!(refused["error"]["data"]["supported"][0], "2026-07-28");
+    assert_eq!(refused["id"], 1);
+}
+
+#[tokio::test]
+async fn headers_that_repeat_arguments_are_checked() {
+    let (_, site) = site().await;
+    let request = |arguments: Value, headers: &[(&str, &str)]| {
+        let request = stateless("tools/call", &json!({"name": "routed", "arguments": arguments}));
+        headers.iter().fold(request, |request, (name, value)| request.with(name, value))
+    };
+    let region = ("Mcp-Param-Region", "us-west1");
+    let west = || json!({"region": "us-west1"});
+    for (arguments, headers, expected) in [
+        (west(), &[region][..], (200, 0)),
+        (west(), &[("mcp-param-REGION", "=?base64?dXMtd2VzdDE=?=")], (200, 0)),
+        (json!({"region": "zürich\n"}), &[("Mcp-Param-Region", "=?base64?esO8cmljaAo=?=")], (200, 0)),
+        (west(), &[], MISMATCH),
+        (west(), &[("Mcp-Param-Region", "us-east1")], MISMATCH),
+        (west(), &[("Mcp-Param-Region", "=?base64?!?=")], MISMATCH),
+        (west(), &[region, ("Mcp-Param-Count", "1")], MISMATCH),
+        (west(), &[region, ("Mcp-Param-Unknown", "1")], (200, 0)),
+        (json!({"region": "us-west1", "count": 42}), &[region, ("Mcp-Param-Count", "42.0")], (200, 0)),
+        (json!({"region": "us-west1", "count": 42}), &[region, ("Mcp-Param-Count", "43")], MISMATCH),
+        (json!({"region": "us-west1", "count": 42}), &[region], MISMATCH),
+        (json!({"region": "us-west1", "count": null}), &[region], (200, 0)),
+        (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "true")], (200, 0)),
+        (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "True")], MISMATCH),
+    ] {
+        let answer = site.send(&request(arguments.clone(), headers)).await;
+        assert_eq!(answer.outcome(), expected, "{arguments} {headers:?}: {answer:?}");
+    }
+    let listed = site.send(&stateless("tools/list", &json!({}))).await.json();
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let routed = tools.iter().find(|tool| tool["name"] == "routed").unwrap();
+    assert_eq!(routed["inputSchema"]["properties"]["region"]["x-mcp-header"], "Region");
+}
+
+#[tokio::test]
+async fn only_post_is_known() {
+    let (_, site) = site().await;
+    for method in ["GET", "DELETE"] {
+        let answer = site.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn notifications_are_accepted() {
+    let (_, site) = site().await;
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/anything"});
+    let accepted = site.send(&Request::post(&notification).with("mcp-protocol-version", "2026-07-28")).await;
+    assert_eq!((accepted.status, accepted.body.as_slice()), (202, &b""[..]));
+}
+
+/// A session, and an event of one, mean nothing to a request without one.
+#[tokio::test]
+async fn sessions_are_ignored() {
+    let (_, site) = site().await;
+    let answer = site.send(&call("quick").with("mcp-session-id", "gone").with("last-event-id", "1-1")).await;
+    assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
+}
+
+#[tokio::test]
+async fn what_comes_before_the_result_is_streamed() {
+    let (stage, site) = site().await;
+    for (tool, steps, text) in [("tells", 2, "told"), ("tells_at_once", 1, "told at once")] {
+        let mut answer = site.open(&call(tool)).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+        assert_eq!(answer.header("x-accel-buffering"), Some("no"));
+        assert_eq!(answer.header("cache-control"), Some("no-cache, no-transform"));
+        let first = answer.event().await.unwrap();
+        assert_eq!((first.id.as_deref(), first.json()["method"].as_str()), (None, Some("notifications/progress")));
+        stage.open();
+        let rest = answer.messages().await;
+        assert_eq!(rest.len(), steps, "{rest:?}");
+        assert_eq!(rest[steps - 1]["result"]["content"][0]["text"], text);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_only_waits_is_answered_with_json() {
+    let (stage, site) = site().await;
+    let request = call("waits");
+    let answer = async {
+        stage.has_begun(1).await;
+        stage.open();
+    };
+    let (answer, ()) = tokio::join!(site.send(&request), answer);
+    assert_eq!(answer.text(), "waited");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_long_is_kept_alive() {
+    use std::time::Duration;
+    let patience = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
+    let (stage, site) = site_with(patience).await;
+    let mut answer = site.open(&call("waits")).await;
+    assert!(answer.event().await.unwrap().is_comment);
+    assert!(answer.event().await.unwrap().is_comment);
+    stage.open();
+    assert_eq!(answer.message().await.unwrap()["result"]["content"][0]["text"], "waited");
+    assert!(answer.messages().await.is_empty());
+}
+
+/// Whether it waits for JSON or reads a stream.
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_its_call() {
+    let (stage, site) = site().await;
+    let mut connection = site.connect().await;
+    connection.write(&call("waits").bytes()).await;
+    stage.has_begun(1).await;
+    drop(connection);
+    stage.has_dropped(1).await;
+
+    let mut answer = site.open(&call("tells")).await;
+    assert!(answer.message().await.is_some());
+    drop(answer);
+    stage.has_dropped(2).await;
+    assert_eq!(site.send(&call("quick")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_function_knows_its_request() {
+    let (_, site) = site().await;
+    let answer = site.send(&call("whoami").with("X-Asked-By", "me")).await;
+    assert_eq!(answer.text(), r#"Some("me") Some("127.0.0.1") None"#);
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let (_, site) = site().await;
+    let mut connection = site.connect().await;
+    for _ in 0..3 {
+        let (answer, kept) = connection.send(&call("quick")).await;
+        assert_eq!(answer.text(), "quick");
+        connection = kept;
+    }
+    // Two at once.
+    connection.write(&[call("quick").bytes(), call("nothing").bytes()].concat()).await;
+    let (first, connection) = soon(connection.answer()).await.whole().await;
+    let (second, _) = soon(connection.answer()).await.whole().await;
+    assert_eq!((first.text().as_str(), second.outcome()), ("quick", (200, -32602)));
+}
