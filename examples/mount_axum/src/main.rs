@@ -22,7 +22,7 @@ use axum::{
     response::Response,
     routing::get,
 };
-use mcp_runtime::{BuildError, Context, HttpOptions, Server, tool};
+use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Server, tool};
 
 /// Who is asking, as [`authenticate`] found out.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,14 +79,17 @@ fn user_of(token: &str) -> Option<User> {
         .find_map(|(known, user)| (known == token).then_some(user))
 }
 
-fn app() -> Result<Router, BuildError> {
+/// Gives the application, and the MCP service in it, which is to be closed when the application ends.
+fn app() -> Result<(Router, HttpService), BuildError> {
     let pot = Arc::new(Pot::default());
     let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
-    Ok(Router::new()
-        .nest_service("/mcp", mcp.into_http_service(HttpOptions::default()))
+    let mcp = mcp.into_http_service(HttpOptions::default());
+    let app = Router::new()
+        .nest_service("/mcp", mcp.clone())
         .route("/", get(home))
         .layer(middleware::from_fn(authenticate))
-        .with_state(pot))
+        .with_state(pot);
+    Ok((app, mcp))
 }
 
 #[tokio::main]
@@ -94,7 +97,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     eprintln!("tea listens on http://{}/mcp", listener.local_addr()?);
-    axum::serve(listener, app()?).await?;
+    let (app, mcp) = app()?;
+    let stop = async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            // Streams stay open as long as their clients like otherwise.
+            mcp.close();
+        }
+    };
+    axum::serve(listener, app).with_graceful_shutdown(stop).await?;
     Ok(())
 }
 

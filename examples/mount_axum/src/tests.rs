@@ -43,7 +43,7 @@ async fn get_home(app: &axum::Router) -> String {
 
 #[tokio::test]
 async fn tools_know_the_user_and_the_headers() {
-    let app = app().unwrap();
+    let app = app().unwrap().0;
     for (headers, is_error, text) in [
         (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8"),
         (&[("authorization", "Bearer bob-secret")], false, "Bob, with a program that does not say its name"),
@@ -58,7 +58,7 @@ async fn tools_know_the_user_and_the_headers() {
 
 #[tokio::test]
 async fn progress_comes_before_the_result() {
-    let app = app().unwrap();
+    let app = app().unwrap().0;
     let messages = call(&app, "brew", json!({"cups": 2}), &[]).await;
     let (result, progress) = messages.split_last().unwrap();
     let cups: Vec<_> = progress.iter().map(|message| message["params"]["progress"].as_u64()).collect();

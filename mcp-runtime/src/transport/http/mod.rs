@@ -47,6 +47,7 @@ use endpoint::Endpoint;
 /// ```
 ///
 /// Whatever middleware puts into a request's extensions, functions find with [`Context::extension`](crate::Context::extension).
+/// The service answers the preflight requests of browsers itself, so a middleware in front of it must let OPTIONS through.
 #[derive(Debug, Clone)]
 pub struct HttpService {
     inner: Cors<Endpoint>,
@@ -67,6 +68,23 @@ impl HttpService {
         let endpoint = Endpoint::new(engine, options);
         let cors = guard::cors(endpoint.options());
         Self { inner: cors.layer(endpoint) }
+    }
+
+    /// Ends every session and every stream, so that the server that this is mounted into can shut down: streams stay open as long
+    /// as their clients like otherwise. A clone is the same service.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::HttpService;
+    /// # async fn told_to_stop() {}
+    /// # async fn shutdown(service: HttpService) {
+    /// // axum::serve(listener, app).with_graceful_shutdown(async move {
+    /// told_to_stop().await;
+    /// service.close();
+    /// // })
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        self.endpoint().close();
     }
 
     fn endpoint(&self) -> &Endpoint {

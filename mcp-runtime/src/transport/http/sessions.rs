@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::stream::Stream;
+use super::stream::{Stream, logs_are_full};
 use crate::engine::{Outbox, Session};
 
 /// The most streams of one session whose messages are kept for a client that comes back.
@@ -139,6 +139,9 @@ impl HttpSession {
         state.next_stream += 1;
         let stream = Arc::new(Stream::new(id, outbox, true));
         state.streams.insert(id, Arc::clone(&stream));
+        if logs_are_full() {
+            state.streams.retain(|id, stream| *id == 0 || !stream.is_over());
+        }
         if state.streams.len() > STREAMS {
             let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
             let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));

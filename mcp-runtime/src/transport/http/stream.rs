@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -23,6 +23,16 @@ use crate::engine::{Flights, Outbox};
 /// The most that the log of one stream keeps, in messages and in bytes.
 const LOGGED: usize = 256;
 const LOGGED_BYTES: usize = 1 << 20;
+/// The most bytes that the logs of all streams of the process keep of messages that were written.
+const LOGGED_IN_ALL: usize = 64 << 20;
+
+/// The bytes in the logs of all streams of the process.
+static IN_LOGS: AtomicUsize = AtomicUsize::new(0);
+
+/// Says whether clients that come back must be content with what was not yet written.
+pub(super) fn logs_are_full() -> bool {
+    IN_LOGS.load(Ordering::Relaxed) > LOGGED_IN_ALL
+}
 
 /// One stream of messages, which outlives the response that carries it.
 #[derive(Debug)]
@@ -120,6 +130,7 @@ impl Log {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.last += 1;
             self.bytes += line.len();
+            IN_LOGS.fetch_add(line.len(), Ordering::Relaxed);
             self.events.push_back((self.last, Bytes::copy_from_slice(line)));
         }
     }
@@ -131,13 +142,22 @@ impl Log {
 
     /// Drops the oldest messages that were written, as far as there are too many.
     fn trim(&mut self) {
-        while self.events.len() > LOGGED || (self.bytes > LOGGED_BYTES && self.events.len() > 1) {
+        while self.events.len() > LOGGED || (self.events.len() > 1 && (self.bytes > LOGGED_BYTES || logs_are_full())) {
             match self.events.front() {
-                Some((number, line)) if *number < self.written => self.bytes -= line.len(),
+                Some((number, line)) if *number < self.written => {
+                    self.bytes -= line.len();
+                    IN_LOGS.fetch_sub(line.len(), Ordering::Relaxed);
+                }
                 _ => return,
             }
             self.events.pop_front();
         }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        IN_LOGS.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Drives the notes server with rmcp's client: the same checks as `common.mjs` and `common.py`, in brief.
 //!
 //! `rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`. `auto` probes for 2026-07-28, as a client that knows both
-//! eras does; the older revisions are asked for in the handshake. It has no transport for 2024-11-05 over HTTP.
+//! eras does; the older revisions are asked for in the handshake. It has no transport of its own for 2024-11-05 over HTTP, and takes
+//! the newer one.
 
 mod checks;
 
@@ -40,7 +41,6 @@ async fn main() -> ExitCode {
     let server = if is_http { Server::Url(first.clone()) } else { Server::Command(words) };
     if only.is_empty() {
         only = REVISIONS.map(String::from).to_vec();
-        only.retain(|revision| !is_http || revision != "2024-11-05");
     }
     for revision in only {
         match one_revision(&server, &revision).await {
