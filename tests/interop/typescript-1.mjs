@@ -46,6 +46,8 @@ async function connect(server, revision) {
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
         close: async () => {
             await transport.terminateSession?.();
+            // This client takes its own end of the stream for an error, now and then.
+            if (transport instanceof SSEClientTransport) client.onerror = undefined;
             await client.close();
         },
     };
