@@ -26,10 +26,12 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
 
 /// Installs a subscriber that writes to stderr, unless the program has one.
 ///
-/// `RUST_LOG` says what is written, as in `info,my_crate=debug`; `info` unless set.
-pub(crate) fn install() {
+/// `RUST_LOG` says what is written, as in `info,my_crate=debug`; unless set, `info` from a server that serves, and `warn` from
+/// one that only shows something to a person.
+pub(crate) fn install(serves: bool) {
     let wanted = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
-    let default = || Targets::new().with_default(LevelFilter::INFO);
+    let level = if serves { LevelFilter::INFO } else { LevelFilter::WARN };
+    let default = || Targets::new().with_default(level);
     let (filter, mistake) = match wanted {
         Some(Ok(filter)) => (filter, None),
         Some(Err(mistake)) => (default(), Some(mistake)),
@@ -39,7 +41,7 @@ pub(crate) fn install() {
     // An error says that the author has installed another, which is just as well.
     let _ = tracing_subscriber::registry().with(stderr).with(log_layer()).try_init();
     if let Some(mistake) = mistake {
-        tracing::warn!(%mistake, "RUST_LOG cannot be read, `info` is logged; it takes `level` and `target=level`, with commas between");
+        tracing::warn!(%mistake, "RUST_LOG cannot be read, and is ignored; it takes `level` and `target=level`, with commas between");
     }
 }
 

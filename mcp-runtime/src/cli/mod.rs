@@ -114,7 +114,7 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> E
         Err(error) => return fail(&package, 1, &format!("stdin and stdout cannot be used: {error}")),
     };
     #[cfg(feature = "log")]
-    crate::log::install();
+    crate::log::install(options.mode.serves());
     let runtime = match options.mode.runtime().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&package, 1, &format!("the runtime cannot be started: {error}")),

@@ -151,6 +151,12 @@ impl Options {
 }
 
 impl Mode {
+    /// Says whether clients are served, and not only something shown to a person.
+    #[cfg(feature = "log")]
+    pub(super) fn serves(&self) -> bool {
+        !matches!(self, Self::List | Self::Schema | Self::Call { .. } | Self::Help | Self::Version)
+    }
+
     /// One thread for one client, every core for many.
     pub(super) fn runtime(&self) -> tokio::runtime::Builder {
         match self {
