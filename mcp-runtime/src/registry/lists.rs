@@ -43,6 +43,7 @@ struct Page {
 impl Lists {
     pub(crate) fn write(registry: &Registry, wire: &Wire, page: usize, ttl: Duration) -> Self {
         let pager = Pager { wire, page, ttl };
+        let write_resource = |out: &mut Vec<u8>, found: &super::Resource| resource(out, wire, found);
         Self {
             pages: [
                 pager.write(
@@ -59,22 +60,8 @@ impl Lists {
                         prompt(out, wire, &found.item);
                     },
                 ),
-                pager.write(
-                    "resources",
-                    registry.resources(),
-                    |resource| resource.entry.uri,
-                    |out, found| {
-                        resource(out, wire, found);
-                    },
-                ),
-                pager.write(
-                    "resourceTemplates",
-                    registry.templates(),
-                    |template| template.entry.uri,
-                    |out, found| {
-                        resource(out, wire, found);
-                    },
-                ),
+                pager.write("resources", registry.resources(), |found| found.entry.uri, write_resource),
+                pager.write("resourceTemplates", registry.templates(), |found| found.entry.uri, write_resource),
             ],
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    pin::Pin,
     sync::Arc,
     task,
     time::{Duration, Instant},
@@ -19,7 +18,7 @@ use super::{
     body::HttpBody,
     guard,
     headers::{self, SESSION, VERSION},
-    response::{self, HttpResponse},
+    response::{self, Answer, HttpResponse},
     sessions::{HttpSession, Sessions},
     stream::{Events, Manner, read_event_id},
 };
@@ -225,13 +224,13 @@ where
 {
     type Response = Response<HttpBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<HttpBody>, Infallible>> + Send>>;
+    type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
         task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Answer {
         let endpoint = self.clone();
         Box::pin(async move { Ok(endpoint.handle(request).await) })
     }

@@ -18,7 +18,7 @@ mod response;
 mod sessions;
 mod stream;
 
-use std::{convert::Infallible, pin::Pin, sync::Arc, task};
+use std::{convert::Infallible, sync::Arc, task};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -34,6 +34,7 @@ pub(crate) use listener::serve;
 
 use crate::engine::Engine;
 use endpoint::Endpoint;
+use response::Answer;
 
 /// An MCP endpoint as a [`tower_service::Service`], to be mounted into axum or anything else that speaks `http`.
 ///
@@ -99,13 +100,13 @@ where
 {
     type Response = Response<HttpBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<HttpBody>, Infallible>> + Send>>;
+    type Future = Answer;
 
     fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
         task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Answer {
         Box::pin(self.inner.call(request))
     }
 }

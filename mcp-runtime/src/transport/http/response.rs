@@ -1,11 +1,16 @@
 //! Whole responses.
 
+use std::{convert::Infallible, pin::Pin};
+
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{body::HttpBody, stream::Events};
 use crate::{error::Fault, jsonrpc::raw, revision};
 
 pub(super) type HttpResponse = Response<HttpBody>;
+
+/// The answer to a request, which never fails to be one.
+pub(super) type Answer = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 
 /// A response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
