@@ -116,9 +116,10 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// Finds a member of an object.
+/// Finds a member of an object: of several the last one, which is the one that arguments are decoded from as well. What HTTP repeats in a
+/// header must be compared with that one.
 pub(super) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    raw::members(object).find_map(|(key, value)| (key == name).then_some(value))
+    raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
 /// Reads a string that must be there.
@@ -130,4 +131,19 @@ pub(super) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, st
 /// Reads a log level that must be there.
 pub(super) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_last_of_several_members_counts() {
+        for (object, found) in [
+            (r#"{"a":1}"#, Some("1")),
+            (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),
+            (r#"{"b":{"a":1}}"#, None),
+            ("[]", None),
+        ] {
+            assert_eq!(super::member(object, "a"), found, "{object}");
+        }
+    }
 }
