@@ -48,14 +48,14 @@ pub(crate) async fn serve(
     let connections = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
-        match first(listener.accept(), stop.as_mut()).await {
-            Ok(Ok((stream, peer))) => site.connect(stream, peer, &connections),
-            Ok(Err(error)) => {
+        match first(stop.as_mut(), listener.accept()).await {
+            Err(Ok((stream, peer))) => site.connect(stream, peer, &connections),
+            Err(Err(error)) => {
                 // Too many open files, for one: others may end.
                 tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            Err(()) => break,
+            Ok(()) => break,
         }
     }
     drop(listener);
