@@ -38,6 +38,11 @@ pub enum Fault {
     },
     /// What the HTTP headers say of the request differs from what it says itself.
     HeaderMismatch(String),
+    /// The client has not declared a capability that the request needs.
+    MissingCapability {
+        /// The capabilities that it would have to declare.
+        required: serde_json::Value,
+    },
     /// A code of the author's own, outside the range that JSON-RPC reserves (-32768 to -32000).
     Custom {
         /// The error code.
@@ -84,6 +89,7 @@ impl fmt::Display for Fault {
             Self::Internal(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {requested}"),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
+            Self::MissingCapability { required } => write!(f, "the client has not declared {required}"),
             Self::Custom { message, .. } => f.write_str(message),
         }
     }

@@ -31,9 +31,10 @@ mod server;
 mod testing;
 mod transport;
 
+pub use engine::{StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handler::{
-    Amount, Argument, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
+    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
     PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     entry::{Collect, resource_uri},
 };
@@ -47,7 +48,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, EntryInfo, ServeError, Server};
-pub use testing::{CallResult, RpcError, TestClient};
+pub use testing::{Asked, CallResult, RpcError, TestClient};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService};
 

@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    engine::{Connection, Engine, Profile},
+    engine::{Connection, Engine, Profile, StateKey},
     error::BuildError,
     handler::{
         States,
@@ -224,6 +224,32 @@ impl Server {
     /// Sets how long clients of revision 2026-07-28 may keep lists; one minute unless set.
     pub fn list_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.list_ttl = ttl;
+        self
+    }
+
+    /// Sets how long a client may take to answer one question; 10 minutes unless set. The time does not count as the call's own.
+    ///
+    /// In revision 2026-07-28 the call ends with its questions, see [`state_ttl`](Self::state_ttl).
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.profile.limits.answer = timeout;
+        self
+    }
+
+    /// Sets how long the sealed state of a request is good, between one round and the next; an hour unless set, whole seconds.
+    pub fn state_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.round = ttl;
+        self
+    }
+
+    /// Sets the keys that seal the state of requests between their rounds: the first one seals, all of them open, so that a
+    /// new key can be put in front of an old one.
+    ///
+    /// Without any the server makes a random one, which no other process knows: servers that share the work must share a key. The
+    /// command line's `--state-key` and the environment's `MCP_STATE_KEY` take precedence.
+    ///
+    /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
+    pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
+        self.profile.state_keys = keys.into_iter().collect();
         self
     }
 

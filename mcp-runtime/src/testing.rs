@@ -40,7 +40,39 @@ pub struct TestClient {
     /// What the server sent and nobody has looked at.
     unread: Vec<u8>,
     notifications: Vec<Value>,
+    answers: Option<Answers>,
 }
+
+/// Answers what the server asks.
+struct Answers(Box<dyn FnMut(&Asked) -> Value + Send>);
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answers")
+    }
+}
+
+/// Something that the server asks of its client.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: String,
+    /// Its parameters.
+    pub params: Value,
+    /// The key of the question; only revision 2026-07-28 tells it to clients.
+    pub key: Option<String>,
+}
+
+impl Asked {
+    /// What the user is told.
+    pub fn message(&self) -> &str {
+        self.params["message"].as_str().unwrap_or_default()
+    }
+}
+
+/// The most rounds of one request, for a function that asks the same for ever.
+const ROUNDS: usize = 100;
 
 /// The error object of a JSON-RPC error response.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,21 +138,81 @@ impl TestClient {
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new() }
+        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new(), answers: None }
+    }
+
+    /// Connects anew as a client that can be asked, and that answers what the server asks with what `answer` makes of it: the
+    /// result object of the request.
+    ///
+    /// The same closure serves every revision: where there are no requests of the server's, [`request`](Self::request) and
+    /// what builds on it call again with the answers until the call is done.
+    ///
+    /// ```
+    /// use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, tool};
+    /// use serde_json::json;
+    ///
+    /// #[derive(Elicit)]
+    /// struct Confirm {
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Delete a file.
+    /// #[tool]
+    /// async fn delete(ctx: &Context, path: String) -> Result<String, Fault> {
+    ///     match ctx.elicit::<Confirm>("confirm", format!("Delete {path}?")).await? {
+    ///         Answer::Accept(Confirm { sure: true }) => Ok(format!("deleted {path}")),
+    ///         _ => Ok("nothing was deleted".to_owned()),
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+    ///     let client = Server::empty("files", "1.0.0").with::<delete>().test_client(revision);
+    ///     let mut client = client.answering(|asked| {
+    ///         assert_eq!(asked.message(), "Delete /tmp/a?");
+    ///         json!({"action": "accept", "content": {"sure": true}})
+    ///     });
+    ///     let result = client.call("delete", json!({"path": "/tmp/a"})).await.unwrap();
+    ///     assert_eq!(result.text(), "deleted /tmp/a");
+    /// }
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn answering(self, answer: impl FnMut(&Asked) -> Value + Send + 'static) -> Self {
+        let mut client = Self::new(Connection::new(self.connection.shared_engine()), self.revision);
+        client.answers = Some(Answers(Box::new(answer)));
+        client.initialize();
+        client
     }
 
     pub(crate) fn connect(connection: Connection, revision: Revision) -> Self {
         let mut client = Self::new(connection, revision);
-        if dialect_of(revision).has(Feature::Handshake) {
-            client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-                "protocolVersion": revision.as_str(),
-                "capabilities": {},
+        client.initialize();
+        client
+    }
+
+    fn initialize(&mut self) {
+        if dialect_of(self.revision).has(Feature::Handshake) {
+            self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": self.revision.as_str(),
+                "capabilities": self.capabilities(),
                 "clientInfo": {"name": "test-client", "version": "1.0.0"},
             }}));
-            client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-            client.unread.clear();
+            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            self.unread.clear();
         }
-        client
+    }
+
+    /// What the client declares: that it can be asked, if somebody answers.
+    fn capabilities(&self) -> Value {
+        match self.answers {
+            None => json!({}),
+            Some(_) => json!({
+                "elicitation": {"form": {}, "url": {}},
+                "sampling": {"tools": {}, "context": {}},
+                "roots": {},
+            }),
+        }
     }
 
     /// Calls a tool.
@@ -188,8 +280,31 @@ impl TestClient {
     ///
     /// The server's JSON-RPC error.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
-        let id = self.send_request(method, params);
-        self.answer(id).await
+        let mut id = self.send_request(method, params.clone());
+        for _ in 0..ROUNDS {
+            let result = self.answer(id).await?;
+            if result["resultType"] != "input_required" || self.answers.is_none() {
+                return Ok(result);
+            }
+            let mut again = params.clone();
+            again["inputResponses"] = self.input_responses(&result["inputRequests"]);
+            if let Some(state) = result.get("requestState") {
+                again["requestState"] = state.clone();
+            }
+            id = self.send_request(method, again);
+        }
+        panic!("`{method}` asked {ROUNDS} times and is not done");
+    }
+
+    /// Answers the questions that a request ended with.
+    fn input_responses(&mut self, requests: &Value) -> Value {
+        let Some(Answers(answer)) = &mut self.answers else { return json!({}) };
+        let answered = requests.as_object().into_iter().flatten().map(|(key, request)| {
+            let method = request["method"].as_str().unwrap_or_default().to_owned();
+            let asked = Asked { method, params: request["params"].clone(), key: Some(key.clone()) };
+            (key.clone(), answer(&asked))
+        });
+        Value::Object(answered.collect())
     }
 
     /// Sends a request without waiting, and gives its id.
@@ -216,9 +331,29 @@ impl TestClient {
             if let Some(response) = self.take_response(id) {
                 return read_response(response);
             }
+            if self.answer_requests() {
+                continue;
+            }
             assert!(!is_over, "no request {id} is in flight: it was cancelled, answered before, or never sent");
             self.wait().await;
         }
+    }
+
+    /// Answers the requests of the server that came, if there is somebody to answer; false if there were none.
+    fn answer_requests(&mut self) -> bool {
+        let Some(mut answers) = self.answers.take() else { return false };
+        let (requests, notifications) =
+            std::mem::take(&mut self.notifications).into_iter().partition(|message: &Value| message.get("id").is_some());
+        self.notifications = notifications;
+        let any = !requests.is_empty();
+        for request in requests {
+            let method = request["method"].as_str().unwrap_or_default().to_owned();
+            let asked = Asked { method, params: request["params"].clone(), key: None };
+            let result = (answers.0)(&asked);
+            self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        }
+        self.answers = Some(answers);
+        any
     }
 
     /// Sends a notification.
@@ -226,7 +361,7 @@ impl TestClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Takes the notifications that came so far.
+    /// Takes the notifications that came so far, and the requests of the server that nobody [answers](Self::answering).
     pub fn notifications(&mut self) -> Vec<Value> {
         let lines = self.lines();
         self.sort(lines);
@@ -270,7 +405,7 @@ impl TestClient {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": {"name": "test-client", "version": "1.0.0"},
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities(),
             });
             let own = params.get_mut("_meta").map(Value::take);
             params["_meta"] = meta;

@@ -146,7 +146,10 @@ async fn run(
     body: Body,
     stdio: Stdio,
 ) -> Result<ExitCode, Failure> {
-    let server = configure(package, contract, &options, body)?.await.map_err(Failure::new)?;
+    let mut server = configure(package, contract, &options, body)?.await.map_err(Failure::new)?;
+    if !options.state_keys.is_empty() {
+        server = server.state_keys(options.state_keys);
+    }
     let server = server.build().map_err(Failure::new)?;
     match options.mode {
         Mode::List => stdio.print(&show::list(server.engine())),

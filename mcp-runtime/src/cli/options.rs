@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 
-use crate::handler::{Contract, entry::ArgumentEntry, schema::nearest};
+use crate::{
+    StateKey,
+    handler::{Contract, entry::ArgumentEntry, schema::nearest},
+};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -10,6 +13,8 @@ pub(super) struct Options {
     pub(super) mode: Mode,
     /// The values of the author's own flags, from the command line or the environment.
     pub(super) flags: Vec<(&'static str, String)>,
+    /// What seals the state of requests, from the command line or the environment.
+    pub(super) state_keys: Vec<StateKey>,
     /// How HTTP is served, if it is.
     #[cfg(feature = "http")]
     pub(super) http: crate::HttpOptions,
@@ -30,13 +35,16 @@ pub(super) enum Mode {
     Version,
 }
 
+/// The variable that holds the keys which are not on the command line, where everybody can read them.
+const STATE_KEY: &str = "MCP_STATE_KEY";
+
 /// The options that every server has.
 #[cfg(not(feature = "http"))]
-const KNOWN: &[&str] = &["call", "help", "list", "schema", "version"];
+const KNOWN: &[&str] = &["call", "help", "list", "schema", "state-key", "version"];
 /// The options that every server with HTTP has.
 #[cfg(feature = "http")]
 const KNOWN: &[&str] =
-    &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "version"];
+    &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
 
 #[cfg(not(feature = "http"))]
 const ONE_OF: &str = "`--list`, `--schema` and `--call`";
@@ -53,6 +61,7 @@ impl Options {
         let mut options = Self {
             mode: Mode::Serve,
             flags: Vec::new(),
+            state_keys: Vec::new(),
             #[cfg(feature = "http")]
             http: crate::HttpOptions::default(),
         };
@@ -71,6 +80,10 @@ impl Options {
                         .unwrap_or_else(|| "{}".to_owned());
                     options.set_mode(Mode::Call { name, arguments })?;
                 }
+                "--state-key" => {
+                    let key = words.value("--state-key", "a key")?;
+                    options.state_keys.push(key.parse().map_err(|why| format!("`--state-key`: {why}"))?);
+                }
                 #[cfg(feature = "http")]
                 "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => options.http(&word, &mut words)?,
                 #[cfg(not(feature = "http"))]
@@ -82,6 +95,11 @@ impl Options {
             }
         }
         options.add_environment(contract);
+        if options.state_keys.is_empty()
+            && let Ok(keys) = std::env::var(STATE_KEY)
+        {
+            options.state_keys = read_keys(&keys)?;
+        }
         Ok(options)
     }
 
@@ -167,6 +185,12 @@ impl Mode {
     }
 }
 
+/// Reads keys with commas between them.
+fn read_keys(text: &str) -> Result<Vec<StateKey>, String> {
+    let keys = text.split(',').filter(|key| !key.trim().is_empty());
+    keys.map(|key| key.parse().map_err(|why| format!("`{STATE_KEY}`: {why}"))).collect()
+}
+
 struct Words {
     words: std::iter::Peekable<std::vec::IntoIter<String>>,
 }
@@ -226,10 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_read_in_their_order() {
+        let (first, second) = ("ab".repeat(32), "cd".repeat(32));
+        let keys = parse(&["--state-key", &first, "--state-key", &second]).unwrap().state_keys;
+        assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
+        assert_eq!(read_keys(&format!("{first}, {second},")).unwrap(), keys);
+        assert!(read_keys("no key").unwrap_err().starts_with("`MCP_STATE_KEY`: a state key is 32 bytes"));
+    }
+
+    #[test]
     fn mistakes_are_told() {
         for (words, why) in [
             (&["--call"][..], "`--call` needs the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),
+            (
+                &["--state-key", "short"],
+                "`--state-key`: a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one",
+            ),
             (&["--list", "--schema"], &format!("only one of {ONE_OF} can be given")),
         ] {
             assert_eq!(parse(words).unwrap_err(), why, "{words:?}");

@@ -24,6 +24,9 @@ use crate::{
 /// A function that keeps its thread longer than this holds up its connection, and the log says so.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// A call that has less time left than this has none.
+const PRECISION: Duration = Duration::from_millis(1);
+
 /// One call on its way to an answer.
 pub(super) struct Call<'a> {
     pub(super) flights: &'a Arc<Flights>,
@@ -93,8 +96,12 @@ impl Call<'_> {
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
     pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
-        let entered = self.entered().cloned();
-        let mut running = Guarded { running: Some(running), entered, name: self.answering.name };
+        let mut running = Guarded {
+            running: Some(running),
+            context: self.context.clone(),
+            forwards_log: self.forwards_log,
+            name: self.answering.name,
+        };
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
@@ -118,7 +125,7 @@ impl Call<'_> {
             let task = {
                 let (wire, flights, context) = (Arc::clone(wire), Arc::clone(flights), context.clone());
                 async move {
-                    let finished = answering.wait(running, &id).await;
+                    let finished = answering.wait(running, context.as_deref(), &id).await;
                     if let Some(context) = context {
                         match finished.is_none() {
                             true => context.cancel(),
@@ -153,11 +160,26 @@ impl Call<'_> {
 }
 
 impl Answering {
-    async fn wait(&self, running: Guarded, id: &Id<'_>) -> Option<Result<Finished, Fault>> {
+    /// Waits for the result, but no longer than the call may take; the time in which its client was asked does not count.
+    async fn wait(
+        &self,
+        mut running: Guarded,
+        context: Option<&Context>,
+        id: &Id<'_>,
+    ) -> Option<Result<Finished, Fault>> {
         let caught = |result: Caught| result.map_err(|panic| self.panicked(&*panic, id));
-        match self.timeout {
-            Some(limit) => tokio::time::timeout(limit, running).await.ok().map(caught),
-            None => Some(caught(running.await)),
+        let Some(limit) = self.timeout else { return Some(caught(running.await)) };
+        let began = tokio::time::Instant::now();
+        let mut rest = limit;
+        loop {
+            if let Ok(result) = tokio::time::timeout(rest, &mut running).await {
+                return Some(caught(result));
+            }
+            let waited = context.map_or(Duration::ZERO, Context::waited);
+            rest = (limit + waited).saturating_sub(began.elapsed());
+            if rest < PRECISION {
+                return None;
+            }
         }
     }
 
@@ -231,7 +253,9 @@ type Caught = Result<Finished, Box<dyn Any + Send>>;
 struct Guarded {
     /// None once it is over.
     running: Option<Running>,
-    entered: Option<Context>,
+    context: Option<Arc<Context>>,
+    /// Whether the log of the function goes to the client.
+    forwards_log: bool,
     name: &'static str,
 }
 
@@ -239,11 +263,12 @@ impl Future for Guarded {
     type Output = Caught;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Self { running: slot, entered, name } = &mut *self;
+        let Self { running: slot, context, forwards_log, name } = &mut *self;
+        let entered = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let began = Instant::now();
         let polled = catch_unwind(AssertUnwindSafe(|| {
-            let poll = Context::enter(entered.as_ref(), || running.as_mut().poll(cx));
+            let poll = Context::enter(entered, || running.as_mut().poll(cx));
             match poll {
                 Poll::Ready(finished) => Ok(finished),
                 Poll::Pending => Err(running),
@@ -254,7 +279,14 @@ impl Future for Guarded {
             Ok(Ok(finished)) => Poll::Ready(Ok(finished)),
             Ok(Err(running)) => {
                 *slot = Some(running);
-                Poll::Pending
+                let asker = context.as_ref().and_then(|context| context.asker());
+                match asker.map(|asker| asker.poll_suspended(cx)) {
+                    Some(Poll::Ready(Ok(body))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
+                    Some(Poll::Ready(Err(fault))) => {
+                        Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
+                    }
+                    Some(Poll::Pending) | None => Poll::Pending,
+                }
             }
             Err(panic) => Poll::Ready(Err(panic)),
         }

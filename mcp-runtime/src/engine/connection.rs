@@ -132,6 +132,10 @@ impl Connection {
         self.flights.cancel_all();
     }
 
+    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -149,8 +153,14 @@ impl Connection {
                 self.notification(&message);
                 return Receipt::default();
             }
-            // Nothing is asked of a client yet, so that no answer can be expected.
-            Ok(Incoming::Response) => return Receipt::default(),
+            Ok(Incoming::Response(id, answer)) => {
+                let questions = self.session.as_ref().map(|session| &session.questions);
+                let known = questions.zip(id).is_some_and(|(questions, id)| questions.answer(&id, answer));
+                if !known {
+                    tracing::debug!("the client answered what nobody asked, or no longer");
+                }
+                return Receipt::default();
+            }
             Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };

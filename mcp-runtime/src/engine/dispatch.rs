@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use super::{
     Session,
+    asking::{Binding, Kept, Live, Retry, Rounds},
     calls::{Answering, Call},
     connection::Connection,
     flights::Sink,
@@ -13,7 +14,7 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
+        Asker, ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
         OwnedEnv, Produced, Refusal,
         entry::{Common, ServerFnEntry},
         from_strings, on_a_thread,
@@ -109,8 +110,14 @@ impl Connection {
             version = dialect.name(),
             "a session begins"
         );
-        let (flights, level) = (Arc::clone(&self.flights), Arc::clone(&self.level));
-        self.session = Some(Arc::new(Session { dialect, client, flights, level }));
+        self.session = Some(Arc::new(Session {
+            dialect,
+            client,
+            capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
+            questions: Arc::default(),
+            flights: Arc::clone(&self.flights),
+            level: Arc::clone(&self.level),
+        }));
         results::respond(out, request.id, self.engine.introduction(dialect));
         Ok(true)
     }
@@ -127,7 +134,7 @@ impl Connection {
         };
         let arguments = request.params.arguments()?;
         self.check_headers(request, tool, arguments)?;
-        self.call(request, &tool.item, Subject { name: &name, uri: "", is_tool: true }, arguments, out)
+        self.call(request, &tool.item, Subject { method: "tools/call", name: &name, uri: "" }, arguments, out)
     }
 
     /// Compares the arguments that the transport repeats with what it says of them.
@@ -155,7 +162,7 @@ impl Connection {
             strings.push((argument, text));
         }
         let arguments = from_strings(&prompt.item.contract, strings);
-        self.call(request, &prompt.item, Subject { name: &name, uri: "", is_tool: false }, &arguments, out)
+        self.call(request, &prompt.item, Subject { method: "prompts/get", name: &name, uri: "" }, &arguments, out)
     }
 
     fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -165,7 +172,7 @@ impl Connection {
         };
         let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
         let arguments = from_strings(&item.contract, strings);
-        self.call(request, item, Subject { name: &uri, uri: &uri, is_tool: false }, &arguments, out)
+        self.call(request, item, Subject { method: "resources/read", name: &uri, uri: &uri }, &arguments, out)
     }
 
     fn call(
@@ -176,7 +183,9 @@ impl Connection {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let call = self.prepare(request, item.common, subject.name, subject.is_tool, item.uses_context)?;
+        let asker = self.asker(request, &subject, arguments, item.uses_context)?;
+        let is_tool = subject.method == "tools/call";
+        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, asker)?;
         let context = call.context.clone();
         let input = Input {
             arguments,
@@ -205,7 +214,7 @@ impl Connection {
         let dialect = request.speaker.dialect;
         let start = registry_offset(cursor)?;
         let (common, functions, uses_context) = self.engine.registry.resource_lists();
-        let call = self.prepare(request, common, "resources/list", false, uses_context)?;
+        let call = self.prepare(request, common, "resources/list", false, uses_context, None)?;
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
             let mut listed = Vec::new();
@@ -288,7 +297,7 @@ impl Connection {
         completing: Completing,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let call = self.prepare(request, common, "completion/complete", false, uses_context)?;
+        let call = self.prepare(request, common, "completion/complete", false, uses_context, None)?;
         let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
@@ -314,6 +323,7 @@ impl Connection {
         name: &str,
         is_tool: bool,
         uses_context: bool,
+        asker: Option<Arc<dyn Asker>>,
     ) -> Result<Call<'a>, Fault> {
         let most = self.engine.limits.in_flight;
         if self.flights.count() >= most {
@@ -326,13 +336,49 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
-            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name))),
+            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, asker))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },
         })
     }
 
-    fn context(&self, request: &Request<'_>, name: &str) -> Context {
+    /// Says how a call asks its client, if its function has a way to.
+    fn asker(
+        &self,
+        request: &Request<'_>,
+        subject: &Subject<'_>,
+        arguments: &str,
+        uses_context: bool,
+    ) -> Result<Option<Arc<dyn Asker>>, Fault> {
+        let stateless = request.speaker.dialect.has(Feature::RequestMeta);
+        if let Some(session) = self.session.as_ref().filter(|_| uses_context && !stateless) {
+            return Ok(Some(Arc::new(Live {
+                questions: Arc::clone(&session.questions),
+                outbox: Arc::clone(&self.outbox),
+                capabilities: Arc::clone(&session.capabilities),
+                timeout: self.engine.limits.answer,
+                most: self.engine.limits.in_flight,
+                kept: Kept::default(),
+            })));
+        }
+        let Params { input_responses, request_state, meta, .. } = request.params;
+        if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
+            return Ok(None);
+        }
+        let binding = Binding {
+            principal: None,
+            method: subject.method,
+            name: subject.name.into(),
+            arguments: arguments.into(),
+        };
+        let keys = &self.engine.state_keys;
+        let retry = Retry::read(*input_responses, *request_state, keys, &binding)?;
+        let wire = self.engine.wire(request.speaker.dialect);
+        let capabilities = meta.client_capabilities.unwrap_or("{}");
+        Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, Arc::clone(wire)))))
+    }
+
+    fn context(&self, request: &Request<'_>, name: &str, asker: Option<Arc<dyn Asker>>) -> Context {
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
@@ -344,6 +390,7 @@ impl Connection {
             progress_token: meta.progress_token().map(Into::into),
             log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
             meta: meta.whole.map(Into::into),
+            asker,
             client: match &self.session {
                 _ if stateless => client_info(meta.client_info),
                 session => session.as_ref().and_then(|session| session.client.clone()),
@@ -367,9 +414,10 @@ impl Connection {
 
 /// What a call is about.
 struct Subject<'a> {
+    method: &'static str,
     name: &'a str,
+    /// Empty where nothing is read.
     uri: &'a str,
-    is_tool: bool,
 }
 
 /// Runs a function of the server's own, on a thread of its own if it blocks.

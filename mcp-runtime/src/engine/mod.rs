@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows where the bytes come from or go to.
 
+mod asking;
 mod batch;
 mod calls;
 mod connection;
@@ -18,6 +19,8 @@ use std::{
     time::Duration,
 };
 
+pub use asking::{StateKey, StateKeyError};
+pub(crate) use asking::StateKeys;
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::Receipt;
@@ -58,6 +61,10 @@ pub(crate) struct Limits {
     pub(crate) page: usize,
     /// How long clients may keep lists and the server's description.
     pub(crate) list_ttl: Duration,
+    /// How long a client may take to answer one question.
+    pub(crate) answer: Duration,
+    /// How long a client may take from one round of a request to the next.
+    pub(crate) round: Duration,
 }
 
 impl Default for Limits {
@@ -71,6 +78,8 @@ impl Default for Limits {
             grace: Duration::from_secs(5),
             page: 1000,
             list_ttl: Duration::from_secs(60),
+            answer: Duration::from_secs(600),
+            round: Duration::from_secs(3600),
         }
     }
 }
@@ -82,6 +91,8 @@ pub(crate) struct Profile {
     pub(crate) instructions: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
+    /// What seals the state of requests; a random key if there is none.
+    pub(crate) state_keys: Vec<StateKey>,
 }
 
 /// A server that is built: everything that its connections share.
@@ -94,6 +105,7 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     /// Whether the log of functions goes to their clients.
     pub(crate) forwards_log: bool,
+    state_keys: Arc<StateKeys>,
     /// One for each of [`revision::ALL`].
     voices: [Voice; revision::ALL.len()],
 }
@@ -110,13 +122,14 @@ struct Voice {
 
 impl Engine {
     pub(crate) fn new(registry: Registry, states: States, profile: Profile) -> Self {
-        let Profile { identity, instructions, limits, forwards_log } = profile;
+        let Profile { identity, instructions, limits, forwards_log, state_keys } = profile;
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round));
         let voices = revision::ALL.map(|dialect| Voice {
             wire: Arc::new(results::wire(dialect, &identity)),
             lists: OnceLock::new(),
             introduction: OnceLock::new(),
         });
-        Self { registry, states: Arc::new(states), identity, instructions, limits, forwards_log, voices }
+        Self { registry, states: Arc::new(states), identity, instructions, limits, forwards_log, state_keys, voices }
     }
 
     fn voice(&self, dialect: &'static dyn Dialect) -> &Voice {

@@ -12,6 +12,9 @@ pub(super) struct Params<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) uri: Option<&'a str>,
     pub(super) arguments: Option<&'a str>,
+    /// What a client answered that was asked for input.
+    pub(super) input_responses: Option<&'a str>,
+    pub(super) request_state: Option<&'a str>,
     pub(super) meta: Meta<'a>,
 }
 
@@ -34,6 +37,8 @@ impl<'a> Params<'a> {
                 "name" => params.name = Some(value),
                 "arguments" => params.arguments = Some(value),
                 "uri" => params.uri = Some(value),
+                "inputResponses" => params.input_responses = Some(value),
+                "requestState" => params.request_state = Some(value),
                 "_meta" => params.meta = Meta::read(value),
                 _ => {}
             }

@@ -3,7 +3,7 @@ use std::{
     cell::RefCell,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 use serde::Serialize;
 use tokio::{sync::Notify, time::Instant};
 
+use super::asking::Asker;
 use crate::{
     jsonrpc::{Id, raw, write},
     model::Level,
@@ -48,6 +49,29 @@ struct Call {
     on_end: Notify,
     over: AtomicBool,
     progress: Mutex<Progress>,
+    waits: Mutex<Waits>,
+}
+
+/// The time that a call spent waiting for its client.
+#[derive(Default)]
+struct Waits {
+    questions: usize,
+    since: Option<Instant>,
+    before: Duration,
+}
+
+/// Counts a question that is open.
+pub(super) struct Waiting<'a>(&'a Context);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waits = self.0.waits();
+        waits.questions -= 1;
+        if waits.questions == 0 {
+            let since = waits.since.take();
+            waits.before += since.map_or(Duration::ZERO, |since| since.elapsed());
+        }
+    }
 }
 
 /// What the engine knows of a call.
@@ -63,6 +87,8 @@ pub(crate) struct ContextParts {
     /// The JSON of the request's `_meta`.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
+    /// How the client is asked; none where the protocol has no way to.
+    pub(crate) asker: Option<Arc<dyn Asker>>,
     /// What the transport knows of the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
     pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
@@ -116,6 +142,7 @@ impl Context {
             on_end: Notify::new(),
             over: AtomicBool::new(false),
             progress: Mutex::new(Progress { last: f64::NEG_INFINITY, at: None }),
+            waits: Mutex::default(),
         };
         Self { call: Arc::new(call) }
     }
@@ -316,7 +343,34 @@ impl Context {
         self.call.on_end.notify_waiters();
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn parts(&self) -> &ContextParts {
+        &self.call.parts
+    }
+
+    /// How the client of this call is asked.
+    pub(crate) fn asker(&self) -> Option<&Arc<dyn Asker>> {
+        self.call.parts.asker.as_ref()
+    }
+
+    /// Says that the call waits for its client until what comes back is dropped.
+    pub(super) fn wait_for_client(&self) -> Waiting<'_> {
+        let mut waits = self.waits();
+        waits.questions += 1;
+        waits.since.get_or_insert_with(Instant::now);
+        Waiting(self)
+    }
+
+    /// How long the call has waited for its client, which does not count as its own time.
+    pub(crate) fn waited(&self) -> Duration {
+        let waits = self.waits();
+        waits.before + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.call.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
         self.call.over.load(Ordering::Acquire) || self.is_cancelled()
     }
 

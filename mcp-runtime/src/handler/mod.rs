@@ -3,6 +3,8 @@
 //! Nothing here knows a transport. The macros' expansions call into [`entry`], [`Input`], [`Slot`] and the output
 //! traits; authors meet [`Context`] and the traits' error messages.
 
+pub(crate) mod ask;
+mod asking;
 mod complete;
 mod context;
 pub(crate) mod entry;
@@ -16,6 +18,7 @@ mod slot;
 mod state;
 mod strings;
 
+pub use asking::AskAll;
 pub use complete::{
     Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, complete_needs,
     list as list_fn, list_needs,
@@ -28,6 +31,7 @@ pub use reply::{Finished, Outcome, Refusal, Reply, Running};
 pub use resource_output::{ListOutput, ResourceOutput};
 pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
 
+pub(crate) use asking::{Asker, Asking};
 pub(crate) use complete::{Completing, Produced};
 pub(crate) use context::{ContextParts, LogGate, Peer};
 pub(crate) use input::{Contract, on_a_thread};

@@ -81,9 +81,20 @@ impl Wire {
 
     /// Ends a complete result whose members were written, with its brace: what the dialect adds, and `_meta`.
     pub(crate) fn end_result(&self, out: &mut Vec<u8>, meta: Option<&serde_json::Map<String, serde_json::Value>>) {
+        self.end_result_as(out, "complete", meta);
+    }
+
+    /// Ends a result of any type.
+    pub(crate) fn end_result_as(
+        &self,
+        out: &mut Vec<u8>,
+        result_type: &str,
+        meta: Option<&serde_json::Map<String, serde_json::Value>>,
+    ) {
         if self.has(Feature::ResultType) {
             comma(out);
-            out.extend_from_slice(br#""resultType":"complete""#);
+            out.extend_from_slice(br#""resultType":"#);
+            crate::jsonrpc::write::string(out, result_type);
         }
         let meta = meta.filter(|meta| !meta.is_empty());
         if meta.is_some() || !self.identity.is_empty() {

@@ -16,8 +16,17 @@ pub(crate) enum Transmission<'a> {
 pub(crate) enum Incoming<'a> {
     Request(Message<'a>, Id<'a>),
     Notification(Message<'a>),
-    /// An answer to a request of ours.
-    Response,
+    /// An answer to a request of ours; without an id where the client could not tell which.
+    Response(Option<Id<'a>>, Answer<'a>),
+}
+
+/// What the other side answered, as JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer<'a> {
+    /// The result.
+    Result(&'a str),
+    /// The error object.
+    Error(&'a str),
 }
 
 /// A method and its parameters, still as JSON.
@@ -59,7 +68,9 @@ impl<'a> Message<'a> {
             Some(json) => match Id::from_json(json.get()) {
                 Some(id) => Some(id),
                 // A response to a request whose id we could not be told carries `null`; nobody waits for it.
-                None if envelope.method.is_none() && envelope.error.is_some() => return Ok(Incoming::Response),
+                None if envelope.method.is_none() && envelope.error.is_some() => {
+                    return Ok(Incoming::Response(None, Answer::Error(envelope.error.map_or("", RawValue::get))));
+                }
                 None => return Err(Malformed::Invalid(None, "`id` must be a string or an integer")),
             },
         };
@@ -67,9 +78,10 @@ impl<'a> Message<'a> {
             return Err(Malformed::Invalid(id, "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = envelope.method else {
-            return match envelope.result.is_some() || envelope.error.is_some() {
-                true => Ok(Incoming::Response),
-                false => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
+            return match (envelope.result, envelope.error) {
+                (_, Some(error)) => Ok(Incoming::Response(id, Answer::Error(error.get()))),
+                (Some(result), None) => Ok(Incoming::Response(id, Answer::Result(result.get()))),
+                (None, None) => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
             };
         };
         let Some(method) = raw::string(method.get()) else {

@@ -6,4 +6,4 @@ pub(crate) mod raw;
 pub(crate) mod write;
 
 pub(crate) use id::Id;
-pub(crate) use message::{Incoming, Malformed, Message, Transmission, parse};
+pub(crate) use message::{Answer, Incoming, Malformed, Message, Transmission, parse};

@@ -101,6 +101,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::Internal(_) => -32603,
             Fault::UnsupportedVersion { .. } => self.unsupported_version(),
             Fault::HeaderMismatch(_) => -32020,
+            Fault::MissingCapability { .. } => -32021,
             Fault::Custom { code, .. } => *code,
         }
     }
@@ -123,6 +124,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
                 let supported: Vec<_> = ALL.iter().map(|dialect| dialect.name()).collect();
                 Some(json!({ "supported": supported, "requested": requested }))
             }
+            Fault::MissingCapability { required } => Some(json!({ "requiredCapabilities": required })),
             Fault::Custom { data, .. } => data.clone(),
             _ => None,
         }

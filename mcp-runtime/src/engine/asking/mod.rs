@@ -1,0 +1,12 @@
+//! How a call asks its client: while it waits, or round by round.
+
+mod live;
+mod rounds;
+mod seal;
+
+pub(super) use live::{Kept, Live};
+pub(crate) use live::Questions;
+pub(super) use rounds::{Retry, Rounds};
+pub(super) use seal::Binding;
+pub use seal::{StateKey, StateKeyError};
+pub(crate) use seal::StateKeys;
