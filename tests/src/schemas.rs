@@ -44,17 +44,24 @@ impl Official {
             problems.extend(self.validate(of, &message));
             let typed = match message["error"]["code"].as_i64() {
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
+                Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 _ => None,
             };
             if let Some(typed) = typed.filter(|typed| self.has(typed)) {
                 problems.extend(self.validate(typed, &message));
             }
+        } else if message.get("method").is_some() && message.get("id").is_some() {
+            problems.extend(self.validate("ServerRequest", message));
         } else if message.get("method").is_some() {
             problems.extend(self.validate("ServerNotification", message));
         } else {
             let of = if self.has("JSONRPCResultResponse") { "JSONRPCResultResponse" } else { "JSONRPCResponse" };
             problems.extend(self.validate(of, message));
-            if let Some(result) = method.and_then(result_type) {
+            let result = match message["result"]["resultType"] == "input_required" {
+                true => Some("InputRequiredResult"),
+                false => method.and_then(result_type),
+            };
+            if let Some(result) = result {
                 problems.extend(self.validate(result, &message["result"]));
             }
         }

@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod asking;
 mod building;
 mod calls;
 mod golden;

@@ -1,0 +1,207 @@
+//! Scripted clients of every revision, and what was said.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use mcp_runtime::{Revision, TestClient};
+use mcp_tests::schemas::Official;
+use serde_json::{Value, json};
+
+use super::server;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/conversations");
+
+/// A call, and the results that the client gives, in the order in which it is asked.
+struct Case {
+    name: &'static str,
+    method: &'static str,
+    params: Value,
+    /// What the client declares.
+    capabilities: Value,
+    answers: Vec<Value>,
+}
+
+fn cases() -> Vec<Case> {
+    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+    let tool = |name: &'static str, tool: &str, arguments: Value, answers: &[Value]| Case {
+        name,
+        method: "tools/call",
+        params: json!({"name": tool, "arguments": arguments}),
+        capabilities: all.clone(),
+        answers: answers.to_vec(),
+    };
+    let accept = |content: Value| json!({"action": "accept", "content": content});
+    let path = json!({"path": "/a"});
+    let pizza = json!({"name": "Ada", "email": "ada@example.com", "size": "l", "toppings": ["basil"]});
+    // Where there is no choice of several, each choice is asked for itself.
+    let older_pizza = json!({"name": "Ada", "email": "ada@example.com", "count": 1, "size": "l", "toppings.basil": true});
+    let mut both = older_pizza.clone();
+    both["toppings"] = pizza["toppings"].clone();
+    let sampled = json!({
+        "role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "test-model", "stopReason": "endTurn"
+    });
+    let directories = json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]});
+    let declaring = |mut case: Case, capabilities: Value| {
+        case.capabilities = capabilities;
+        case
+    };
+    vec![
+        tool("accepted", "delete", path.clone(), &[accept(json!({"sure": true}))]),
+        tool("accepted_with_no", "delete", path.clone(), &[accept(json!({"sure": false}))]),
+        tool("declined", "delete", path.clone(), &[json!({"action": "decline"})]),
+        tool("cancelled_by_the_user", "delete", path.clone(), &[json!({"action": "cancel"})]),
+        tool("of_a_wrong_shape", "delete", path.clone(), &[accept(json!({"sure": "yes"})), accept(json!({"sure": true}))]),
+        tool("step_by_step", "order", json!({}), &[accept(both.clone()), accept(json!({"sure": true}))]),
+        tool("step_by_step_and_declined", "order", json!({}), &[accept(both.clone()), json!({"action": "decline"})]),
+        tool("sampled", "sample", json!({}), &[sampled.clone()]),
+        tool("roots", "roots", json!({}), &[directories.clone()]),
+        tool("sent_to_a_page", "log_in", json!({}), &[json!({"action": "accept"})]),
+        tool("several_at_once", "everything", json!({}), &[accept(json!({"name": "Ada"})), sampled, directories]),
+        tool(
+            "two_questions_under_one_key",
+            "same_key",
+            json!({}),
+            &[accept(json!({"sure": true})), accept(json!({"sure": false}))],
+        ),
+        Case {
+            name: "for_a_prompt",
+            method: "prompts/get",
+            params: json!({"name": "review"}),
+            capabilities: all.clone(),
+            answers: vec![accept(json!({"name": "Ada"}))],
+        },
+        Case {
+            name: "for_a_resource",
+            method: "resources/read",
+            params: json!({"uri": "vault://pin"}),
+            capabilities: all.clone(),
+            answers: vec![accept(json!({"sure": true}))],
+        },
+        declaring(tool("of_a_client_that_cannot", "delete", path.clone(), &[]), json!({})),
+        declaring(tool("form_mode_only", "delete", path, &[accept(json!({"sure": true}))]), json!({"elicitation": {}})),
+        declaring(tool("url_mode_only", "delete", json!({"path": "/a"}), &[]), json!({"elicitation": {"url": {}}})),
+        declaring(tool("no_url_mode", "log_in", json!({}), &[]), json!({"elicitation": {"form": {}}})),
+        declaring(tool("no_sampling", "sample", json!({}), &[]), json!({"elicitation": {}})),
+        declaring(tool("no_roots", "roots", json!({}), &[]), json!({"elicitation": {}})),
+    ]
+}
+
+#[tokio::test]
+async fn conversations_are_as_recorded() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut problems = Vec::new();
+    for revision in Revision::ALL {
+        let mut official = Official::load(revision);
+        let folder = Path::new(FOLDER).join(revision.as_str());
+        let mut known = BTreeSet::new();
+        for case in cases() {
+            let name = case.name;
+            assert!(known.insert(format!("{name}.json")), "two cases are called {name}");
+            let method = case.method;
+            let said = converse(case, revision).await;
+            for message in said.iter().filter_map(|line| line.get("server")) {
+                let found = official.as_mut().map(|official| official.problems(message, Some(method)));
+                problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
+            }
+            let said = format!("{:#}\n", masked(Value::Array(said)));
+            let file = folder.join(format!("{name}.json"));
+            if update {
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(file, said).unwrap();
+            } else if fs::read_to_string(&file).unwrap_or_default() != said {
+                problems.push(format!("{revision}/{name}: the conversation is not the recorded one, it is now\n{said}"));
+            }
+        }
+        for file in fs::read_dir(&folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            if !known.contains(&name) {
+                problems.push(format!("{revision}/{name} belongs to no case"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// Replaces what is different each time.
+fn masked(mut said: Value) -> Value {
+    let messages = said.as_array_mut().into_iter().flatten().flat_map(|line| line.as_object_mut()).flatten();
+    for (_, message) in messages {
+        for state in ["/result/requestState", "/params/requestState"] {
+            if let Some(state) = message.pointer_mut(state) {
+                *state = json!("(opaque)");
+            }
+        }
+        if let Some(id) = message.pointer_mut("/params/elicitationId") {
+            *id = json!("(unique)");
+        }
+    }
+    said
+}
+
+/// Plays a case, and writes down who said what.
+async fn converse(case: Case, revision: Revision) -> Vec<Value> {
+    let Case { method, params, capabilities, mut answers, .. } = case;
+    let stateless = revision >= Revision::V2026_07_28;
+    let mut client = TestClient::silent(server(), revision);
+    if !stateless {
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
+            "clientInfo": {"name": "scripted", "version": "1.0.0"}});
+        client.send_raw(message(0, "initialize", params).to_string().as_bytes());
+    }
+    let request = |id: u64, mut params: Value| {
+        if stateless {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+                "io.modelcontextprotocol/clientCapabilities": capabilities,
+            });
+        }
+        message(id, method, params)
+    };
+    let mut said = Vec::new();
+    let mut to_send = vec![request(1, params.clone())];
+    let mut calls = 1;
+    loop {
+        let mut lines = Vec::new();
+        for message in to_send.drain(..) {
+            lines.extend(client.send_raw(message.to_string().as_bytes()));
+            said.push(json!({"client": message}));
+        }
+        if lines.is_empty() {
+            lines = client.next_lines().await;
+        }
+        for line in lines {
+            said.push(json!({"server": line}));
+            if line.get("method").is_some() && line.get("id").is_some() {
+                to_send.push(json!({"jsonrpc": "2.0", "id": line["id"], "result": next(&mut answers)}));
+            } else if line["result"]["resultType"] == "input_required" {
+                let asked = line["result"]["inputRequests"].as_object().unwrap();
+                let mut again = params.clone();
+                again["inputResponses"] = in_order_of_asking(asked, &mut answers);
+                again["requestState"] = line["result"]["requestState"].clone();
+                calls += 1;
+                to_send.push(request(calls, again));
+            }
+        }
+        if to_send.is_empty() && client.in_flight() == 0 {
+            return said;
+        }
+    }
+}
+
+/// Answers all questions of a round. An object does not say in which order they were asked, so the methods do.
+fn in_order_of_asking(asked: &serde_json::Map<String, Value>, answers: &mut Vec<Value>) -> Value {
+    let mut keys: Vec<_> = asked.keys().collect();
+    let rank = |key: &str| ["elicitation/create", "sampling/createMessage", "roots/list"]
+        .iter()
+        .position(|method| asked[key]["method"] == **method);
+    keys.sort_by_key(|key| rank(key));
+    keys.into_iter().map(|key| (key.clone(), next(answers))).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn next(answers: &mut Vec<Value>) -> Value {
+    assert!(!answers.is_empty(), "the client was asked more often than it has answers");
+    answers.remove(0)
+}
+
+fn message(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
