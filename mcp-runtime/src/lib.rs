@@ -20,6 +20,7 @@
 mod cli;
 mod engine;
 mod error;
+mod handle;
 mod handler;
 mod jsonrpc;
 #[cfg(feature = "log")]
@@ -31,12 +32,13 @@ mod server;
 mod testing;
 mod transport;
 
-pub use engine::{StateKey, StateKeyError};
+pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
+pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
     PromptOutput, ResourceOutput, ServerFn, ToolOutput,
-    entry::{Collect, resource_uri},
+    entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
@@ -47,10 +49,10 @@ pub use model::{
 };
 pub use revision::Revision;
 pub use schemars;
-pub use server::{BuiltServer, EntryInfo, ServeError, Server};
+pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{Asked, CallResult, RpcError, TestClient};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService};
+pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
 /// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
 #[doc(hidden)]

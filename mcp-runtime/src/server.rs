@@ -1,18 +1,19 @@
 //! The server: what an author configures.
 
-use std::{collections::HashSet, fmt, io, sync::Arc, time::Duration};
+use std::{any::TypeId, fmt, io, sync::Arc, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    engine::{Connection, Engine, Profile, StateKey},
+    engine::{Caller, Connection, Engine, Profile, StateKey, Visibility},
     error::BuildError,
+    handle::Handle,
     handler::{
         States,
-        entry::{Collect, Entry},
+        entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Offers, Selection, build},
+    registry::{Offers, Selection, Stock},
     revision::Revision,
     testing::TestClient,
     transport::{self, Stdio},
@@ -42,30 +43,12 @@ use crate::{
 #[must_use]
 pub struct Server {
     entries: Vec<Entry>,
+    /// Those that are not offered before somebody enables them.
+    disabled: Vec<Entry>,
     states: States,
     profile: Profile,
+    handle: Handle,
     problems: Vec<String>,
-}
-
-/// What [`Server::only`] decides by.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct EntryInfo<'a> {
-    /// The name on the wire; of a resource, not its URI.
-    pub name: &'a str,
-    /// The `tags(…)` of the annotation.
-    pub tags: &'a [&'a str],
-    /// The crate that the function stands in, named as in its `Cargo.toml`.
-    pub krate: &'a str,
-    /// The module that the function stands in, as `module_path!()` names it.
-    pub module: &'a str,
-}
-
-impl EntryInfo<'_> {
-    /// Says whether the function has a tag.
-    pub fn has_tag(&self, tag: &str) -> bool {
-        self.tags.contains(&tag)
-    }
 }
 
 impl Server {
@@ -80,11 +63,13 @@ impl Server {
     pub fn empty(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             entries: Vec::new(),
+            disabled: Vec::new(),
             states: States::default(),
             profile: Profile {
                 identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
                 ..Profile::default()
             },
+            handle: Handle::untaken(),
             problems: Vec::new(),
         }
     }
@@ -108,6 +93,33 @@ impl Server {
         self
     }
 
+    /// Adds what a type stands for, and does not offer it before [`Handle::enable`] does.
+    pub fn disabled<C: Collect>(mut self) -> Self {
+        self.disabled.extend_from_slice(C::entries());
+        self.with::<C>()
+    }
+
+    /// Gives a handle that changes the server once it is built, and has it tell its clients that it may change.
+    pub fn handle(&self) -> Handle {
+        self.handle.take()
+    }
+
+    /// Shows each caller only the functions for which `sees` is true. To all others it is as if they were not there: they are in no
+    /// list, and to use one is answered as if it were unknown.
+    ///
+    /// It is asked for every request, so it should not take long. Everybody is told when a list changed, whoever sees what did.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("root"))
+    /// # }
+    /// ```
+    pub fn visible_to(mut self, sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.profile.visibility = Some(Visibility::new(sees));
+        self
+    }
+
     /// Gives a value to the functions that take `&T`. One of a type.
     pub fn with_state<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.with_shared(Arc::new(value))
@@ -125,15 +137,7 @@ impl Server {
 
     /// Keeps the functions for which `keep` is true.
     pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
-        self.entries.retain(|entry| {
-            let common = entry.common();
-            keep(&EntryInfo {
-                name: common.name,
-                tags: common.tags,
-                krate: common.source.package,
-                module: common.source.module,
-            })
-        });
+        self.entries.retain(|entry| keep(&entry.info()));
         self
     }
 
@@ -299,20 +303,24 @@ impl Server {
     ///
     /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
-        let mut seen = HashSet::new();
-        self.entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
-        let selection =
-            Selection { entries: self.entries, states: &self.states, forwards_log: self.profile.forwards_log };
-        let registry = match (build(selection), self.problems) {
-            (Ok(registry), problems) if problems.is_empty() => registry,
+        self.states.provide(Arc::new(self.handle.clone()));
+        let selection = Selection { entries: self.entries, states: &self.states };
+        let mut stock = match (Stock::default().with(selection), self.problems) {
+            (Ok(stock), problems) if problems.is_empty() => stock,
             (Ok(_), problems) => return Err(BuildError::new(problems)),
             (Err(error), mut problems) => {
                 problems.extend_from_slice(error.problems());
                 return Err(BuildError::new(problems));
             }
         };
+        stock.enable(&self.disabled, false);
+        let changes = self.handle.is_taken() || stock.takes(TypeId::of::<Handle>());
+        let engine = Arc::new(Engine::new(stock, self.states, self.profile, changes));
+        self.handle.connect(&engine);
+        let catalog = engine.catalog();
+        let registry = &catalog.registry;
         tracing::info!(
-            server = self.profile.identity.name,
+            server = engine.identity.name,
             tools = registry.tools().len(),
             resources = registry.resources().len(),
             templates = registry.templates().len(),
@@ -330,7 +338,8 @@ impl Server {
                 "a tool has no description, so that a model must guess what it does"
             );
         }
-        Ok(BuiltServer { engine: Arc::new(Engine::new(registry, self.states, self.profile)) })
+        drop(catalog);
+        Ok(BuiltServer { engine, handle: self.handle })
     }
 }
 
@@ -338,9 +347,16 @@ impl Server {
 #[derive(Debug, Clone)]
 pub struct BuiltServer {
     engine: Arc<Engine>,
+    handle: Handle,
 }
 
 impl BuiltServer {
+    /// Gives a handle that changes the server, and has it tell its clients that it may change: those that connect from now on.
+    pub fn handle(&self) -> Handle {
+        self.engine.announce_changes();
+        self.handle.take()
+    }
+
     /// Serves stdin and stdout until stdin ends or the process is told to stop (SIGTERM or Ctrl-C), and what is in flight
     /// then is answered.
     ///

@@ -193,7 +193,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
     let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
     let arguments = from_strings(contract, strings);
     let dialect = revision::newest();
-    let wire = Arc::new(Wire { dialect, features: dialect.features(), identity: Vec::new() });
+    let wire = Arc::new(Wire { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
     let input = Input {
         arguments: &arguments,
         contract,

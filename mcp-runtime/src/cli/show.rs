@@ -9,7 +9,8 @@ use crate::{engine::Engine, handler::Contract, testing::TestClient};
 
 /// Lists what the server offers.
 pub(super) fn list(engine: &Engine) -> String {
-    let registry = &engine.registry;
+    let catalog = engine.catalog();
+    let registry = &catalog.registry;
     let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
     let mut section = |title: &str, rows: Vec<(String, &str)>| {
         if rows.is_empty() {
@@ -127,7 +128,8 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
 /// Tells a person who started the server in a terminal what it is and how to connect a client.
 pub(super) fn greeting(package: &Package, engine: &Engine) -> String {
     let name = package.name;
-    let registry = &engine.registry;
+    let catalog = engine.catalog();
+    let registry = &catalog.registry;
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let resources = registry.resources().len() + registry.templates().len();
     let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());

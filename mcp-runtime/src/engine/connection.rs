@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     pub(super) level: Arc<SessionLevel>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) origin: Option<Arc<dyn Origin>>,
+    /// Whether a session that is opened here outlives the connection.
+    pub(super) is_brief: bool,
 }
 
 /// What became of a transmission.
@@ -48,7 +50,13 @@ impl Connection {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None }
+        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false }
+    }
+
+    /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_exchange(engine: Arc<Engine>) -> Self {
+        Self { is_brief: true, ..Self::new(engine) }
     }
 
     /// One more way into a session that is open, with answers of its own.
@@ -56,7 +64,7 @@ impl Connection {
     pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: Some(session), flights, level, outbox, origin: None }
+        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true }
     }
 
     /// Says what the transport knows of the messages that follow.
@@ -125,6 +133,11 @@ impl Connection {
     /// The number of calls that are not yet answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.outbox.awaited()
+    }
+
+    /// Ends the requests that listen with their answers.
+    pub(crate) fn end_listens(&self) {
+        self.flights.end_listens();
     }
 
     /// Drops every call in flight.

@@ -3,11 +3,15 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use super::{
-    Session,
+    Caller, Catalog, Session,
     asking::{Binding, Kept, Live, Retry, Rounds},
+    caller::Sight,
     calls::{Answering, Call},
     connection::Connection,
     flights::Sink,
+    hub::Subscriber,
+    listen::{self, Filter, LISTENS, Listen},
+    outbox::Outbox,
     params::{self, Params},
     results,
 };
@@ -21,7 +25,7 @@ use crate::{
     },
     jsonrpc::{Id, Message, raw},
     model::Level,
-    registry::{Completed, Found, Item, ListKind, Tool, write_resources},
+    registry::{Completed, Found, Item, ListKind, ResourceLists, Tool, write_resources},
     revision::{self, Dialect, Feature},
 };
 
@@ -38,6 +42,8 @@ struct Request<'a> {
     params: &'a Params<'a>,
     id: &'a Id<'a>,
     sink: &'a Sink,
+    /// What the server offers while the request is answered.
+    catalog: &'a Arc<Catalog>,
 }
 
 impl Connection {
@@ -51,8 +57,11 @@ impl Connection {
         sink: &Sink,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let request = Request { speaker, params, id, sink };
-        let offers = self.engine.registry.offers();
+        let engine = Arc::clone(&self.engine);
+        let catalog = engine.catalog();
+        let request = Request { speaker, params, id, sink, catalog: &catalog };
+        let offers = catalog.registry.offers();
+        let changes = engine.announces_changes();
         let has = |feature| speaker.dialect.has(feature);
         match &*message.method {
             "tools/call" if offers.tools => self.call_tool(&request, out),
@@ -68,9 +77,16 @@ impl Connection {
                 self.level.set(params::level(params.member("level"), "level")?);
                 self.acknowledge(&request, out)
             }
+            "resources/subscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+                self.subscribe(&request, out)
+            }
+            "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+                self.unsubscribe(&request, out)
+            }
+            "subscriptions/listen" if changes && has(Feature::Listening) => self.listen(&request),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
-                results::respond(out, id, self.engine.introduction(speaker.dialect));
+                results::respond(out, id, catalog.introduction(&engine, speaker.dialect));
                 Ok(true)
             }
             method => Err(Fault::MethodNotFound(method.to_owned())),
@@ -86,7 +102,12 @@ impl Connection {
                 let known = id.is_some_and(|id| self.flights.cancel(&id));
                 tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
             }
-            "notifications/initialized" => tracing::debug!("the client is ready"),
+            "notifications/initialized" => {
+                tracing::debug!("the client is ready");
+                if let Some(subscriber) = self.subscriber() {
+                    subscriber.ready();
+                }
+            }
             method => tracing::debug!(method, "a notification that means nothing to the server"),
         }
     }
@@ -110,16 +131,88 @@ impl Connection {
             version = dialect.name(),
             "a session begins"
         );
-        self.session = Some(Arc::new(Session {
-            dialect,
-            client,
-            capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
-            questions: Arc::default(),
-            flights: Arc::clone(&self.flights),
-            level: Arc::clone(&self.level),
-        }));
-        results::respond(out, request.id, self.engine.introduction(dialect));
+        let (flights, level) = (Arc::clone(&self.flights), Arc::clone(&self.level));
+        let outbox = match self.is_brief {
+            true => Arc::new(Outbox::new(Arc::clone(&level))),
+            false => Arc::clone(&self.outbox),
+        };
+        let subscriber = self.engine.announces_changes().then(|| Subscriber::of_session(&self.engine.hub, &outbox));
+        let capabilities = request.params.member("capabilities").unwrap_or("{}").into();
+        let questions = Arc::default();
+        self.session =
+            Some(Arc::new(Session { dialect, client, capabilities, questions, flights, level, outbox, subscriber }));
+        results::respond(out, request.id, request.catalog.introduction(&self.engine, dialect));
         Ok(true)
+    }
+
+    fn subscriber(&self) -> Option<&Subscriber> {
+        self.session.as_ref()?.subscriber.as_ref()
+    }
+
+    /// Tells the session of a resource's changes from now on.
+    ///
+    /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
+    fn subscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let uri = params::string(request.params.uri, "uri")?;
+        let subscriber = self.subscriber_for("resources/subscribe")?;
+        let sight = self.sight(request);
+        if request.catalog.registry.resource(&uri, |item| sight.sees(item)).is_none() {
+            return Err(Fault::ResourceNotFound(uri.into_owned()));
+        }
+        subscriber.watch_resource(&uri).map_err(|_| listen::too_many())?;
+        self.acknowledge(request, out)
+    }
+
+    fn unsubscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let uri = params::string(request.params.uri, "uri")?;
+        self.subscriber_for("resources/unsubscribe")?.leave_resource(&uri);
+        self.acknowledge(request, out)
+    }
+
+    /// The session's way of being told; none where it began before the server could change, and was told so.
+    fn subscriber_for(&self, method: &str) -> Result<&Subscriber, Fault> {
+        self.subscriber().ok_or_else(|| Fault::MethodNotFound(method.to_owned()))
+    }
+
+    /// Tells the client of changes until it cancels the request, or the server ends.
+    fn listen(&self, request: &Request<'_>) -> Result<bool, Fault> {
+        if matches!(request.sink, Sink::Batch(_)) {
+            return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
+        }
+        let sight = self.sight(request);
+        let registry = &request.catalog.registry;
+        let is_there = |uri: &str| registry.resource(uri, |item| sight.sees(item)).is_some();
+        let filter = Filter::read(request.params)?.honoured(registry.offers(), is_there);
+        if self.flights.listening() >= LISTENS {
+            let why = format!("too many requests listen on this connection, at most {LISTENS} may");
+            return Err(Fault::Internal(why));
+        }
+        let subscriber = Subscriber::listening(&self.engine.hub, &self.outbox, request.id.as_json());
+        let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
+        let wire = self.engine.wire(request.speaker.dialect);
+        let listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
+        self.flights.listen(request.id.to_owned(), listen);
+        Ok(false)
+    }
+
+    /// What the sender of a request sees of the server.
+    fn sight(&self, request: &Request<'_>) -> Sight {
+        let Some(visibility) = &self.engine.visibility else { return Sight::default() };
+        let origin = self.origin.as_ref();
+        visibility.of(Caller {
+            principal: origin.and_then(|origin| origin.principal()).map(Into::into),
+            client: self.client(request),
+            revision: request.speaker.dialect.revision(),
+            attachment: origin.map(|origin| origin.attachment()),
+        })
+    }
+
+    /// Who the client says it is.
+    fn client(&self, request: &Request<'_>) -> Option<ClientInfo> {
+        match request.speaker.dialect.has(Feature::RequestMeta) {
+            true => client_info(request.params.meta.client_info),
+            false => self.session.as_ref()?.client.clone(),
+        }
     }
 
     fn acknowledge(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -129,7 +222,8 @@ impl Connection {
 
     fn call_tool(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let name = params::string(request.params.name, "name")?;
-        let Some(tool) = self.engine.registry.tool(&name) else {
+        let sight = self.sight(request);
+        let Some(tool) = request.catalog.registry.tool(&name).filter(|tool| sight.sees(&tool.item)) else {
             return Err(Fault::UnknownTool(name.into_owned()));
         };
         let arguments = request.params.arguments()?;
@@ -150,7 +244,8 @@ impl Connection {
 
     fn get_prompt(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let name = params::string(request.params.name, "name")?;
-        let Some(prompt) = self.engine.registry.prompt(&name) else {
+        let sight = self.sight(request);
+        let Some(prompt) = request.catalog.registry.prompt(&name).filter(|prompt| sight.sees(&prompt.item)) else {
             return Err(Fault::UnknownPrompt(name.into_owned()));
         };
         let mut strings = Vec::new();
@@ -167,7 +262,9 @@ impl Connection {
 
     fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let uri = params::string(request.params.uri, "uri")?;
-        let Some(Found { item, variables }) = self.engine.registry.resource(&uri) else {
+        let sight = self.sight(request);
+        let found = request.catalog.registry.resource(&uri, |item| sight.sees(item));
+        let Some(Found { item, variables }) = found else {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
         };
         let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
@@ -200,20 +297,41 @@ impl Connection {
 
     fn list(&self, request: &Request<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let cursor = request.params.cursor()?;
-        if kind == ListKind::Resources && self.engine.registry.lists_resources() {
-            return self.list_resources(request, cursor.as_deref(), out);
+        let (catalog, sight) = (request.catalog, self.sight(request));
+        if kind == ListKind::Resources
+            && catalog.registry.lists_resources()
+            && let Some(functions) = catalog.registry.resource_lists(|item| sight.sees(item))
+        {
+            return self.list_resources(request, cursor.as_deref(), functions, sight, out);
         }
-        let page = self.engine.lists(request.speaker.dialect).page(kind, cursor.as_deref())?;
-        results::respond(out, request.id, page);
+        let pager = self.engine.pager(request.speaker.dialect);
+        let finished = match sight.is_limited() {
+            true => None,
+            false => catalog.lists(&pager).page(kind, cursor.as_deref()),
+        };
+        match finished {
+            Some(page) => results::respond(out, request.id, page),
+            None => {
+                let page = pager.page(&catalog.registry, kind, cursor.as_deref(), |item| sight.sees(item))?;
+                results::respond(out, request.id, &page);
+            }
+        }
         Ok(true)
     }
 
     /// Lists resources where functions have a say in it.
-    fn list_resources(&self, request: &Request<'_>, cursor: Option<&str>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        let engine = Arc::clone(&self.engine);
+    fn list_resources(
+        &self,
+        request: &Request<'_>,
+        cursor: Option<&str>,
+        lists: ResourceLists,
+        sight: Sight,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
+        let (engine, catalog) = (Arc::clone(&self.engine), Arc::clone(request.catalog));
         let dialect = request.speaker.dialect;
         let start = registry_offset(cursor)?;
-        let (common, functions, uses_context) = self.engine.registry.resource_lists();
+        let ResourceLists { common, functions, uses_context } = lists;
         let call = self.prepare(request, common, "resources/list", false, uses_context, None)?;
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
@@ -226,7 +344,8 @@ impl Connection {
                 }
             }
             let wire = engine.wire(dialect);
-            match write_resources(&engine.registry, &listed, wire, start, engine.limits.page) {
+            let sees = |item: &Item| sight.sees(item);
+            match write_resources(&catalog.registry, &listed, wire, start, engine.limits.page, sees) {
                 Ok(body) => Finished { body, outcome: Ok(()) },
                 Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
             }
@@ -240,17 +359,18 @@ impl Connection {
     fn complete(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let missing = |name: &str| Fault::invalid_params(format!("`{name}` is missing"));
         let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
+        let (registry, sight) = (&request.catalog.registry, self.sight(request));
         let item = match &*params::string(params::member(reference, "type"), "ref.type")? {
             "ref/prompt" => {
                 let name = params::string(params::member(reference, "name"), "ref.name")?;
-                match self.engine.registry.prompt(&name) {
+                match registry.prompt(&name).filter(|prompt| sight.sees(&prompt.item)) {
                     Some(prompt) => &prompt.item,
                     None => return Err(Fault::UnknownPrompt(name.into_owned())),
                 }
             }
             "ref/resource" => {
                 let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
-                match self.engine.registry.reference(&uri) {
+                match registry.reference(&uri, |item| sight.sees(item)) {
                     Some(item) => item,
                     None => return Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
                 }
@@ -366,7 +486,7 @@ impl Connection {
             return Ok(None);
         }
         let binding = Binding {
-            principal: None,
+            principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
             method: subject.method,
             name: subject.name.into(),
             arguments: arguments.into(),
@@ -384,17 +504,15 @@ impl Connection {
         Context::new(ContextParts {
             peer: Arc::clone(&self.outbox) as _,
             attachment: self.origin.as_ref().map(|origin| origin.attachment()),
+            principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),
             name: name.into(),
             progress_token: meta.progress_token().map(Into::into),
             log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
             meta: meta.whole.map(Into::into),
+            client: self.client(request),
             asker,
-            client: match &self.session {
-                _ if stateless => client_info(meta.client_info),
-                session => session.as_ref().and_then(|session| session.client.clone()),
-            },
         })
     }
 

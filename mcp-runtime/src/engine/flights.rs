@@ -10,7 +10,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::{batch::Batch, outbox::Outbox};
+use super::{batch::Batch, listen::Listen, outbox::Outbox};
 use crate::{handler::Context, jsonrpc::Id};
 
 /// The calls in flight of one session, or of one connection without a session.
@@ -19,6 +19,9 @@ pub(crate) struct Flights {
     table: Mutex<HashMap<Id<'static>, Flight>>,
     count: AtomicUsize,
     taken_off: AtomicU64,
+    /// The requests that listen, which nobody waits for.
+    listens: Mutex<HashMap<Id<'static>, Listen>>,
+    listening: AtomicUsize,
 }
 
 /// Tells a call from a later one with the same id.
@@ -50,7 +53,30 @@ impl Flights {
     }
 
     pub(super) fn has(&self, id: &Id<'_>) -> bool {
-        self.count() > 0 && self.table().contains_key(id.as_json())
+        (self.count() > 0 && self.table().contains_key(id.as_json()))
+            || (self.listening() > 0 && self.listens().contains_key(id.as_json()))
+    }
+
+    /// The number of requests that listen.
+    pub(super) fn listening(&self) -> usize {
+        self.listening.load(Ordering::Acquire)
+    }
+
+    /// Enters a request that listens.
+    pub(super) fn listen(&self, id: Id<'static>, listen: Listen) {
+        let mut listens = self.listens();
+        self.listening.fetch_add(1, Ordering::AcqRel);
+        listens.insert(id, listen);
+    }
+
+    /// Takes out every request that listens.
+    pub(super) fn take_listens(&self) -> HashMap<Id<'static>, Listen> {
+        if self.listening() == 0 {
+            return HashMap::new();
+        }
+        let listens = std::mem::take(&mut *self.listens());
+        self.listening.fetch_sub(listens.len(), Ordering::AcqRel);
+        listens
     }
 
     /// Starts a call and enters it into the table before it can end.
@@ -74,13 +100,14 @@ impl Flights {
         });
     }
 
-    /// Drops a call without an answer; false if there is none of this id.
+    /// Drops a call, or a request that listens, without an answer; false if there is none of this id.
     pub(crate) fn cancel(&self, id: &Id<'_>) -> bool {
-        self.remove(id, |_| true).map(Flight::stop).is_some()
+        self.remove(id, |_| true).map(Flight::stop).or_else(|| self.remove_listen(id).map(Listen::stop)).is_some()
     }
 
-    /// Drops every call.
+    /// Drops every call, and every request that listens.
     pub(crate) fn cancel_all(&self) {
+        self.take_listens().into_values().for_each(Listen::stop);
         let flights = std::mem::take(&mut *self.table());
         self.count.fetch_sub(flights.len(), Ordering::AcqRel);
         flights.into_values().for_each(Flight::stop);
@@ -92,6 +119,16 @@ impl Flights {
         let flight = table.remove(id.as_json())?;
         self.count.fetch_sub(1, Ordering::AcqRel);
         Some(flight)
+    }
+
+    fn remove_listen(&self, id: &Id<'_>) -> Option<Listen> {
+        let listen = self.listens().remove(id.as_json())?;
+        self.listening.fetch_sub(1, Ordering::AcqRel);
+        Some(listen)
+    }
+
+    fn listens(&self) -> MutexGuard<'_, HashMap<Id<'static>, Listen>> {
+        self.listens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Id<'static>, Flight>> {

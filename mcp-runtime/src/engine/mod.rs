@@ -4,10 +4,14 @@
 
 mod asking;
 mod batch;
+mod caller;
 mod calls;
+mod catalog;
 mod connection;
 mod dispatch;
 mod flights;
+mod hub;
+mod listen;
 mod origin;
 mod outbox;
 mod params;
@@ -15,12 +19,20 @@ mod results;
 mod session;
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-pub use asking::{StateKey, StateKeyError};
+use arc_swap::ArcSwap;
+
 pub(crate) use asking::StateKeys;
+pub use asking::{StateKey, StateKeyError};
+pub use caller::Caller;
+pub(crate) use caller::Visibility;
+pub(crate) use catalog::Catalog;
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::Receipt;
@@ -35,10 +47,13 @@ pub(crate) use outbox::Outbox;
 pub(crate) use results::refuse;
 pub(crate) use session::Session;
 
+use catalog::Workshop;
+use hub::Hub;
+
 use crate::{
     handler::{States, Wire},
     model::Implementation,
-    registry::{Lists, Registry},
+    registry::{Offers, Pager, Stock},
     revision::{self, Dialect},
 };
 
@@ -93,12 +108,18 @@ pub(crate) struct Profile {
     pub(crate) forwards_log: bool,
     /// What seals the state of requests; a random key if there is none.
     pub(crate) state_keys: Vec<StateKey>,
+    /// Who sees what; everybody everything where nobody decides.
+    pub(crate) visibility: Option<Visibility>,
 }
 
 /// A server that is built: everything that its connections share.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) registry: Registry,
+    catalog: ArcSwap<Catalog>,
+    workshop: Workshop,
+    pub(crate) hub: Arc<Hub>,
+    /// Whether clients are told that the server may change.
+    announces_changes: AtomicBool,
     pub(crate) states: Arc<States>,
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
@@ -106,48 +127,46 @@ pub(crate) struct Engine {
     /// Whether the log of functions goes to their clients.
     pub(crate) forwards_log: bool,
     state_keys: Arc<StateKeys>,
-    /// One for each of [`revision::ALL`].
-    voices: [Voice; revision::ALL.len()],
-}
-
-/// How the server speaks in one dialect.
-#[derive(Debug)]
-struct Voice {
-    wire: Arc<Wire>,
-    /// The finished results of every list, made when they are first asked for.
-    lists: OnceLock<Lists>,
-    /// The finished result of `initialize` or `server/discover`.
-    introduction: OnceLock<Vec<u8>>,
+    visibility: Option<Visibility>,
+    /// One for each of [`revision::ALL`], oldest first.
+    wires: [Arc<Wire>; revision::ALL.len()],
 }
 
 impl Engine {
-    pub(crate) fn new(registry: Registry, states: States, profile: Profile) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys } = profile;
-        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round));
-        let voices = revision::ALL.map(|dialect| Voice {
-            wire: Arc::new(results::wire(dialect, &identity)),
-            lists: OnceLock::new(),
-            introduction: OnceLock::new(),
-        });
-        Self { registry, states: Arc::new(states), identity, instructions, limits, forwards_log, state_keys, voices }
+    pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility } = profile;
+        let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
+        wires.reverse();
+        Self {
+            catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
+            workshop: Workshop::new(stock),
+            hub: Arc::default(),
+            announces_changes: AtomicBool::new(announces_changes),
+            states: Arc::new(states),
+            identity,
+            instructions,
+            state_keys: Arc::new(StateKeys::new(state_keys, limits.round)),
+            limits,
+            forwards_log,
+            visibility,
+            wires,
+        }
     }
 
-    fn voice(&self, dialect: &'static dyn Dialect) -> &Voice {
-        let newest_first = revision::ALL.len() - 1 - dialect.revision() as usize;
-        &self.voices[newest_first]
+    /// What the server offers now.
+    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
+        self.catalog.load()
+    }
+
+    fn announces_changes(&self) -> bool {
+        self.announces_changes.load(Ordering::Acquire)
     }
 
     fn wire(&self, dialect: &'static dyn Dialect) -> &Arc<Wire> {
-        &self.voice(dialect).wire
+        &self.wires[dialect.revision() as usize]
     }
 
-    fn lists(&self, dialect: &'static dyn Dialect) -> &Lists {
-        let voice = self.voice(dialect);
-        voice.lists.get_or_init(|| Lists::write(&self.registry, &voice.wire, self.limits.page, self.limits.list_ttl))
-    }
-
-    fn introduction(&self, dialect: &'static dyn Dialect) -> &[u8] {
-        let voice = self.voice(dialect);
-        voice.introduction.get_or_init(|| results::introduction(self, dialect))
+    fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
+        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: self.limits.list_ttl }
     }
 }

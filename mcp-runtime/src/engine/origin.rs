@@ -25,6 +25,9 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     /// A fault that says what differs.
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
 
+    /// Whom the transport, or whoever stands before it, has found the sender to be.
+    fn principal(&self) -> Option<&str>;
+
     /// What functions may want to know of it.
     fn attachment(&self) -> Arc<dyn Any + Send + Sync>;
 }

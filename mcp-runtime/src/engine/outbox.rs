@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use super::hub::Edge;
 use crate::{handler::Peer, model::Level};
 
 /// The bytes of notifications that wait for a peer before more of them are dropped.
@@ -43,8 +44,12 @@ pub(crate) struct Outbox {
 struct State {
     /// Finished lines.
     out: Vec<u8>,
+    /// What the client is to be told of, each once; it becomes lines when the transport takes them.
+    marked: Vec<Arc<Edge>>,
     /// The calls whose responses will come here.
     open: usize,
+    /// The requests that listen, whose responses come here when the server ends.
+    listens: usize,
     waker: Option<Waker>,
     /// After which time the client is to ask again for what comes.
     pause: Option<Duration>,
@@ -66,7 +71,13 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.state();
-        state.open == 0 && state.out.is_empty()
+        state.open == 0 && state.listens == 0 && state.is_empty()
+    }
+
+    /// Says whether a request listens, so that more may come at any time.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_listening(&self) -> bool {
+        self.state().listens > 0
     }
 
     /// Says whether a function wishes that the client asks again.
@@ -121,9 +132,34 @@ impl Outbox {
         state.wake();
     }
 
+    /// Counts a request that listens, and writes its acknowledgement.
+    pub(super) fn begin_listen(&self, acknowledged: &[u8]) {
+        let mut state = self.state();
+        state.listens += 1;
+        state.out.extend_from_slice(acknowledged);
+        state.wake();
+    }
+
+    /// Writes what a request that listened leaves behind, after everything that it was to be told.
+    pub(super) fn end_listen(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        state.listens -= 1;
+        state.tell();
+        write(&mut state.out);
+        state.wake();
+    }
+
+    /// Takes something that the client is to be told of.
+    pub(super) fn mark(&self, edge: Arc<Edge>) {
+        let mut state = self.state();
+        state.marked.push(edge);
+        state.wake();
+    }
+
     /// Moves what waits into a buffer; true if there was anything.
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
         let mut state = self.state();
+        state.tell();
         if state.out.is_empty() {
             return false;
         }
@@ -138,7 +174,7 @@ impl Outbox {
     /// Waits until there is something to [`drain`](Self::drain).
     pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut state = self.state();
-        if !state.out.is_empty() || state.pause.is_some() {
+        if !state.is_empty() || state.pause.is_some() {
             return Poll::Ready(());
         }
         match &mut state.waker {
@@ -154,6 +190,17 @@ impl Outbox {
 }
 
 impl State {
+    fn is_empty(&self) -> bool {
+        self.out.is_empty() && self.marked.is_empty()
+    }
+
+    /// Writes what the client is to be told of.
+    fn tell(&mut self) {
+        for edge in std::mem::take(&mut self.marked) {
+            edge.write(&mut self.out);
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();

@@ -1,19 +1,20 @@
 //! Writes responses: the envelope, errors, and the results that no function gives.
 
-use super::Engine;
+use super::{Catalog, Engine};
 use crate::{
     error::Fault,
     handler::{Completions, Wire},
     jsonrpc::{Id, write},
     model::Implementation,
+    registry::Offers,
     revision::{self, Dialect, Feature, spell, spell::Object},
 };
 
 /// What every result of a dialect says beside its own members: of the server no more than its name and version, which
 /// `server/discover` tells in full.
-pub(super) fn wire(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
+pub(super) fn wire(dialect: &'static dyn Dialect, identity: &Implementation, is_private: bool) -> Wire {
     let Implementation { name, version, .. } = identity.clone();
-    identified(dialect, &Implementation { name, version, ..Implementation::default() })
+    Wire { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
 }
 
 fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
@@ -22,7 +23,7 @@ fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire 
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
         spell::implementation(&mut member, dialect.features(), identity);
     }
-    Wire { dialect, features: dialect.features(), identity: member }
+    Wire { dialect, features: dialect.features(), identity: member, is_private: false }
 }
 
 /// Begins a response, up to where its result stands.
@@ -85,7 +86,7 @@ pub(super) fn completions(wire: &Wire, completions: &Completions) -> Vec<u8> {
 }
 
 /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
-pub(super) fn introduction(engine: &Engine, dialect: &'static dyn Dialect) -> Vec<u8> {
+pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static dyn Dialect) -> Vec<u8> {
     let wire = &identified(dialect, &engine.identity);
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
@@ -95,7 +96,7 @@ pub(super) fn introduction(engine: &Engine, dialect: &'static dyn Dialect) -> Ve
         let versions = revision::ALL.iter().map(|dialect| dialect.name());
         spell::array(result.key("supportedVersions"), versions, write::string);
     }
-    capabilities(result.key("capabilities"), engine, wire);
+    capabilities(result.key("capabilities"), catalog.registry.offers(), engine.announces_changes(), wire);
     if wire.has(Feature::Handshake) {
         spell::implementation(result.key("serverInfo"), wire.features, &engine.identity);
     }
@@ -105,19 +106,19 @@ pub(super) fn introduction(engine: &Engine, dialect: &'static dyn Dialect) -> Ve
     out
 }
 
-/// Writes what the server offers, which follows from what is registered.
-fn capabilities(out: &mut Vec<u8>, engine: &Engine, wire: &Wire) {
-    let offers = engine.registry.offers();
+/// Writes what the server offers, which follows from what is registered, and whether that may change.
+fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
+    let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
     let mut object = Object::begin(out);
-    for (name, offered) in [
-        ("completions", offers.completions && wire.has(Feature::CompletionsCapability)),
-        ("logging", offers.logging),
-        ("prompts", offers.prompts),
-        ("resources", offers.resources),
-        ("tools", offers.tools),
+    for (name, offered, capability) in [
+        ("completions", offers.completions && wire.has(Feature::CompletionsCapability), &b"{}"[..]),
+        ("logging", offers.logging, b"{}"),
+        ("prompts", offers.prompts, of(br#"{"listChanged":true}"#)),
+        ("resources", offers.resources, of(br#"{"subscribe":true,"listChanged":true}"#)),
+        ("tools", offers.tools, of(br#"{"listChanged":true}"#)),
     ] {
         if offered {
-            object.raw(name, b"{}");
+            object.raw(name, capability);
         }
     }
     object.end();

@@ -1,6 +1,11 @@
 use std::sync::Arc;
 
-use super::{asking::Questions, flights::Flights, outbox::SessionLevel};
+use super::{
+    asking::Questions,
+    flights::Flights,
+    hub::Subscriber,
+    outbox::{Outbox, SessionLevel},
+};
 use crate::{handler::ClientInfo, revision::Dialect};
 
 /// What `initialize` settled, and what lives as long as the session.
@@ -16,4 +21,9 @@ pub(crate) struct Session {
     pub(crate) flights: Arc<Flights>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) level: Arc<SessionLevel>,
+    /// Where messages go that belong to no request.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
+    pub(crate) outbox: Arc<Outbox>,
+    /// How it is told of changes; none if it was told that there are none.
+    pub(super) subscriber: Option<Subscriber>,
 }

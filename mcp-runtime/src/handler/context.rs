@@ -89,6 +89,8 @@ pub(crate) struct ContextParts {
     pub(crate) client: Option<ClientInfo>,
     /// How the client is asked; none where the protocol has no way to.
     pub(crate) asker: Option<Arc<dyn Asker>>,
+    /// Whom the transport has found the caller to be.
+    pub(crate) principal: Option<Box<str>>,
     /// What the transport knows of the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
     pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
@@ -288,6 +290,12 @@ impl Context {
     /// Who the client says it is.
     pub fn client(&self) -> Option<&ClientInfo> {
         self.call.parts.client.as_ref()
+    }
+
+    /// Whom the transport has found the caller to be: over HTTP, the `Principal` that a middleware put into the extensions
+    /// of the request.
+    pub fn principal(&self) -> Option<&str> {
+        self.call.parts.principal.as_deref()
     }
 
     /// One value of the request's `_meta`, such as `traceparent`.

@@ -32,6 +32,55 @@ impl Entry {
             Self::Prompt(entry) => &entry.common,
         }
     }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self {
+            Self::Tool(_) => EntryKind::Tool,
+            Self::Resource(_) => EntryKind::Resource,
+            Self::Prompt(_) => EntryKind::Prompt,
+        }
+    }
+
+    pub(crate) fn info(&self) -> EntryInfo<'static> {
+        self.common().info(self.kind())
+    }
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A `#[tool]`.
+    Tool,
+    /// A `#[resource]`, static or templated.
+    Resource,
+    /// A `#[prompt]`.
+    Prompt,
+}
+
+/// One annotated function, for whoever decides what is offered: [`Server::only`](crate::Server::only),
+/// [`Server::visible_to`](crate::Server::visible_to), [`Handle::set_enabled`](crate::Handle::set_enabled).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct EntryInfo<'a> {
+    /// What it is.
+    pub kind: EntryKind,
+    /// The name on the wire; of a resource, not its URI.
+    pub name: &'a str,
+    /// The `tags(…)` of the annotation.
+    pub tags: &'a [&'a str],
+    /// The crate that the function stands in, named as in its `Cargo.toml`.
+    pub krate: &'a str,
+    /// The module that the function stands in, as `module_path!()` names it.
+    pub module: &'a str,
+}
+
+impl EntryInfo<'_> {
+    /// Says whether the function has a tag.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.contains(&tag)
+    }
 }
 
 inventory::collect!(Entry);
@@ -117,6 +166,13 @@ pub struct Common {
     pub needs: &'static [Need],
     /// The call.
     pub run: Run,
+}
+
+impl Common {
+    pub(crate) fn info(&self, kind: EntryKind) -> EntryInfo<'static> {
+        let Self { name, tags, source, .. } = self;
+        EntryInfo { kind, name, tags, krate: source.package, module: source.module }
+    }
 }
 
 /// A `#[tool]`.

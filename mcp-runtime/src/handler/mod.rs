@@ -37,7 +37,7 @@ pub(crate) use context::{ContextParts, LogGate, Peer};
 pub(crate) use input::{Contract, on_a_thread};
 pub(crate) use output::{ToolReply, write_error as write_tool_error};
 pub(crate) use prompt_output::PromptReply;
-pub(crate) use reply::{Reason, Wire};
+pub(crate) use reply::{Reason, Wire, comma};
 pub(crate) use resource_output::ResourceReply;
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;

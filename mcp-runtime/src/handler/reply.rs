@@ -65,6 +65,8 @@ pub(crate) struct Wire {
     pub(crate) features: Features,
     /// The member of `_meta` that names the server, as JSON; empty where the dialect has none.
     pub(crate) identity: Vec<u8>,
+    /// Whether lists differ from caller to caller, so that nobody may keep one for others.
+    pub(crate) is_private: bool,
 }
 
 impl Wire {
@@ -72,10 +74,11 @@ impl Wire {
         self.features.has(feature)
     }
 
-    /// Writes how long, and that everybody, may keep a result, if the dialect tells that.
+    /// Writes how long, and who, may keep a result, if the dialect tells that.
     pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: std::time::Duration) {
         if self.has(Feature::CacheHints) {
-            out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"public""#, ttl.as_millis()).as_bytes());
+            let scope = if self.is_private { "private" } else { "public" };
+            out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"{scope}""#, ttl.as_millis()).as_bytes());
         }
     }
 

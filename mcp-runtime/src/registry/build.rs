@@ -1,15 +1,20 @@
-//! Brings entries into a registry, and says everything that is wrong with them.
+//! Makes items of entries, and says everything that is wrong with them.
 
-use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
+use std::{
+    any::TypeId,
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 use serde_json::Value;
 
-use super::{Item, MirroredArgument, Offers, Prompt, Registry, Resource, Tool};
+use super::{Item, MirroredArgument, Prompt, Registry, Resource, Tool, stock::Piece};
 use crate::{
     error::BuildError,
     handler::{
         Context, Contract, EarlierArguments, States,
-        entry::{ArgumentEntry, Bound, Common, Default, Entry, Need, Rule, ServerFnEntry, Source},
+        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Rule, ServerFnEntry, Source},
         schema::{self, Keyword, Property},
     },
     model::template::Part,
@@ -22,73 +27,6 @@ const WORTH_A_THREAD: usize = 100;
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
     pub(crate) states: &'a States,
-    /// Whether the log of functions is forwarded, so that even one without a context sends messages.
-    pub(crate) forwards_log: bool,
-}
-
-/// Builds the registry.
-///
-/// # Errors
-///
-/// Every duplicate name, missing state and invalid schema, each with the source lines that are to blame.
-pub(crate) fn build(selection: Selection<'_>) -> Result<Registry, BuildError> {
-    let mut builder = Builder { states: selection.states, problems: Vec::new() };
-    let mut registry = Registry::default();
-    for (entry, contract) in contracts(selection.entries) {
-        match entry {
-            Entry::Tool(entry) => {
-                let Some(mut item) = builder.item(&entry.common, contract, None) else { continue };
-                item.contract = item.contract.returning(entry.output);
-                let headers = match headers(&item.contract.schema) {
-                    Ok(headers) => headers,
-                    Err(why) => {
-                        let _: Option<()> = builder.refuse_schema(&entry.common, &why);
-                        continue;
-                    }
-                };
-                registry.tools.push(Tool { entry, item, headers });
-            }
-            Entry::Prompt(entry) => {
-                let Some(item) = builder.item(&entry.common, contract, None) else { continue };
-                registry.prompts.push(Prompt { entry, item });
-            }
-            Entry::Resource(entry) => {
-                if let Some(list) = &entry.list {
-                    builder.check_server_fn(&entry.common, list, &[]);
-                }
-                let Some(item) = builder.item(&entry.common, contract, entry.mime_type) else { continue };
-                match entry.template {
-                    Some(_) => registry.templates.push(Resource { entry, item }),
-                    None => registry.resources.push(Resource { entry, item }),
-                }
-            }
-        }
-    }
-    registry.tools.sort_by_key(|tool| tool.entry.common.name);
-    registry.prompts.sort_by_key(|prompt| prompt.entry.common.name);
-    registry.resources.sort_by_key(|resource| resource.entry.uri);
-    registry.templates.sort_by_key(|template| template.entry.uri);
-    registry.tool_index =
-        builder.index("tools", "named", registry.tools.iter().map(|tool| (tool.entry.common.name, &tool.item)));
-    registry.prompt_index = builder.index(
-        "prompts",
-        "named",
-        registry.prompts.iter().map(|prompt| (prompt.entry.common.name, &prompt.item)),
-    );
-    let by_uri = |resource: &'static _, item| (resource, item);
-    registry.resource_index =
-        builder.index("resources", "at", registry.resources.iter().map(|found| by_uri(found.entry.uri, &found.item)));
-    builder.index(
-        "resource templates",
-        "at",
-        registry.templates.iter().map(|found| by_uri(found.entry.uri, &found.item)),
-    );
-    builder.check_templates(&registry.templates);
-    registry.offers = offers(&registry, selection.forwards_log);
-    match builder.problems.is_empty() {
-        true => Ok(registry),
-        false => Err(BuildError::new(builder.problems)),
-    }
 }
 
 /// Says whether a server function takes the context.
@@ -102,33 +40,70 @@ fn uses_context(needs: &[Need]) -> bool {
     needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
 }
 
-fn offers(registry: &Registry, forwards_log: bool) -> Offers {
-    let completes = |item: &Item| {
-        item.contract.arguments.iter().any(|argument| argument.complete.is_some())
-            || item.choices.iter().any(|choices| !choices.is_empty())
-    };
-    let prompts = registry.prompts.iter().map(|prompt| &prompt.item);
-    let templates = registry.templates.iter().map(|template| &template.item);
-    let tools = registry.tools.iter().map(|tool| &tool.item);
-    let resources = registry.resources.iter().map(|resource| &resource.item);
-    let functions = || tools.clone().chain(prompts.clone()).chain(templates.clone()).chain(resources.clone());
-    Offers {
-        tools: !registry.tools.is_empty(),
-        resources: !(registry.resources.is_empty() && registry.templates.is_empty()),
-        prompts: !registry.prompts.is_empty(),
-        completions: prompts.clone().chain(templates.clone()).any(completes),
-        logging: (forwards_log && functions().next().is_some()) || functions().any(|item| item.uses_context),
-    }
-}
-
-struct Builder<'a> {
+/// Collects what is wrong.
+pub(super) struct Builder<'a> {
     states: &'a States,
     problems: Vec<String>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    pub(super) fn new(states: &'a States) -> Self {
+        Self { states, problems: Vec::new() }
+    }
+
+    /// Makes the items of entries, but for those that have none.
+    pub(super) fn pieces(&mut self, entries: Vec<Entry>) -> Vec<Piece> {
+        let contracts = contracts(entries);
+        contracts.into_iter().filter_map(|(entry, contract)| self.piece(entry, contract)).collect()
+    }
+
+    /// Checks what concerns several items.
+    pub(super) fn check(&mut self, all: &Registry) {
+        self.check_unique("tools", "named", all.tools.iter().map(|tool| (tool.entry.common.name, &tool.item)));
+        self.check_unique(
+            "prompts",
+            "named",
+            all.prompts.iter().map(|prompt| (prompt.entry.common.name, &prompt.item)),
+        );
+        for (kind, found) in [("resources", &all.resources), ("resource templates", &all.templates)] {
+            self.check_unique(kind, "at", found.iter().map(|found| (found.entry.uri, &found.item)));
+        }
+        self.check_templates(&all.templates);
+    }
+
+    /// Ends with everything that is wrong, if anything is.
+    pub(super) fn finish(self) -> Result<(), BuildError> {
+        if self.problems.is_empty() { Ok(()) } else { Err(BuildError::new(self.problems)) }
+    }
+
+    fn piece(&mut self, entry: Entry, contract: Result<Contract, String>) -> Option<Piece> {
+        let kind = entry.kind();
+        match entry {
+            Entry::Tool(entry) => {
+                let mut item = self.item(kind, &entry.common, contract, None)?;
+                item.contract = item.contract.returning(entry.output);
+                match headers(&item.contract.schema) {
+                    Ok(headers) => Some(Piece::Tool(Arc::new(Tool { entry, item, headers }))),
+                    Err(why) => self.refuse_schema(&entry.common, &why),
+                }
+            }
+            Entry::Prompt(entry) => {
+                let item = self.item(kind, &entry.common, contract, None)?;
+                Some(Piece::Prompt(Arc::new(Prompt { entry, item })))
+            }
+            Entry::Resource(entry) => {
+                if let Some(list) = &entry.list {
+                    self.check_server_fn(&entry.common, list, &[]);
+                }
+                let item = self.item(kind, &entry.common, contract, entry.mime_type)?;
+                Some(Piece::Resource(Arc::new(Resource { entry, item })))
+            }
+        }
+    }
+
     fn item(
         &mut self,
+        kind: EntryKind,
         common: &'static Common,
         contract: Result<Contract, String>,
         mime_type: Option<&'static str>,
@@ -147,7 +122,8 @@ impl Builder<'_> {
             Err(why) => return self.refuse_schema(common, &why),
         };
         let choices = common.arguments.iter().map(|argument| choices(&contract.schema, argument.name)).collect();
-        Some(Item { common, contract, uses_context: uses_context(common.needs), choices })
+        let uses_context = uses_context(common.needs);
+        Some(Item { kind, common, contract, uses_context, choices, spelled: std::array::from_fn(|_| OnceLock::new()) })
     }
 
     fn refuse_schema<T>(&mut self, common: &Common, why: &str) -> Option<T> {
@@ -186,7 +162,7 @@ impl Builder<'_> {
     }
 
     /// Refuses templates that differ in the names of their variables only: the second would never be reached.
-    fn check_templates(&mut self, templates: &[Resource]) {
+    fn check_templates(&mut self, templates: &[Arc<Resource>]) {
         for (index, template) in templates.iter().enumerate() {
             let alike = templates[..index].iter().find(|other| {
                 other.entry.uri != template.entry.uri && shape(other.entry.template) == shape(template.entry.template)
@@ -201,23 +177,15 @@ impl Builder<'_> {
         }
     }
 
-    fn index<'i>(
-        &mut self,
-        kind: &str,
-        how: &str,
-        sorted: impl Iterator<Item = (&'static str, &'i Item)>,
-    ) -> HashMap<&'static str, usize> {
-        let mut index = HashMap::new();
+    fn check_unique<'i>(&mut self, kind: &str, how: &str, sorted: impl Iterator<Item = (&'static str, &'i Item)>) {
         let mut last: Option<(&str, &Item)> = None;
-        for (position, (name, item)) in sorted.enumerate() {
+        for (name, item) in sorted {
             if let Some((_, first)) = last.filter(|(last, _)| *last == name) {
                 let (first, second) = (describe(&first.common.source), describe(&item.common.source));
                 self.problems.push(format!("two {kind} are {how} `{name}`: {first} and {second}"));
             }
             last = Some((name, item));
-            index.insert(name, position);
         }
-        index
     }
 }
 

@@ -1,6 +1,6 @@
 //! The results of `tools/list` and its like, written once for each dialect.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -41,71 +41,172 @@ struct Page {
 }
 
 impl Lists {
-    pub(crate) fn write(registry: &Registry, wire: &Wire, page: usize, ttl: Duration) -> Self {
-        let pager = Pager { wire, page, ttl };
-        let write_resource = |out: &mut Vec<u8>, found: &super::Resource| resource(out, wire, found);
+    pub(crate) fn write(registry: &Registry, pager: &Pager<'_>) -> Self {
         Self {
             pages: [
-                pager.write(
-                    "tools",
-                    registry.tools(),
-                    |tool| tool.entry.common.name,
-                    |out, found| tool(out, wire, found),
-                ),
-                pager.write(
-                    "prompts",
-                    registry.prompts(),
-                    |prompt| prompt.entry.common.name,
-                    |out, found| {
-                        prompt(out, wire, &found.item);
-                    },
-                ),
-                pager.write("resources", registry.resources(), |found| found.entry.uri, write_resource),
-                pager.write("resourceTemplates", registry.templates(), |found| found.entry.uri, write_resource),
+                pager.pages("tools", &registry.tools),
+                pager.pages("prompts", &registry.prompts),
+                pager.pages("resources", &registry.resources),
+                pager.pages("resourceTemplates", &registry.templates),
             ],
         }
     }
 
-    /// Finds the page that a cursor leads to.
-    pub(crate) fn page(&self, kind: ListKind, cursor: Option<&str>) -> Result<&[u8], Fault> {
+    /// Finds the page that a cursor leads to; none if it is from before a change, or from nowhere.
+    pub(crate) fn page(&self, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
         let found = self.pages[kind as usize].iter().find(|page| page.cursor.as_deref() == cursor);
-        found.map(|page| page.result.as_slice()).ok_or_else(|| unknown_cursor(cursor.unwrap_or_default()))
+        found.map(|page| page.result.as_slice())
     }
 }
 
-struct Pager<'a> {
-    wire: &'a Wire,
-    page: usize,
-    ttl: Duration,
+/// How lists are written.
+#[derive(Debug)]
+pub(crate) struct Pager<'a> {
+    pub(crate) wire: &'a Wire,
+    /// The most items of a page.
+    pub(crate) page: usize,
+    pub(crate) ttl: Duration,
 }
 
 impl Pager<'_> {
-    fn write<T>(
+    /// Writes one page of a list with what somebody sees of it.
+    ///
+    /// # Errors
+    ///
+    /// A cursor that no list gave. One that a list gave leads on behind the item that was the page's last, even if that is
+    /// there no longer.
+    pub(crate) fn page(
+        &self,
+        registry: &Registry,
+        kind: ListKind,
+        cursor: Option<&str>,
+        sees: impl Fn(&Item) -> bool,
+    ) -> Result<Vec<u8>, Fault> {
+        let after = cursor.map(last_key).transpose()?;
+        let after = after.as_deref();
+        Ok(match kind {
+            ListKind::Tools => self.page_of("tools", &registry.tools, after, sees),
+            ListKind::Prompts => self.page_of("prompts", &registry.prompts, after, sees),
+            ListKind::Resources => self.page_of("resources", &registry.resources, after, sees),
+            ListKind::Templates => self.page_of("resourceTemplates", &registry.templates, after, sees),
+        })
+    }
+
+    fn page_of<T: Listed>(
         &self,
         member: &str,
-        items: &[T],
-        key: impl Fn(&T) -> &'static str,
-        write: impl Fn(&mut Vec<u8>, &T),
-    ) -> Vec<Page> {
-        let cursor_after = |item: &T| URL_SAFE_NO_PAD.encode(format!("after:{}", key(item)));
+        items: &[Arc<T>],
+        after: Option<&str>,
+        sees: impl Fn(&Item) -> bool,
+    ) -> Vec<u8> {
+        let start = after.map_or(0, |after| items.partition_point(|listed| listed.key() <= after));
+        let mut seen = items[start..].iter().filter(|listed| sees(listed.item()));
+        let page: Vec<_> = seen.by_ref().take(self.page.max(1)).collect();
+        let next = seen.next().and(page.last()).map(|last| cursor_after(last.key()));
+        self.write(member, page, next.as_deref())
+    }
+
+    fn pages<T: Listed>(&self, member: &str, items: &[Arc<T>]) -> Vec<Page> {
         let mut pages = Vec::new();
         let mut chunks = items.chunks(self.page.max(1)).peekable();
         let mut cursor = None;
         loop {
             let chunk = chunks.next().unwrap_or_default();
-            let next = chunks.peek().and(chunk.last()).map(cursor_after);
-            let mut result = Vec::new();
-            let mut object = Object::begin(&mut result);
-            spell::array(object.key(member), chunk, &write);
-            object.optional("nextCursor", next.as_deref());
-            end_list(&mut result, self.wire, self.ttl);
-            pages.push(Page { cursor: cursor.take(), result });
+            let next = chunks.peek().and(chunk.last()).map(|last| cursor_after(last.key()));
+            pages.push(Page { cursor: cursor.take(), result: self.write(member, chunk, next.as_deref()) });
             match next {
                 Some(next) => cursor = Some(next),
                 None => return pages,
             }
         }
     }
+
+    fn write<'i, T: Listed + 'i>(
+        &self,
+        member: &str,
+        items: impl IntoIterator<Item = &'i Arc<T>>,
+        next: Option<&str>,
+    ) -> Vec<u8> {
+        let mut result = Vec::new();
+        let mut object = Object::begin(&mut result);
+        let write = |out: &mut Vec<u8>, listed: &Arc<T>| out.extend_from_slice(listed.spell(self.wire));
+        spell::array(object.key(member), items, write);
+        object.optional("nextCursor", next);
+        end_list(&mut result, self.wire, self.ttl);
+        result
+    }
+}
+
+/// What stands in a list.
+trait Listed {
+    /// What the list is sorted by.
+    fn key(&self) -> &'static str;
+
+    fn item(&self) -> &Item;
+
+    fn write(&self, out: &mut Vec<u8>, wire: &Wire);
+
+    /// The JSON that stands in the list.
+    fn spell(&self, wire: &Wire) -> &[u8] {
+        self.item().spelled[wire.dialect.revision() as usize].get_or_init(|| {
+            let mut out = Vec::new();
+            self.write(&mut out, wire);
+            out.into()
+        })
+    }
+}
+
+impl Listed for super::Tool {
+    fn key(&self) -> &'static str {
+        self.entry.common.name
+    }
+
+    fn item(&self) -> &Item {
+        &self.item
+    }
+
+    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
+        tool(out, wire, self);
+    }
+}
+
+impl Listed for super::Prompt {
+    fn key(&self) -> &'static str {
+        self.entry.common.name
+    }
+
+    fn item(&self) -> &Item {
+        &self.item
+    }
+
+    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
+        prompt(out, wire, &self.item);
+    }
+}
+
+impl Listed for super::Resource {
+    fn key(&self) -> &'static str {
+        self.entry.uri
+    }
+
+    fn item(&self) -> &Item {
+        &self.item
+    }
+
+    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
+        resource(out, wire, self);
+    }
+}
+
+fn cursor_after(key: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("after:{key}"))
+}
+
+/// Reads the key of the item that a cursor leads on from.
+fn last_key(cursor: &str) -> Result<String, Fault> {
+    let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let key = decoded.as_deref().and_then(|text| text.strip_prefix("after:"));
+    key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
 }
 
 fn end_list(out: &mut Vec<u8>, wire: &Wire, ttl: Duration) {
@@ -131,8 +232,9 @@ pub(crate) fn write_resources(
     wire: &Wire,
     start: usize,
     page: usize,
+    sees: impl Fn(&Item) -> bool,
 ) -> Result<Vec<u8>, Fault> {
-    let fixed = registry.resources();
+    let fixed: Vec<_> = registry.resources().iter().filter(|found| sees(&found.item)).collect();
     let total = fixed.len() + listed.len();
     if start > 0 && start >= total {
         return Err(unknown_cursor(&URL_SAFE_NO_PAD.encode(format!("from:{start}"))));
@@ -142,7 +244,7 @@ pub(crate) fn write_resources(
     let mut out = Vec::new();
     let mut object = Object::begin(&mut out);
     spell::array(object.key("resources"), start..end, |out, index| match fixed.get(index) {
-        Some(found) => resource(out, wire, found),
+        Some(found) => out.extend_from_slice(found.spell(wire)),
         None => {
             let mut object = Object::begin(out);
             spell::resource_link(&mut object, wire.features, &listed[index - fixed.len()]);

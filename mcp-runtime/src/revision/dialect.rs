@@ -43,10 +43,12 @@ pub(crate) enum Feature {
     ResultType,
     /// `ttlMs` and `cacheScope` on what may be cached.
     CacheHints,
-    /// `logging/setLevel` and `ping`.
+    /// `logging/setLevel`, `resources/subscribe` and `ping`.
     SessionUtilities,
     /// A server may end the response of a stream and have the client ask again; streams begin with an event without a message.
     StreamPolling,
+    /// `subscriptions/listen`: a request that is answered with notifications, until somebody ends it.
+    Listening,
 }
 
 /// A set of features, to be asked on the hot path.

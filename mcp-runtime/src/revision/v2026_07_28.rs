@@ -10,6 +10,7 @@ dialect!(
         Feature::StructuredAnyValue,
         Feature::ResultType,
         Feature::CacheHints,
+        Feature::Listening,
     ]),
     {
         fn resource_not_found(&self) -> i32 {

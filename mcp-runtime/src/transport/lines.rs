@@ -76,6 +76,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             if self.ended.is_none() && stop.as_mut().poll(cx).is_ready() {
                 self.end();
             }
+            if self.ended.is_some() {
+                self.connection.end_listens();
+            }
             let room = self.outbox.waiting() < self.connection.engine().limits.unread;
             let mut progress = false;
             if room {

@@ -4,11 +4,49 @@ use std::net::SocketAddr;
 
 use http::{HeaderMap, request::Parts};
 
-use crate::Context;
+use crate::{Caller, Context};
 
 /// The address that a request came from, in the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PeerAddress(pub(super) SocketAddr);
+
+/// Whom a request comes from, as a middleware has found out: it puts this into the extensions of the HTTP request.
+///
+/// Functions find it with [`Context::principal`], and [`Server::visible_to`](crate::Server::visible_to) with
+/// [`Caller::principal`].
+///
+/// ```
+/// # use mcp_runtime::Principal;
+/// # fn authenticate(request: &mut http::Request<()>) {
+/// request.extensions_mut().insert(Principal::new("ada@example.com"));
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal(String);
+
+impl Principal {
+    /// Names somebody.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Caller {
+    /// The headers of the HTTP request; none over other transports.
+    pub fn headers(&self) -> Option<&HeaderMap> {
+        self.attachment::<Parts>().map(|request| &request.headers)
+    }
+
+    /// What a middleware put into the extensions of the HTTP request, by its type.
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.attachment::<Parts>()?.extensions.get()
+    }
+}
 
 impl Context {
     /// The headers of the HTTP request; none over other transports.

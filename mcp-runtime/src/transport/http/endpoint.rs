@@ -20,7 +20,7 @@ use super::{
     headers::{self, SESSION, VERSION},
     response::{self, Answer, HttpResponse},
     sessions::{HttpSession, Sessions},
-    stream::{Events, Manner, read_event_id},
+    stream::{Closing, Events, Manner, read_event_id},
 };
 use crate::{
     engine::{Engine, Session},
@@ -42,7 +42,7 @@ struct Shared {
     options: Arc<HttpOptions>,
     sessions: Sessions,
     permits: Arc<Semaphore>,
-    closing: watch::Sender<bool>,
+    closing: watch::Sender<Closing>,
     swept: std::sync::Mutex<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Endpoint {
             sessions: Sessions::new(options.max_sessions, options.session_idle),
             permits: Arc::new(Semaphore::new(options.max_in_flight)),
             options: Arc::new(options),
-            closing: watch::Sender::new(false),
+            closing: watch::Sender::new(Closing::No),
             swept: std::sync::Mutex::new(Instant::now()),
         };
         Self { shared: Arc::new(shared) }
@@ -75,7 +75,7 @@ impl Endpoint {
         &self.shared.permits
     }
 
-    pub(super) fn closing(&self) -> watch::Receiver<bool> {
+    pub(super) fn closing(&self) -> watch::Receiver<Closing> {
         self.shared.closing.subscribe()
     }
 
@@ -85,9 +85,16 @@ impl Endpoint {
         let _ = self.permits().acquire_many(all).await;
     }
 
+    /// Answers every request that listens.
+    pub(super) fn end_listens(&self) {
+        self.shared
+            .closing
+            .send_if_modified(|closing| std::mem::replace(closing, Closing::Listens.max(*closing)) < Closing::Listens);
+    }
+
     /// Ends every stream and session.
     pub(super) fn close(&self) {
-        self.shared.closing.send_replace(true);
+        self.shared.closing.send_replace(Closing::Everything);
         self.shared.sessions.close_all();
     }
 
@@ -124,7 +131,8 @@ impl Endpoint {
         let (stream, at) = match request.headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
             None => {
                 let stream = session.standing_stream();
-                let at = stream.last();
+                // What no response carried is still to come.
+                let at = stream.written();
                 (stream, at)
             }
             Some(id) => {

@@ -7,6 +7,7 @@ use std::{any::Any, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, request::Parts};
 
+use super::context::Principal;
 use crate::{
     engine::{Mirrored, Origin},
     error::Fault,
@@ -67,6 +68,10 @@ impl Origin for HttpOrigin {
             }
         }
         Ok(())
+    }
+
+    fn principal(&self) -> Option<&str> {
+        self.0.extensions.get::<Principal>().map(Principal::as_str)
     }
 
     fn attachment(&self) -> Arc<dyn Any + Send + Sync> {

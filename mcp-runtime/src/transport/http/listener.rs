@@ -118,8 +118,9 @@ impl Site {
         response::refuse_because(StatusCode::NOT_FOUND, &why)
     }
 
-    /// Lets what is in work end, then ends the streams, then the connections.
+    /// Answers whoever listens, lets what is in work end, then ends the streams, then the connections.
     async fn end(self, connections: GracefulShutdown, grace: Duration) {
+        self.service.endpoint().end_listens();
         let closing = connections.shutdown();
         tokio::pin!(closing);
         // Idle connections end now.

@@ -28,6 +28,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 pub use body::HttpBody;
+pub use context::Principal;
 pub use options::HttpOptions;
 
 pub(crate) use listener::serve;

@@ -129,7 +129,7 @@ impl Endpoint {
         let needs_session = is_stateless && !endpoint::is_stateless(&request);
         let mut connection = match &session {
             Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
-            None => Connection::new(Arc::clone(self.engine())),
+            None => Connection::of_exchange(Arc::clone(self.engine())),
         };
         connection.set_origin(Arc::new(HttpOrigin(Arc::new(request))));
         let mut answers = Vec::new();
@@ -157,6 +157,11 @@ impl Endpoint {
         loop {
             let is_settled = outbox.awaited() == 0;
             outbox.drain(&mut exchange.lines);
+            if outbox.is_listening() {
+                // It lasts as long as the client likes, and is no work.
+                exchange.permit = None;
+                return self.stream(exchange);
+            }
             let has_lines = !exchange.lines.is_empty();
             if is_settled && count_lines(&exchange.lines) <= 1 {
                 return self.answer_at_once(exchange);
@@ -209,11 +214,12 @@ impl Endpoint {
             }
         };
         stream.append(&exchange.lines);
+        let is_listening = exchange.connection.outbox().is_listening();
         let events = Events::new(stream, manner, 0, self.closing())
             .cancelling(exchange.cancels)
             .busy(exchange.busy)
             .permitted(exchange.permit);
-        response::events(events)
+        response::events(if is_listening { events.listening() } else { events })
     }
 }
 

@@ -152,8 +152,7 @@ impl HttpSession {
 
     /// The stream for messages that belong to no request.
     pub(super) fn standing_stream(&self) -> Arc<Stream> {
-        let level = Arc::clone(&self.session.level);
-        let new = || Arc::new(Stream::new(0, Arc::new(Outbox::new(level)), false));
+        let new = || Arc::new(Stream::new(0, Arc::clone(&self.session.outbox), false));
         Arc::clone(self.state().streams.entry(0).or_insert_with(new))
     }
 

@@ -106,6 +106,11 @@ impl Stream {
         found
     }
 
+    /// The number of the event that was given to a response last.
+    pub(super) fn written(&self) -> u64 {
+        self.log().written
+    }
+
     fn is_carried_by(&self, carrier: u64) -> bool {
         self.log().carrier == carrier
     }
@@ -171,6 +176,17 @@ pub(super) struct Manner {
     pub(super) keep_alive: Duration,
 }
 
+/// How far the server is on its way to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Closing {
+    /// It serves.
+    No,
+    /// Requests that listen are answered; calls go on.
+    Listens,
+    /// Every stream ends.
+    Everything,
+}
+
 /// One response that carries a stream.
 #[derive(Debug)]
 pub(super) struct Events {
@@ -182,11 +198,12 @@ pub(super) struct Events {
     primed: bool,
     over: bool,
     ticks: Interval,
-    /// Becomes true when the server ends.
-    closing: watch::Receiver<bool>,
+    closing: watch::Receiver<Closing>,
+    /// What of the server's end ends this response.
+    ends_at: Closing,
     closed: Option<Closed>,
     /// The calls that nobody else may ask about, which end with the response.
-    _cancels: Option<CancelOnDrop>,
+    cancels: Option<CancelOnDrop>,
     /// What comes first, for the transport of 2024-11-05, where events have names; the client is forgotten at the end.
     greeting: Option<Bytes>,
     leave: Option<Leave>,
@@ -215,7 +232,7 @@ impl Drop for CancelOnDrop {
 }
 
 impl Events {
-    pub(super) fn new(stream: Arc<Stream>, manner: Manner, at: u64, closing: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(stream: Arc<Stream>, manner: Manner, at: u64, closing: watch::Receiver<Closing>) -> Self {
         let mut ticks = interval_at(tokio::time::Instant::now() + manner.keep_alive, manner.keep_alive);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let carrier = stream.carry(at);
@@ -228,8 +245,9 @@ impl Events {
             over: false,
             ticks,
             closing,
+            ends_at: Closing::Everything,
             closed: None,
-            _cancels: None,
+            cancels: None,
             greeting: None,
             leave: None,
             _busy: None,
@@ -238,7 +256,13 @@ impl Events {
     }
 
     pub(super) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
-        self._cancels = cancels;
+        self.cancels = cancels;
+        self
+    }
+
+    /// Says that the response is a request's that listens.
+    pub(super) fn listening(mut self) -> Self {
+        self.ends_at = Closing::Listens;
         self
     }
 
@@ -286,6 +310,9 @@ impl Events {
                 return Poll::Ready(Some(self.farewell(retry)));
             }
             if self.poll_closing(cx) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listens()) {
+                    continue;
+                }
                 self.over = true;
                 return Poll::Ready(None);
             }
@@ -302,13 +329,14 @@ impl Events {
     }
 
     fn poll_closing(&mut self, cx: &mut Context<'_>) -> bool {
-        if *self.closing.borrow() {
+        let ends_at = self.ends_at;
+        if *self.closing.borrow() >= ends_at {
             return true;
         }
         let mut closing = self.closing.clone();
         let closed = self.closed.get_or_insert_with(|| {
             Closed(Box::pin(async move {
-                let _ = closing.wait_for(|closing| *closing).await;
+                let _ = closing.wait_for(|closing| *closing >= ends_at).await;
             }))
         });
         closed.0.as_mut().poll(cx).is_ready()

@@ -1,0 +1,89 @@
+//! Who calls, and what it sees of the server.
+
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    handler::{ClientInfo, entry::EntryInfo},
+    registry::Item,
+    revision::Revision,
+};
+
+/// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to).
+#[derive(Debug)]
+pub struct Caller {
+    pub(super) principal: Option<Box<str>>,
+    pub(super) client: Option<ClientInfo>,
+    pub(super) revision: Revision,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
+    pub(super) attachment: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Caller {
+    /// Whom the transport has found the caller to be: over HTTP, the `Principal` that a middleware put into the
+    /// extensions of the request.
+    pub fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
+    }
+
+    /// Who the client says it is. It is what the client says, not what anybody has checked.
+    pub fn client(&self) -> Option<&ClientInfo> {
+        self.client.as_ref()
+    }
+
+    /// The revision that the request came in.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// What the transport knows of the request, of one type; over HTTP it is `http::request::Parts`.
+    #[cfg(feature = "http")]
+    pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
+        self.attachment.as_ref()?.downcast_ref()
+    }
+}
+
+/// Decides which entries a caller sees.
+#[derive(Clone)]
+pub(crate) struct Visibility(Arc<dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync>);
+
+impl Visibility {
+    pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sees))
+    }
+
+    /// What one caller sees.
+    pub(super) fn of(&self, caller: Caller) -> Sight {
+        Sight(Some(Arc::new((self.clone(), caller))))
+    }
+}
+
+impl fmt::Debug for Visibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visibility")
+    }
+}
+
+/// What one caller sees: everything, unless somebody decides.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sight(Option<Arc<(Visibility, Caller)>>);
+
+impl Sight {
+    pub(super) fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
+    pub(super) fn sees(&self, item: &Item) -> bool {
+        let Some((visibility, caller)) = self.0.as_deref() else { return true };
+        let info = item.info();
+        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, &info))).unwrap_or_else(|_| {
+            tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");
+            false
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Being told of changes: `subscriptions/listen`, and the subscriptions of sessions.
+//!
+//! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    flights::Flights,
+    hub::{self, Subscriber, WATCHED, WATCHED_BYTES},
+    outbox::Outbox,
+    params::{self, Params},
+    results,
+};
+use crate::{
+    error::Fault,
+    handler::{Wire, comma, entry::EntryKind},
+    jsonrpc::{Id, raw, write},
+    registry::{Kinds, Offers},
+    revision::spell::{self, Object},
+};
+
+/// The most requests that may listen on one connection.
+pub(super) const LISTENS: usize = 1024;
+
+/// What a client wants to be told of.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    lists: Kinds,
+    /// None where it does not ask for any.
+    resources: Option<Vec<String>>,
+}
+
+/// A request that listens, until it is cancelled or the server ends it.
+#[derive(Debug)]
+pub(super) struct Listen {
+    subscriber: Subscriber,
+    outbox: Arc<Outbox>,
+    wire: Arc<Wire>,
+}
+
+impl Filter {
+    /// Reads what a request asks for.
+    ///
+    /// # Errors
+    ///
+    /// A filter that is missing, or whose members are of the wrong types or too many.
+    pub(super) fn read(params: &Params<'_>) -> Result<Self, Fault> {
+        let filter =
+            params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
+        if raw::kind(filter) != raw::Kind::Object {
+            return Err(Fault::invalid_params("`notifications` must be an object"));
+        }
+        let mut wanted = Self::default();
+        for kind in Kinds::EACH {
+            match params::member(filter, member(kind)) {
+                None | Some("false") => {}
+                Some("true") => wanted.lists.insert(kind),
+                Some(_) => {
+                    let why = format!("`notifications.{}` must be true or false", member(kind));
+                    return Err(Fault::InvalidParams(why));
+                }
+            }
+        }
+        wanted.resources = params::member(filter, RESOURCES).map(read_uris).transpose()?;
+        Ok(wanted)
+    }
+
+    /// Leaves out what cannot be had.
+    pub(super) fn honoured(mut self, offers: Offers, is_there: impl Fn(&str) -> bool) -> Self {
+        let mut lists = Kinds::default();
+        for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind) && offers.has(*kind)) {
+            lists.insert(kind);
+        }
+        self.resources = self.resources.filter(|_| offers.resources);
+        if let Some(resources) = &mut self.resources {
+            resources.retain(|uri| is_there(uri));
+        }
+        Self { lists, ..self }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind)) {
+            object.raw(member(kind), b"true");
+        }
+        if let Some(resources) = &self.resources {
+            spell::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
+        }
+        object.end();
+    }
+}
+
+const RESOURCES: &str = "resourceSubscriptions";
+
+fn member(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Tool => "toolsListChanged",
+        EntryKind::Resource => "resourcesListChanged",
+        EntryKind::Prompt => "promptsListChanged",
+    }
+}
+
+fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
+    let wrong = || Fault::InvalidParams(format!("`notifications.{RESOURCES}` must be an array of strings"));
+    if raw::kind(json) != raw::Kind::Array {
+        return Err(wrong());
+    }
+    let (mut uris, mut seen, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    for uri in raw::elements(json) {
+        let uri = raw::string(uri).ok_or_else(wrong)?;
+        if !seen.insert(uri.clone()) {
+            continue;
+        }
+        bytes += uri.len();
+        if uris.len() >= WATCHED || bytes > WATCHED_BYTES {
+            return Err(too_many());
+        }
+        uris.push(uri.into_owned());
+    }
+    Ok(uris)
+}
+
+/// Refuses to watch more resources.
+pub(super) fn too_many() -> Fault {
+    Fault::InvalidParams(format!("at most {WATCHED} resources may be subscribed to, with 256 KiB of URIs"))
+}
+
+impl Listen {
+    /// Acknowledges the request, and tells from then on what its filter wants.
+    pub(super) fn begin(
+        subscriber: Subscriber,
+        filter: &Filter,
+        id: &Id<'_>,
+        outbox: &Arc<Outbox>,
+        wire: &Arc<Wire>,
+    ) -> Self {
+        let mut acknowledged = Vec::new();
+        acknowledge(&mut acknowledged, id, filter);
+        // Before anything is watched, so that nothing is told before it.
+        outbox.begin_listen(&acknowledged);
+        subscriber.watch(filter.lists, filter.resources.as_deref().unwrap_or_default());
+        Self { subscriber, outbox: Arc::clone(outbox), wire: Arc::clone(wire) }
+    }
+
+    /// Ends it without an answer.
+    pub(super) fn stop(self) {
+        drop(self.subscriber);
+        self.outbox.end_listen(|_| {});
+    }
+
+    /// Ends it with its answer, behind everything that it was to tell.
+    pub(super) fn complete(self, id: &Id<'_>) {
+        self.subscriber.leave();
+        self.outbox.end_listen(|out| {
+            results::respond(out, id, &completed(&self.wire, id));
+            out.push(b'\n');
+        });
+    }
+}
+
+fn acknowledge(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
+    hub::write_tag(out, id.as_json());
+    out.extend_from_slice(br#","notifications":"#);
+    filter.write(out);
+    out.extend_from_slice(b"}}\n");
+}
+
+/// Writes the result of a subscription that the server ends.
+///
+/// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
+fn completed(wire: &Wire, id: &Id<'_>) -> Vec<u8> {
+    let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
+    out.extend_from_slice(&wire.identity);
+    comma(&mut out);
+    out.extend_from_slice(br#""io.modelcontextprotocol/subscriptionId":"#);
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(b"}}");
+    out
+}
+
+impl Flights {
+    /// Ends every request that listens with its answer; says whether there was any.
+    pub(crate) fn end_listens(&self) -> bool {
+        let listens = self.take_listens();
+        let any = !listens.is_empty();
+        listens.into_iter().for_each(|(id, listen)| listen.complete(&id));
+        any
+    }
+}
