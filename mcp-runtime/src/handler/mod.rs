@@ -3,6 +3,7 @@
 //! Nothing here knows a transport. The macros' expansions call into [`entry`], [`Input`], [`Slot`] and the output
 //! traits; authors meet [`Context`] and the traits' error messages.
 
+pub(crate) mod ask;
 mod complete;
 mod context;
 pub(crate) mod entry;

@@ -47,11 +47,21 @@ pub(crate) enum Feature {
     SessionUtilities,
     /// A server may end the response of a stream and have the client ask again; streams begin with an event without a message.
     StreamPolling,
+    /// `elicitation/create`: a person fills in a form.
+    Elicitation,
+    /// `mode` of an elicitation, defaults of every kind, choices with titles, several choices in one field.
+    RichForms,
+    /// A person is sent to a URL.
+    UrlElicitation,
+    /// `elicitationId`, by which a session hears of the end of what a URL started.
+    ElicitationIds,
+    /// Tools in `sampling/createMessage`, and several contents in one of its messages.
+    SamplingTools,
 }
 
 /// A set of features, to be asked on the hot path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Features(u32);
+pub struct Features(u32);
 
 impl Features {
     pub(crate) const fn of(features: &[Feature]) -> Self {
@@ -101,6 +111,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::Internal(_) => -32603,
             Fault::UnsupportedVersion { .. } => self.unsupported_version(),
             Fault::HeaderMismatch(_) => -32020,
+            Fault::MissingCapability { .. } => self.missing_capability(),
             Fault::Custom { code, .. } => *code,
         }
     }
@@ -115,6 +126,11 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
         -32602
     }
 
+    /// The code for a client that has not declared what a request needs.
+    fn missing_capability(&self) -> i32 {
+        -32600
+    }
+
     /// The `data` of a fault's error object.
     fn data(&self, fault: &Fault) -> Option<Value> {
         match fault {
@@ -122,6 +138,9 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::UnsupportedVersion { requested } => {
                 let supported: Vec<_> = ALL.iter().map(|dialect| dialect.name()).collect();
                 Some(json!({ "supported": supported, "requested": requested }))
+            }
+            Fault::MissingCapability { required } if self.has(Feature::RequestMeta) => {
+                Some(json!({ "requiredCapabilities": required }))
             }
             Fault::Custom { data, .. } => data.clone(),
             _ => None,

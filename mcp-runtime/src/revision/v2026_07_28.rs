@@ -5,12 +5,19 @@ use super::{Feature, dialect::dialect, v2025_11_25::V2025_11_25};
 dialect!(
     V2026_07_28,
     "2026-07-28",
-    V2025_11_25::FEATURES.without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling]).and(&[
-        Feature::RequestMeta,
-        Feature::StructuredAnyValue,
-        Feature::ResultType,
-        Feature::CacheHints,
-    ]),
+    V2025_11_25::FEATURES
+        .without(&[
+            Feature::Handshake,
+            Feature::SessionUtilities,
+            Feature::StreamPolling,
+            Feature::ElicitationIds
+        ])
+        .and(&[
+            Feature::RequestMeta,
+            Feature::StructuredAnyValue,
+            Feature::ResultType,
+            Feature::CacheHints,
+        ]),
     {
         fn resource_not_found(&self) -> i32 {
             -32602
@@ -18,6 +25,10 @@ dialect!(
 
         fn unsupported_version(&self) -> i32 {
             -32022
+        }
+
+        fn missing_capability(&self) -> i32 {
+            -32021
         }
     }
 );
