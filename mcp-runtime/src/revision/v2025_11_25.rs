@@ -9,6 +9,10 @@ dialect!(
         Feature::Icons,
         Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
-        Feature::StreamPolling
+        Feature::StreamPolling,
+        Feature::RichForms,
+        Feature::UrlElicitation,
+        Feature::ElicitationIds,
+        Feature::SamplingTools,
     ])
 );

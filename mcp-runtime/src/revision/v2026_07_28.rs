@@ -5,13 +5,20 @@ use super::{Feature, dialect::dialect, v2025_11_25::V2025_11_25};
 dialect!(
     V2026_07_28,
     "2026-07-28",
-    V2025_11_25::FEATURES.without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling]).and(&[
-        Feature::RequestMeta,
-        Feature::StructuredAnyValue,
-        Feature::ResultType,
-        Feature::CacheHints,
-        Feature::Listening,
-    ]),
+    V2025_11_25::FEATURES
+        .without(&[
+            Feature::Handshake,
+            Feature::SessionUtilities,
+            Feature::StreamPolling,
+            Feature::ElicitationIds
+        ])
+        .and(&[
+            Feature::RequestMeta,
+            Feature::StructuredAnyValue,
+            Feature::ResultType,
+            Feature::CacheHints,
+            Feature::Listening,
+        ]),
     {
         fn resource_not_found(&self) -> i32 {
             -32602
@@ -19,6 +26,10 @@ dialect!(
 
         fn unsupported_version(&self) -> i32 {
             -32022
+        }
+
+        fn missing_capability(&self) -> i32 {
+            -32021
         }
     }
 );
