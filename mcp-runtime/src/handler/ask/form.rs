@@ -4,7 +4,7 @@ use super::{
 };
 use crate::handler::entry::{Bound, Default, Rule};
 
-/// A form that a person fills in: a struct that derives [`Elicit`](macro@crate::Elicit).
+/// A form that a person fills in: a struct that derives [`Elicit`](derive@crate::Elicit).
 ///
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 #[diagnostic::on_unimplemented(
