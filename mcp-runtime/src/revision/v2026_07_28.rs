@@ -6,18 +6,8 @@ dialect!(
     V2026_07_28,
     "2026-07-28",
     V2025_11_25::FEATURES
-        .without(&[
-            Feature::Handshake,
-            Feature::SessionUtilities,
-            Feature::StreamPolling,
-            Feature::ElicitationIds
-        ])
-        .and(&[
-            Feature::RequestMeta,
-            Feature::StructuredAnyValue,
-            Feature::ResultType,
-            Feature::CacheHints,
-        ]),
+        .without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling, Feature::ElicitationIds])
+        .and(&[Feature::RequestMeta, Feature::StructuredAnyValue, Feature::ResultType, Feature::CacheHints,]),
     {
         fn resource_not_found(&self) -> i32 {
             -32602

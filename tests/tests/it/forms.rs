@@ -272,7 +272,17 @@ fn urls() {
     assert_eq!(params(Revision::V2026_07_28), expected);
     expected["elicitationId"] = json!("key");
     assert_eq!(params(Revision::V2025_11_25), expected);
-    for url in ["", "/connect", "example.com", "javascript:alert(1)", "https://", "https:///a", "https://a b", "ftp://a", "http://ü"] {
+    for url in [
+        "",
+        "/connect",
+        "example.com",
+        "javascript:alert(1)",
+        "https://",
+        "https:///a",
+        "https://a b",
+        "ftp://a",
+        "http://ü",
+    ] {
         let fault = spelled_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
         let said = format!("a person cannot be sent to {url:?}, expected an absolute URL such as https://…");
         assert_eq!(fault, Fault::Internal(said));
@@ -491,7 +501,9 @@ fn other_actions() {
         assert_eq!(url().read(result), Ok(expected), "{result}");
     }
     let confirm = Elicitation::<Confirm>::new("a", "b");
-    for result in [r#"{"action":"accept"}"#, r#"{"action":"accept","content":{}}"#, r#"{"action":"accept","content":null}"#] {
+    for result in
+        [r#"{"action":"accept"}"#, r#"{"action":"accept","content":{}}"#, r#"{"action":"accept","content":null}"#]
+    {
         assert_eq!(confirm.read(result), Ok(Answer::Accept(Confirm {})), "{result}");
     }
     assert_eq!(Elicitation::<Unit>::new("a", "b").read(r#"{"action":"accept"}"#), Ok(Answer::Accept(Unit)));
@@ -521,7 +533,10 @@ fn a_form_that_does_not_fit() {
         (r#""sizes":"s""#, r#"`sizes`: "s" must be an array"#),
         (r#""grades":["d"]"#, r#"`grades[0]`: "d" must be one of "a", "b", "C""#),
         (r#""type":4294967296"#, "`type`: 4294967296 must be at least 0 and at most 4294967295"),
-        (r#""type":-1,"size":1"#, r#"`size`: 1 must be one of "s", "Large"; `type`: -1 must be at least 0 and at most 4294967295"#),
+        (
+            r#""type":-1,"size":1"#,
+            r#"`size`: 1 must be one of "s", "Large"; `type`: -1 must be at least 0 and at most 4294967295"#,
+        ),
     ] {
         let name = field.split('"').nth(1).unwrap();
         let mut content = json!({ "age": 18, "agreed": true, "size": "s" });
@@ -595,10 +610,7 @@ fn what_no_model_answers() {
             r#"[{"type":"image","data":"?","mimeType":"a"}]"#,
             "`content[0].data` is not base64: Invalid symbol 63, offset 0.",
         ),
-        (
-            r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#,
-            r#"`content.input`: "{}" must be an object"#,
-        ),
+        (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
     ] {
         says(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
     }
@@ -616,7 +628,8 @@ fn what_no_model_answers() {
 
 #[test]
 fn roots() {
-    let read = |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
+    let read =
+        |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
     assert_eq!(read(r#"{"roots":[]}"#), []);
     let result = r#"{"roots":[{"uri":"file:///a","name":"A"},{"uri":"file:///b","name":null},{"uri":"file:///c"}]}"#;
     let expected = [("file:///a", Some("A")), ("file:///b", None), ("file:///c", None)];
