@@ -76,7 +76,8 @@ impl Official {
         if self.schema.get("$defs").is_some() { "$defs" } else { "definitions" }
     }
 
-    fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
+    /// Says what is wrong with a value of a definition.
+    pub fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
         let keyword = self.keyword();
         let schema = &self.schema;
         let validator = self.validators.entry(definition.to_owned()).or_insert_with(|| {

@@ -1,5 +1,6 @@
-use proc_macro2::{Ident, Literal, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::quote_spanned;
+use syn::spanned::Spanned;
 
 use super::{
     argument::{of_type, rule},
@@ -111,8 +112,14 @@ fn fits(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let of = &field.of;
     let json = option(json);
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
-    let place = syn::spanned::Spanned::span(of).resolved_at(here());
+    let place = of.span().resolved_at(here());
+    let private: TokenStream = private.clone().into_iter().map(|token| at(token, place)).collect();
     Some(quote_spanned!(place=> const _: () = #private::fits(&#private::field_type::<#of>(), #rules, #json);))
+}
+
+fn at(mut token: TokenTree, place: Span) -> TokenTree {
+    token.set_span(place);
+    token
 }
 
 /// ```text

@@ -22,7 +22,10 @@ const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 /// What a derive makes of its item.
 pub(crate) enum Elicit {
-    Form { name: Ident, fields: Vec<Field> },
+    Form {
+        name: Ident,
+        fields: Vec<Field>,
+    },
     Choices(Choices),
     /// Nothing at all, since what is wrong is wrong with the whole.
     Nothing,
@@ -93,8 +96,8 @@ impl Field {
         }
         let rules = Rules::check(Kind::Form, given, shape, &of, errors);
         let of = of.to_token_stream();
-        let default = default
-            .map(|(value, place)| default_of(value, place, &of, false, shape, &rules, &Owner::None, errors));
+        let default =
+            default.map(|(value, place)| default_of(value, place, &of, false, shape, &rules, &Owner::None, errors));
         let rules = rules.into_list();
         let is_open = |rule: &Rule| match rule {
             Rule::ExclusiveMaximum(bound) => shape == Shape::Float || matches!(bound, Bound::Float(_)),

@@ -2,8 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{
-    Attribute, Fields, Generics, Item, ItemEnum, ItemStruct, LitStr, Meta, Path, Type, punctuated::Punctuated,
-    token,
+    Attribute, Fields, Generics, Item, ItemEnum, ItemStruct, LitStr, Meta, Path, Type, punctuated::Punctuated, token,
 };
 
 use super::{

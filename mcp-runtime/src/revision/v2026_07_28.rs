@@ -6,12 +6,7 @@ dialect!(
     V2026_07_28,
     "2026-07-28",
     V2025_11_25::FEATURES
-        .without(&[
-            Feature::Handshake,
-            Feature::SessionUtilities,
-            Feature::StreamPolling,
-            Feature::ElicitationIds
-        ])
+        .without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling, Feature::ElicitationIds])
         .and(&[
             Feature::RequestMeta,
             Feature::StructuredAnyValue,

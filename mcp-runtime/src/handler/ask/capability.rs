@@ -70,7 +70,10 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::Capability::{self, *};
+    use crate::revision::{ALL, Revision};
 
     #[test]
     fn declared_capabilities() {
@@ -94,6 +97,20 @@ mod tests {
                 let declared = capability.is_declared_in(capabilities);
                 assert_eq!(declared, expected.contains(&capability), "{capability:?} in {capabilities}");
             }
+        }
+    }
+
+    #[test]
+    fn the_error_says_what_is_required_where_the_revision_has_words_for_it() {
+        let fault = UrlElicitation.missing();
+        for dialect in ALL {
+            let (code, data) = match dialect.revision() {
+                Revision::V2026_07_28 => {
+                    (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
+                }
+                _ => (-32600, None),
+            };
+            assert_eq!((dialect.code(&fault), dialect.data(&fault)), (code, data), "{}", dialect.name());
         }
     }
 

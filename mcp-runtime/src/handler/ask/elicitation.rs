@@ -71,9 +71,12 @@ pub struct Elicitation<T> {
     form: PhantomData<fn() -> T>,
 }
 
-impl<T: Elicit> Elicitation<T> {
+impl<T> Elicitation<T> {
     /// Makes a question; the key tells it from the others of the same call.
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self
+    where
+        T: Elicit,
+    {
         Self { key: key.into(), message: message.into(), form: PhantomData }
     }
 }

@@ -4,7 +4,7 @@ use super::choice::{Choices, ElicitChoice};
 
 /// A type that is one field of a form.
 ///
-/// There is nothing to implement: these are text, numbers, `bool`, enums that derive [`Elicit`](macro@crate::Elicit), a `Vec`
+/// There is nothing to implement: these are text, numbers, `bool`, enums that derive [`Elicit`](derive@crate::Elicit), a `Vec`
 /// of such an enum, and an `Option` of any of them.
 ///
 /// See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).

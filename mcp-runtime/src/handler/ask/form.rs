@@ -4,9 +4,41 @@ use super::{
 };
 use crate::handler::entry::{Bound, Default, Rule};
 
-/// A form that a person fills in: a struct that derives [`Elicit`](macro@crate::Elicit).
+/// A form that a person fills in: a struct that derives [`Elicit`](derive@crate::Elicit).
 ///
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
+///
+/// ```
+/// use mcp_runtime::{Elicit, Elicitation};
+///
+/// #[derive(Elicit)]
+/// struct Booking {
+///     /// Who comes.
+///     #[elicit(length = 1..=80)]
+///     name: String,
+///     #[elicit(range = 1..=12, default = 2)]
+///     guests: u8,
+///     #[elicit(format = "date")]
+///     day: Option<String>,
+///     seat: Seat,
+///     wishes: Vec<Wish>,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Seat {
+///     Inside,
+///     #[elicit(title = "On the terrace")]
+///     Outside,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Wish {
+///     Quiet,
+///     HighChair,
+/// }
+///
+/// let question = Elicitation::<Booking>::new("booking", "When do you come?");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no form",
     label = "expected a struct that derives `Elicit`",
@@ -66,6 +98,7 @@ impl FormField {
 /// # Panics
 ///
 /// Panics if it does not.
+#[track_caller]
 pub const fn fits<T>(of: &FieldType<T>, rules: &[Rule], default: Option<&str>) {
     let mut index = 0;
     while index < rules.len() {
@@ -77,6 +110,7 @@ pub const fn fits<T>(of: &FieldType<T>, rules: &[Rule], default: Option<&str>) {
     }
 }
 
+#[track_caller]
 const fn rule_fits(kind: FieldKind, rule: &Rule) {
     match (rule, kind) {
         (Rule::ExclusiveMaximum(_), FieldKind::Number) => {
@@ -109,12 +143,15 @@ const fn is_within(bound: &Bound, least: i128, most: i128) -> bool {
     }
 }
 
+#[track_caller]
 const fn default_fits(kind: FieldKind, json: &[u8]) {
     let is_number = matches!(json[0], b'-' | b'0'..=b'9');
     match kind {
         FieldKind::Text => assert!(json[0] == b'"', "the `default` of the field is not text"),
         FieldKind::Truth => assert!(matches!(json[0], b't' | b'f'), "the `default` of the field is not a boolean"),
-        FieldKind::Integer { .. } => assert!(is_number && is_whole(json), "the `default` of the field is not a whole number"),
+        FieldKind::Integer { .. } => {
+            assert!(is_number && is_whole(json), "the `default` of the field is not a whole number")
+        }
         FieldKind::Number => assert!(is_number, "the `default` of the field is not a number"),
         FieldKind::One(_) => assert!(json[0] == b'"', "the `default` of the field is not one of its choices"),
         FieldKind::Many(_) => assert!(json[0] == b'[', "the `default` of the field is not a list of its choices"),

@@ -13,8 +13,6 @@ mod requested;
 mod roots;
 mod sample;
 mod sampling;
-#[cfg(test)]
-mod tests;
 
 use serde_json::Value;
 

@@ -231,7 +231,8 @@ impl SampleRequest {
         let with_tools = !self.tools.is_empty()
             || self.tool_choice.is_some()
             || self.contents_of_all().any(SampleContent::is_of_tools);
-        let with_context = matches!(self.include_context, Some(IncludeContext::ThisServer | IncludeContext::AllServers));
+        let with_context =
+            matches!(self.include_context, Some(IncludeContext::ThisServer | IncludeContext::AllServers));
         match (with_tools, with_context) {
             (true, _) => Capability::SamplingTools,
             // Before there was a capability for it, every client was asked.
@@ -277,7 +278,9 @@ impl SampleRequest {
             for id in results {
                 count += 1;
                 let Some(index) = open.iter().position(|open| *open == id) else {
-                    return Err(mistaken(format!("the result of the tool use {id:?} answers none of the message before")));
+                    return Err(mistaken(format!(
+                        "the result of the tool use {id:?} answers none of the message before"
+                    )));
                 };
                 open.swap_remove(index);
             }
@@ -416,4 +419,45 @@ fn messages(out: &mut Vec<u8>, messages: &[SampleMessage], features: Features) {
 /// Hashes bytes by [FNV-1a](https://datatracker.ietf.org/doc/html/rfc9923), which is the same in every process.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revision::dialect_of;
+
+    #[test]
+    fn what_is_asked_makes_the_key() {
+        let question = |ask: &SampleRequest| ask.question(dialect_of(crate::Revision::V2026_07_28).features()).unwrap();
+        let key = |ask: SampleRequest| question(&ask).key;
+        let made = key(SampleRequest::new("Hello"));
+        assert_eq!(made, "sampling-83bd1ea0");
+        assert_eq!(made, key(SampleRequest::new("Hello")));
+        assert_ne!(made, key(SampleRequest::new("Hello").max_tokens(5)));
+        assert_eq!(key(SampleRequest::new("Hello").key("greeting")), "greeting");
+    }
+
+    #[test]
+    fn what_is_asked_makes_the_capability() {
+        let schema = || serde_json::json!({ "type": "object" });
+        for (ask, old, new) in [
+            (SampleRequest::new("a"), Capability::Sampling, Capability::Sampling),
+            (SampleRequest::new("a").include_context(IncludeContext::None), Capability::Sampling, Capability::Sampling),
+            (
+                SampleRequest::new("a").include_context(IncludeContext::AllServers),
+                Capability::Sampling,
+                Capability::SamplingContext,
+            ),
+            (SampleRequest::new("a").tool("b", "c", schema()), Capability::SamplingTools, Capability::SamplingTools),
+            (
+                SampleRequest::new("a").tool("b", "c", schema()).include_context(IncludeContext::ThisServer),
+                Capability::SamplingTools,
+                Capability::SamplingTools,
+            ),
+        ] {
+            for (revision, expected) in [(crate::Revision::V2025_06_18, old), (crate::Revision::V2025_11_25, new)] {
+                assert_eq!(ask.needs(dialect_of(revision).features()), expected, "{revision}: {ask:?}");
+            }
+        }
+    }
 }
