@@ -2,6 +2,7 @@
 
 mod building;
 mod calls;
+mod changes;
 mod golden;
 mod http;
 mod macros;
