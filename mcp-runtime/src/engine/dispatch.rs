@@ -57,11 +57,10 @@ impl Connection {
         sink: &Sink,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let engine = Arc::clone(&self.engine);
-        let catalog = engine.catalog();
+        let catalog = self.engine.catalog();
         let request = Request { speaker, params, id, sink, catalog: &catalog };
         let offers = catalog.registry.offers();
-        let changes = engine.announces_changes();
+        let changes = self.engine.announces_changes();
         let has = |feature| speaker.dialect.has(feature);
         match &*message.method {
             "tools/call" if offers.tools => self.call_tool(&request, out),
@@ -86,7 +85,7 @@ impl Connection {
             "subscriptions/listen" if changes && has(Feature::Listening) => self.listen(&request),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
-                results::respond(out, id, catalog.introduction(&engine, speaker.dialect));
+                results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
                 Ok(true)
             }
             method => Err(Fault::MethodNotFound(method.to_owned())),
