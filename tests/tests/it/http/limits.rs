@@ -1,6 +1,6 @@
 //! Too much, too slow, too soon; and the end of the server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_runtime::HttpOptions;
 use serde_json::{Value, json};
@@ -194,6 +194,7 @@ async fn connections_are_capped() {
 async fn slow_and_idle_connections_are_given_up() {
     let options = HttpOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
     let (stage, site) = site_with(options).await;
+    let began = Instant::now();
     let silent = site.connect().await;
     let idle = site.connect().await.send(&call("quick")).await.1;
     let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
@@ -209,6 +210,10 @@ async fn slow_and_idle_connections_are_given_up() {
     let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut answer)).await;
     assert_eq!(answer, b"");
     soon(trickle).await.unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "it is not the option that ended them, but what hyper does by itself"
+    );
     served(&site).await;
 
     // Whoever waits for an answer is not idle.
