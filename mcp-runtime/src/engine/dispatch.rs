@@ -455,6 +455,7 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
+            permit: &self.permit,
             context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, asker))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },
