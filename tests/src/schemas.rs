@@ -43,6 +43,7 @@ impl Official {
             let of = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };
             problems.extend(self.validate(of, &message));
             let typed = match message["error"]["code"].as_i64() {
+                Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
                 Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 _ => None,

@@ -25,7 +25,7 @@ use crate::{
 struct Manner {
     /// All that is known; else what 2025-06-18 has words for.
     rich: bool,
-    /// What a type can hold at most, also where that is of no interest to a person.
+    /// What goes without saying as well: what a type can hold, that nothing is chosen twice.
     exact: bool,
 }
 
@@ -96,6 +96,9 @@ fn property(out: &mut Vec<u8>, field: &FormField, manner: Manner) {
         FieldKind::One(choices) => one(&mut object, choices, manner),
         FieldKind::Many(choices) => {
             many(&mut object, choices);
+            if manner.exact {
+                plain(object.key("uniqueItems"), &true);
+            }
             lengths(&mut object, field.rules, ["minItems", "maxItems"]);
         }
     }
