@@ -3,8 +3,6 @@
 mod asking;
 mod building;
 mod calls;
-
-mod changes;
 mod forms;
 mod golden;
 mod http;

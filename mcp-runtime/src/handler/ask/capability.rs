@@ -26,7 +26,6 @@ impl Capability {
     /// Tells whether the client's capabilities, an object as JSON, declare it.
     ///
     /// An `elicitation` that names no mode is one of forms.
-    #[allow(dead_code, reason = "it is for the engine to ask")]
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
         let elicitation = || member(capabilities, "elicitation");
         let sampling = || member(capabilities, "sampling");
@@ -62,7 +61,6 @@ impl Capability {
 }
 
 /// Finds a member that is an object, which is how a capability is declared.
-#[allow(dead_code, reason = "as above")]
 fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let value = raw::members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)?;
     (raw::kind(value) == Kind::Object).then_some(value)
