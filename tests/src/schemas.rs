@@ -45,7 +45,6 @@ impl Official {
             let typed = match message["error"]["code"].as_i64() {
                 Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
-                Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 _ => None,
             };
             if let Some(typed) = typed.filter(|typed| self.has(typed)) {

@@ -75,7 +75,9 @@ async fn nothing_is_cancelled_without_a_yes() {
 
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_is_told_so() {
-    for (revision, code) in [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)] {
+    for (revision, code) in
+        [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)]
+    {
         let mut client = Server::new("ask", "0.1.0").with_state(Theatre::new(12)).test_client(revision);
         let refused = client.call("book_seats", json!({"play": "Faust"})).await.unwrap_err();
         assert_eq!(refused.code, code, "{revision}: {refused}");

@@ -112,7 +112,8 @@ impl Live {
             let why = format!("too many questions wait for the client, at most {} may", self.most);
             return Err(Fault::internal(why));
         };
-        let waiting = Waiting { number, answer, questions: Arc::clone(&self.questions), outbox: Arc::clone(&self.outbox) };
+        let waiting =
+            Waiting { number, answer, questions: Arc::clone(&self.questions), outbox: Arc::clone(&self.outbox) };
         let mut message = Vec::with_capacity(question.params.len() + 96);
         let mut request = Object::begin(&mut message);
         request.string("jsonrpc", "2.0");
@@ -139,7 +140,9 @@ impl Asker for Live {
                     Err(Fault::internal(format!("the client answered `{}` with an error: {why}", question.method)))
                 }
                 Ok(Err(_)) => Err(Fault::internal("the session ended before the client answered")),
-                Err(_) => Err(Fault::internal(format!("the client did not answer `{}` within {timeout:?}", question.key))),
+                Err(_) => {
+                    Err(Fault::internal(format!("the client did not answer `{}` within {timeout:?}", question.key)))
+                }
             }
         })
     }

@@ -22,14 +22,19 @@ fn send(client: &mut TestClient, message: Value) -> Vec<Value> {
     client.send_raw(message.to_string().as_bytes())
 }
 
+/// Sends a message, and waits for something to come back if it was not there at once.
+async fn send_and_wait(client: &mut TestClient, message: Value) -> Vec<Value> {
+    let lines = send(client, message);
+    if lines.is_empty() { client.next_lines().await } else { lines }
+}
+
 fn call(id: u64, name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }
 
 /// Calls `delete` and gives the id of the question that it asks.
 async fn ask(client: &mut TestClient, id: u64) -> Value {
-    send(client, call(id, "delete", json!({"path": "/a"})));
-    let lines = client.next_lines().await;
+    let lines = send_and_wait(client, call(id, "delete", json!({"path": "/a"}))).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["method"], "elicitation/create");
     lines[0]["id"].clone()
@@ -44,7 +49,10 @@ async fn answers_to_nothing_are_ignored() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     for id in [json!(99), json!("1"), json!(-1), json!("no number"), json!(null)] {
-        assert_eq!(send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(), usize::from(id.is_null()));
+        assert_eq!(
+            send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(),
+            usize::from(id.is_null())
+        );
     }
     assert_eq!(client.in_flight(), 1);
     let answer = json!({"jsonrpc": "2.0", "id": question, "result": accept()});
@@ -113,13 +121,12 @@ async fn the_time_that_a_function_takes_itself_still_counts() {
     /// Ask, then hang.
     #[tool(timeout = "5s")]
     async fn hangs(ctx: &Context) -> Result<(), Fault> {
-        ctx.elicit::<Confirm>("confirm", "Hang?").await?;
+        let _ = ctx.elicit::<Confirm>("confirm", "Hang?").await?;
         std::future::pending().await
     }
 
     let mut client = connect(Server::empty("hanging", "1.0.0").with::<hangs>());
-    send(&mut client, call(1, "hangs", json!({})));
-    let question = client.next_lines().await[0]["id"].clone();
+    let question = send_and_wait(&mut client, call(1, "hangs", json!({}))).await[0]["id"].clone();
     let began = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(100)).await;
     send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()}));
@@ -132,8 +139,8 @@ async fn the_time_that_a_function_takes_itself_still_counts() {
 async fn a_call_that_is_cancelled_takes_its_question_back() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
-    send(&mut client, json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
-    let lines = client.next_lines().await;
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let lines = send_and_wait(&mut client, cancelled).await;
     assert_eq!(lines[0]["method"], "notifications/cancelled");
     assert_eq!(lines[0]["params"]["requestId"], question);
     assert_eq!(send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()})), [] as [Value; 0]);
@@ -144,10 +151,10 @@ async fn a_call_that_is_cancelled_takes_its_question_back() {
 async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
     const MANY: u64 = 10_000;
     let mut client = connect(server().max_in_flight(MANY as usize));
-    for id in 1..=MANY {
-        send(&mut client, call(id, "delete", json!({"path": format!("/{id}")})));
-    }
     let mut questions = Vec::new();
+    for id in 1..=MANY {
+        questions.append(&mut send(&mut client, call(id, "delete", json!({"path": format!("/{id}")}))));
+    }
     while questions.len() < MANY as usize {
         questions.append(&mut client.next_lines().await);
     }
@@ -159,11 +166,14 @@ async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
         send(&mut client, json!({"jsonrpc": "2.0", "id": question["id"], "result": accept()}));
     }
     let lines = client.settle().await;
-    let mut answered: Vec<_> = lines.iter().map(|line| {
-        let id = line["id"].as_u64().unwrap();
-        assert_eq!(line["result"]["content"][0]["text"], format!("deleted /{id}"));
-        id
-    }).collect();
+    let mut answered: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let id = line["id"].as_u64().unwrap();
+            assert_eq!(line["result"]["content"][0]["text"], format!("deleted /{id}"));
+            id
+        })
+        .collect();
     answered.sort_unstable();
     assert!(answered.into_iter().eq(1..=MANY));
 }
@@ -175,13 +185,14 @@ async fn one_call_may_not_ask_without_end() {
     /// Ask a hundred things at once.
     #[tool]
     async fn hundred(ctx: &Context) -> Result<usize, Fault> {
-        let questions = (0..100).map(|number| Elicitation::<Confirm>::new(number.to_string(), "Yes?")).collect::<Vec<_>>();
+        let questions =
+            (0..100).map(|number| Elicitation::<Confirm>::new(number.to_string(), "Yes?")).collect::<Vec<_>>();
         ctx.ask_all(questions).await.map(|answers| answers.len())
     }
 
     let mut client = connect(Server::empty("curious", "1.0.0").with::<hundred>().max_in_flight(50));
-    send(&mut client, call(1, "hundred", json!({})));
-    let lines = client.settle().await;
+    let mut lines = send(&mut client, call(1, "hundred", json!({})));
+    lines.append(&mut client.settle().await);
     let error = lines.iter().find_map(|line| line["error"]["message"].as_str()).unwrap();
     assert_eq!(error, "too many questions wait for the client, at most 50 may");
     // Those that were asked are taken back.
@@ -202,7 +213,8 @@ async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
     #[tool]
     async fn leaves_a_task(ctx: &Context, outcome: &Outcome) -> String {
         let ctx = ctx.clone();
-        let task = tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
+        let task =
+            tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
         tokio::task::yield_now().await;
         *outcome.lock().await = Some(task);
         "done".to_owned()
