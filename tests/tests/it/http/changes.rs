@@ -206,10 +206,10 @@ async fn a_session_is_told_on_its_standing_stream() {
         assert_eq!(stream.messages().await, Vec::<Value>::new());
         assert_eq!(method(&again.message().await.unwrap()), "notifications/tools/list_changed");
         assert_eq!(method(&again.message().await.unwrap()), "notifications/resources/updated");
-        drop(again);
-        // A new one begins where the last one ended.
-        handle.add::<comes>().unwrap();
+        // A new one takes its place, and begins where it ended.
         let mut fresh = site.open(&session.get()).await;
+        assert_eq!(again.messages().await, Vec::<Value>::new());
+        handle.add::<comes>().unwrap();
         assert_eq!(method(&fresh.message().await.unwrap()), "notifications/tools/list_changed");
         assert_eq!(site.send(&session.delete()).await.status, 204);
         assert_eq!(fresh.messages().await, Vec::<Value>::new());
