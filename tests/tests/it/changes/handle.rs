@@ -27,6 +27,29 @@ fn by_handle(handle: &Handle) -> Vec<String> {
     vec![handle.disable::<stays>().to_string()]
 }
 
+/// A type that counts how often its schema is made.
+#[derive(Debug, Deserialize, Serialize)]
+struct Counted(u8);
+
+static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
+
+impl JsonSchema for Counted {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Counted".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        SCHEMAS.fetch_add(1, Ordering::SeqCst);
+        u8::json_schema(generator)
+    }
+}
+
+/// Takes and gives what is counted.
+#[tool]
+fn counts(counted: Counted) -> Json<Vec<Counted>> {
+    Json(vec![counted])
+}
+
 #[derive(Debug)]
 struct Needed;
 
@@ -297,6 +320,26 @@ async fn calls_in_flight_go_on() {
         gate.add_permits(1);
         assert_eq!(client.answer(id).await.unwrap()["content"][0]["text"], "took its time");
     }
+}
+
+/// A change costs what changes: nothing is compiled or made again for what stays.
+#[tokio::test]
+async fn what_stays_is_not_made_again() {
+    let built = server().with::<counts>().build().unwrap();
+    let handle = built.handle();
+    let mut client = built.test_client(Revision::V2025_11_25);
+    client.call("counts", json!({"counted": 1})).await.unwrap();
+    listed(&mut client, "tools/list").await;
+    let made = SCHEMAS.load(Ordering::SeqCst);
+    assert!(made > 0);
+    handle.add::<comes>().unwrap();
+    assert_eq!(listed(&mut client, "tools/list").await, ["comes", "counts", "stays"]);
+    handle.disable::<counts>();
+    handle.remove::<comes>();
+    handle.enable::<counts>();
+    assert_eq!(listed(&mut client, "tools/list").await, ["counts", "stays"]);
+    client.call("counts", json!({"counted": 1})).await.unwrap();
+    assert_eq!(SCHEMAS.load(Ordering::SeqCst), made);
 }
 
 /// A cursor that was given leads on, whatever came and went.
