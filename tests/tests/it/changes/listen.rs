@@ -146,6 +146,8 @@ async fn ids_are_told_as_they_came() {
     handle.add::<comes>().unwrap();
     let told: Vec<_> = client.notifications().iter().map(|told| told["params"]["_meta"][ID].to_string()).collect();
     assert_eq!(told, ids);
+    let refused = client.send_raw(listen(&format!("\"{}\"", "x".repeat(1024))).as_bytes());
+    assert_eq!((refused[0]["error"]["code"].as_i64(), refused.len()), (Some(-32600), 1));
 }
 
 #[tokio::test]
