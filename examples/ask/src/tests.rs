@@ -6,8 +6,12 @@ use super::*;
 /// The revisions in which users can be asked: two while the call waits, one round by round.
 const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
+/// A part of a question, and what the user answers.
+type Reaction = (&'static str, fn() -> Value);
+
 /// A client whose user gives the same answer to a question whenever it is asked.
-fn client(revision: Revision, answers: &'static [(&'static str, fn() -> Value)]) -> TestClient {
+fn client(revision: Revision, answers: &[Reaction]) -> TestClient {
+    let answers = answers.to_vec();
     let theatre = Theatre::new(12);
     theatre.book("Faust", "Ada", 3);
     Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(|asked| {
@@ -63,8 +67,7 @@ async fn seats_are_held_once_and_given_back() {
 async fn nothing_is_cancelled_without_a_yes() {
     for revision in REVISIONS {
         for (answer, told) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 stands")] {
-            let answers: &'static [_] = Box::leak(Box::new([("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]));
-            let mut client = client(revision, answers);
+            let mut client = client(revision, &[("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]);
             let result = client.call("cancel_booking", json!({"number": 1})).await.unwrap();
             assert_eq!(result.text(), told, "{revision}");
             let result = client.call("cancel_booking", json!({"number": 7})).await.unwrap();
