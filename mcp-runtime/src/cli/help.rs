@@ -49,7 +49,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ("--list", "Show what the server offers"),
         ("--schema", "Show the same as JSON, with schemas"),
         ("--call <TOOL> [JSON]", "Call a tool here and now, and show the messages"),
-        ("--state-key <KEY>", "Seal the state of requests with this key; may be repeated, old ones last [env: MCP_STATE_KEY]"),
+        (
+            "--state-key <KEY>",
+            "Seal the state of requests with this key; may be repeated, old ones last [env: MCP_STATE_KEY]",
+        ),
         ("-h, --help", "Show this"),
         ("-V, --version", "Show the version"),
     ] {
@@ -72,7 +75,7 @@ fn line(out: &mut String, left: &str, right: &str) {
 pub(super) fn refusal(refusal: Refusal, package: &Package) -> String {
     let mut out = match refusal.into_reason() {
         Reason::Fault(fault) => fault.to_string(),
-        Reason::Failed(why) => why,
+        Reason::Failed { why, .. } => why,
         Reason::Arguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")
