@@ -37,8 +37,8 @@ pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
-    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
+    PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]

@@ -5,6 +5,7 @@ mod building;
 mod calls;
 mod golden;
 mod http;
+mod layers;
 mod macros;
 mod property;
 #[cfg(unix)]
