@@ -120,11 +120,11 @@ impl Server {
         self
     }
 
-    /// Puts a layer around every call: it sees what is called, by whom and how it ends, and may answer in the function's place. The
-    /// first that is added is the outermost.
+    /// Puts a layer around every call: it sees what is called, by whom and how it ends, and may answer in the function's
+    /// place. The first that is added is the outermost.
     ///
     /// ```
-    /// use mcp_runtime::{Revision, Server, layers::LogCalls, tool};
+    /// use mcp_runtime::{Server, layers::LogCalls, tool};
     ///
     /// /// Add two numbers.
     /// #[tool]

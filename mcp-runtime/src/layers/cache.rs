@@ -18,12 +18,14 @@ const OVERHEAD: u64 = 256;
 
 /// Keeps the answers of tools that only read, and gives them again to the same question of the same caller.
 ///
-/// It keeps answers of tools that are annotated `read_only` and not `open_world`, unless the function takes `&Context`: then the answer
-/// may depend on what only the author knows, who says so with [`varying_by`](Self::varying_by). An answer is given again if the
-/// arguments are the same, in whatever order, and so are the [principal](crate::Caller::principal) and the revision.
+/// It keeps answers of tools that are annotated `read_only` and not `open_world`, unless the function takes `&Context`:
+/// then the answer may depend on what only the author knows, who says so with [`varying_by`](Self::varying_by). An answer
+/// is given again if the arguments are the same, in whatever order, and so are the [principal](crate::Caller::principal)
+/// and the revision.
 ///
-/// Only results are kept: no errors, no questions to the client, and nothing that the client was asked for. Layers within this one
-/// do not see calls that are answered from what is kept. Of calls that come while the first is not yet answered each runs.
+/// Only results are kept: no errors, no questions to the client, and nothing that the client was asked for. Layers within
+/// this one do not see calls that are answered from what is kept. Of calls that come while the first is not yet answered
+/// each runs.
 ///
 /// ```
 /// use std::{sync::atomic::{AtomicUsize, Ordering}, time::Duration};
@@ -57,7 +59,7 @@ pub struct CacheReadOnly {
     answers: Cache<Key, Answer, Weight>,
 }
 
-type Varying = Arc<dyn Fn(&Call) -> String + Send + Sync>;
+type Varying = Box<dyn Fn(&Call) -> String + Send + Sync>;
 
 /// The digest of everything that an answer depends on.
 type Key = [u8; 32];
@@ -83,15 +85,16 @@ impl CacheReadOnly {
         Self { ttl, varying: None, answers: answers(BYTES) }
     }
 
-    /// Sets how many bytes of answers are kept, about; 16 MiB unless set. Answers that are seldom asked for make place for others.
+    /// Sets how many bytes of answers are kept, about; 16 MiB unless set. Answers that are seldom asked for make place
+    /// for others.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.answers = answers(bytes);
         self
     }
 
-    /// Says what else answers depend on, such as a header, and has those of functions that take `&Context` kept as well. Answers are given again
-    /// only where the key is the same.
+    /// Says what else answers depend on, such as a header, and has those of functions that take `&Context` kept as well.
+    /// Answers are given again only where the key is the same.
     ///
     /// ```
     /// # use mcp_runtime::layers::CacheReadOnly;
@@ -103,7 +106,7 @@ impl CacheReadOnly {
     /// ```
     #[must_use]
     pub fn varying_by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
-        self.varying = Some(Arc::new(key));
+        self.varying = Some(Box::new(key));
         self
     }
 
@@ -183,8 +186,8 @@ impl fmt::Debug for CacheReadOnly {
     }
 }
 
-/// Writes JSON so that what means the same is written the same: without spaces, members sorted, the last of several with one name. Numbers stay as they are
-/// written, since not every one fits into a number of ours.
+/// Writes JSON so that what means the same is written the same: without spaces, members sorted, the last of several with
+/// one name. Numbers stay as they are written, since not every one fits into a number of ours.
 fn canonical(json: &str) -> String {
     let mut out = Vec::with_capacity(json.len());
     write_canonical(&mut out, json);

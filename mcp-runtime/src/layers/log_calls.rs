@@ -3,10 +3,11 @@ use std::time::Instant;
 use super::{Answering, Call, Layer, Next};
 use crate::handler::entry::EntryKind;
 
-/// Logs each call when it is over: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome` and `elapsed`.
+/// Logs each call when it is over: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome`
+/// and `elapsed`.
 ///
-/// The outcome is [that of the call](super::Ending::as_str), or `dropped` if it was cancelled or took too long. Arguments and
-/// results are not logged, unless the arguments are [asked for](Self::with_arguments).
+/// The outcome is [that of the call](super::Ending::as_str), or `dropped` if it was cancelled or took too long. Arguments
+/// and results are not logged, unless the arguments are [asked for](Self::with_arguments).
 ///
 /// ```
 /// # use mcp_runtime::{Server, layers::LogCalls};

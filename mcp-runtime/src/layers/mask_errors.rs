@@ -2,11 +2,13 @@ use std::{any::TypeId, fmt::Write as _};
 
 use super::{Answering, Call, Layer, Next, Outcome};
 
-/// Keeps the texts of errors to the log: the client gets a neutral sentence with a reference, under which the log has the text.
+/// Keeps the texts of errors to the log: the client gets a neutral sentence with a reference, under which the log has the
+/// text.
 ///
-/// It is for servers whose models are not the server's friends. Masked are the errors that functions return, those of tools above all,
-/// which would go to the model as they are. Not masked is what was said on purpose: a [`Fault`](crate::Fault), a
-/// [`ToolResult`](crate::ToolResult) with `is_error`, what is wrong with arguments, and errors of a type that is [shown](Self::show).
+/// It is for servers whose models are not the server's friends. Masked are the errors that functions return, those of
+/// tools above all, which would go to the model as they are. Not masked is what was said on purpose: a
+/// [`Fault`](crate::Fault), a [`ToolResult`](crate::ToolResult) with `is_error`, what is wrong with arguments, and errors
+/// of a type that is [shown](Self::show).
 ///
 /// ```
 /// use std::fmt;

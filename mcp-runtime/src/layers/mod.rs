@@ -1,12 +1,12 @@
 //! Layers around calls: code that sees every call of a tool, resource or prompt, whoever serves it.
 //!
-//! A [`Layer`] is to calls what a middleware is to HTTP requests. [`Server::layer`](crate::Server::layer) puts one around all calls,
-//! [`Server::layer_for`](crate::Server::layer_for) around some. The first one that is added is the outermost: it sees the call
-//! first and its outcome last.
+//! A [`Layer`] is to calls what a middleware is to HTTP requests. [`Server::layer`](crate::Server::layer) puts one around
+//! all calls, [`Server::layer_for`](crate::Server::layer_for) around some. The first one that is added is the outermost:
+//! it sees the call first and its outcome last.
 //!
-//! There are layers that log calls ([`LogCalls`]), that keep the texts of errors to the log ([`MaskErrors`]), that refuse calls which come too
-//! often (`RateLimit`, with the feature `rate-limit`), and that keep the answers of tools which only read (`CacheReadOnly`, with the
-//! feature `cache`). [`from_fn`] makes one of an async function.
+//! There are layers that log calls ([`LogCalls`]), that keep the texts of errors to the log ([`MaskErrors`]), that refuse
+//! calls which come too often (`RateLimit`, with the feature `rate-limit`), and that keep the answers of tools which only
+//! read (`CacheReadOnly`, with the feature `cache`). [`from_fn`] makes one of an async function.
 //!
 //! ```
 //! use mcp_runtime::{
@@ -32,9 +32,9 @@
 //! # });
 //! ```
 //!
-//! What a layer does counts as part of the call: it has the call's time, it is dropped with it, and where it waits it makes a task of it.
-//! Lists, completions and subscriptions are no calls. What a layer logs never goes to the client, whatever
-//! `Server::forward_log` says.
+//! What a layer does counts as part of the call: it has the call's time, it is dropped with it, and where it waits it
+//! makes a task of it. Lists, completions and subscriptions are no calls. What a layer logs never goes to the client,
+//! whatever `Server::forward_log` says.
 
 #[cfg(feature = "cache")]
 mod cache;

@@ -18,12 +18,13 @@ const KEYS: usize = 10_000;
 
 /// Refuses calls that come too often.
 ///
-/// As many calls as the rate says may come at once; after that one more each time its share of the time has passed. All calls of the server count
-/// together, unless it is [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) or [`by`](Self::by) a
-/// key; of these several may be said, and each combination counts for itself.
+/// As many calls as the rate says may come at once; after that one more each time its share of the time has passed. All
+/// calls of the server count together, unless it is [`per_function`](Self::per_function),
+/// [`per_caller`](Self::per_caller) or [`by`](Self::by) a key; of these several may be said, and each combination counts
+/// for itself.
 ///
-/// A refused call does not count. Of a tool it ends with an error for the model, which can wait and try again, of anything else
-/// with a protocol error of code 429; both say how long to wait.
+/// A refused call does not count. Of a tool it ends with an error for the model, which can wait and try again, of
+/// anything else with a protocol error of code 429; both say how long to wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,10 +49,12 @@ pub struct RateLimit {
     quota: Quota,
     per_function: bool,
     per_caller: bool,
-    by: Option<Arc<dyn Fn(&Call) -> String + Send + Sync>>,
+    by: Option<KeyOf>,
     limiters: Cache<String, Arc<Limiter>>,
     clock: Uptime,
 }
+
+type KeyOf = Box<dyn Fn(&Call) -> String + Send + Sync>;
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
 
@@ -85,9 +88,9 @@ impl RateLimit {
         self
     }
 
-    /// Counts the calls of each caller for themselves: of each [principal](crate::Caller::principal), and where there is none of each
-    /// address that an HTTP request came from (of IPv6 the network). Behind a proxy that is the proxy's. Where there is neither,
-    /// all callers are one.
+    /// Counts the calls of each caller for themselves: of each [principal](crate::Caller::principal), and where there is
+    /// none of each address that an HTTP request came from (of IPv6 the network). Behind a proxy that is the proxy's.
+    /// Where there is neither, all callers are one.
     #[must_use]
     pub fn per_caller(mut self) -> Self {
         self.per_caller = true;
@@ -99,12 +102,12 @@ impl RateLimit {
     /// A key that clients can choose, such as the name that they give themselves, holds nobody back.
     #[must_use]
     pub fn by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
-        self.by = Some(Arc::new(key));
+        self.by = Some(Box::new(key));
         self
     }
 
-    /// Sets how many keys are counted for at once; about 10,000 unless set. Of more than that those which come seldom are forgotten,
-    /// and begin anew.
+    /// Sets how many keys are counted for at once; about 10,000 unless set. Of more than that those which come seldom are
+    /// forgotten, and begin anew.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.limiters = Cache::new(keys.max(1));
@@ -180,7 +183,7 @@ fn address(_: &Call) -> Option<IpAddr> {
     None
 }
 
-/// What one customer of a provider has: one address of IPv4, of IPv6 all that begin with the same 64 bits.
+/// What one customer of a provider has: an address of IPv4, of IPv6 all that begin with the same 64 bits.
 #[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "only HTTP knows addresses"))]
 fn network(address: IpAddr) -> IpAddr {
     match address {

@@ -75,8 +75,8 @@ impl Call {
         self.site.id.as_json()
     }
 
-    /// The JSON object of the arguments. Those of a prompt, and the variables of a resource's template, have been brought into the
-    /// types that the function takes.
+    /// The JSON object of the arguments. Those of a prompt, and the variables of a resource's template, have been brought
+    /// into the types that the function takes.
     ///
     /// Nobody has checked them yet: that comes after the layers.
     pub fn arguments(&self) -> &str {
@@ -94,15 +94,15 @@ impl Call {
         self.arguments = Value::Object(arguments).to_string().into();
     }
 
-    /// Whether the answer may depend on more than the arguments and the state of the server.
-    #[cfg(feature = "cache")]
-    pub(crate) fn uses_context(&self) -> bool {
+    /// Whether the function takes [`Context`](crate::Context), so that the answer may depend on more than the arguments
+    /// and the state of the server.
+    pub fn uses_context(&self) -> bool {
         self.site.uses_context
     }
 
-    /// Whether the client has a part in the answer, because it was asked for something.
-    #[cfg(feature = "cache")]
-    pub(crate) fn is_conversation(&self) -> bool {
+    /// Whether the function has asked its client for something, in this round or an earlier one, so that the answer is
+    /// for nobody else.
+    pub fn is_conversation(&self) -> bool {
         self.site.is_continued || self.site.context.as_ref().is_some_and(|context| context.has_asked())
     }
 

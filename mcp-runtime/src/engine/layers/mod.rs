@@ -20,10 +20,11 @@ use crate::{handler::entry::EntryInfo, registry::Item};
 
 /// Something that stands around calls.
 ///
-/// It gets each call before its function does, and runs it with [`Next::run`], or answers in its place. What comes back may be passed on
-/// as it is or replaced. A layer that waits for nothing costs no task.
+/// It gets each call before its function does, and runs it with [`Next::run`], or answers in its place. What comes back
+/// may be passed on as it is or replaced. A layer that waits for nothing costs no task.
 ///
-/// A layer is dropped in the middle of its `call` when the call is cancelled or takes too long. One that panics fails the call.
+/// A layer is dropped in the middle of its `call` when the call is cancelled or takes too long. One that panics fails the
+/// call.
 ///
 /// ```
 /// use mcp_runtime::layers::{Answering, Call, Layer, Next, Outcome};

@@ -107,8 +107,8 @@ impl Outcome {
         Self::written(call, EntryKind::Prompt, |reply| reply.prompt(value))
     }
 
-    /// Refuses a call with a sentence: of a tool for the model to read, of anything else as a protocol error. The client gets it,
-    /// so it must not hold secrets.
+    /// Refuses a call with a sentence: of a tool for the model to read, of anything else as a protocol error. The client
+    /// gets it, so it must not hold secrets.
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
             EntryKind::Tool => Self::tool(call, crate::ToolResult::error(text)),

@@ -47,6 +47,35 @@ async fn calls_are_logged_without_what_they_hold() {
     assert!(lines[0].contains(r#" arguments="{\"number\":2}" outcome="success""#), "{lines:?}");
 }
 
+/// Log, and fail with a secret.
+#[tool]
+fn logs() -> Result<(), String> {
+    tracing::info!("from the function");
+    Err("password=hunter2".to_owned())
+}
+
+/// Clients get the log of functions, not that of layers, which knows what they must not.
+#[tokio::test]
+async fn the_log_of_layers_is_not_forwarded() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(mcp_runtime::log_layer()));
+    let server = Server::empty("layers", "1.0.0").with::<logs>().forward_log();
+    let mut client = server
+        .layer(LogCalls::new().with_arguments())
+        .layer(MaskErrors::new())
+        .layer(from_fn(|call, next: Next| async move {
+            tracing::error!("from a layer");
+            next.run(call).await
+        }))
+        .test_client(Revision::V2025_11_25);
+    assert!(client.call("logs", ()).await.unwrap().is_error());
+    let notifications = client.notifications();
+    let shown = Value::Array(notifications.clone()).to_string();
+    assert_eq!(notifications.len(), 1, "{shown}");
+    assert!(shown.contains("from the function"), "{shown}");
+}
+
 #[derive(Debug)]
 struct OutOfPaper;
 
@@ -161,6 +190,8 @@ async fn rates_are_counted_by_key() {
         (limit(0), [1, 0]),
         (limit(3).burst(2), [2, 0]),
         (limit(3).per_function(), [3, 3]),
+        (limit(3).max_keys(1), [3, 0]),
+        (limit(3).max_keys(1).per_function(), [3, 3]),
         (limit(3).per_caller(), [3, 0]),
         (limit(3).by(number), [6, 0]),
         (limit(3).by(number).per_function(), [6, 6]),
