@@ -1,6 +1,12 @@
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use quick_cache::{Weighter, sync::Cache};
+use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -11,10 +17,10 @@ use crate::{
 };
 
 /// The bytes of answers that are kept, unless set.
-const BYTES: u64 = 16 << 20;
+const BYTES: usize = 16 << 20;
 
 /// What keeping an answer costs beside its bytes.
-const OVERHEAD: u64 = 256;
+const OVERHEAD: usize = 256;
 
 /// Keeps the answers of tools that only read, and gives them again to the same question of the same caller.
 ///
@@ -56,7 +62,7 @@ const OVERHEAD: u64 = 256;
 pub struct CacheReadOnly {
     ttl: Duration,
     varying: Option<Varying>,
-    answers: Cache<Key, Answer, Weight>,
+    answers: Mutex<Answers>,
 }
 
 type Varying = Box<dyn Fn(&Call) -> String + Send + Sync>;
@@ -70,26 +76,57 @@ struct Answer {
     made: Instant,
 }
 
-#[derive(Clone)]
-struct Weight;
+impl Answer {
+    fn weight(&self) -> usize {
+        self.body.len() + OVERHEAD
+    }
+}
 
-impl Weighter<Key, Answer> for Weight {
-    fn weight(&self, _: &Key, answer: &Answer) -> u64 {
-        answer.body.len() as u64 + OVERHEAD
+/// The answers that are kept, in the order in which they were last asked for.
+struct Answers {
+    kept: LruCache<Key, Answer>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Answers {
+    fn insert(&mut self, key: Key, answer: Answer) {
+        if answer.weight() > self.max_bytes {
+            return;
+        }
+        self.remove(&key);
+        self.bytes += answer.weight();
+        self.kept.put(key, answer);
+        while self.bytes > self.max_bytes
+            && let Some((_, answer)) = self.kept.pop_lru()
+        {
+            self.bytes -= answer.weight();
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let removed = self.kept.pop(key);
+        self.bytes -= removed.map_or(0, |answer| answer.weight());
+    }
+
+    fn clear(&mut self) {
+        self.kept.clear();
+        self.bytes = 0;
     }
 }
 
 impl CacheReadOnly {
     /// Keeps answers for so long.
     pub fn new(ttl: Duration) -> Self {
-        Self { ttl, varying: None, answers: answers(BYTES) }
+        let answers = Answers { kept: LruCache::unbounded(), bytes: 0, max_bytes: BYTES };
+        Self { ttl, varying: None, answers: Mutex::new(answers) }
     }
 
-    /// Sets how many bytes of answers are kept, about; 16 MiB unless set. Answers that are seldom asked for make place
-    /// for others.
+    /// Sets how many bytes of answers are kept, about; 16 MiB unless set. Those that nobody has asked for the longest time
+    /// make place for others.
     #[must_use]
-    pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.answers = answers(bytes);
+    pub fn max_bytes(self, bytes: usize) -> Self {
+        self.answers().max_bytes = bytes;
         self
     }
 
@@ -112,7 +149,11 @@ impl CacheReadOnly {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.answers.clear();
+        self.answers().clear();
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says whether an answer depends on nothing but what is part of its key.
@@ -145,13 +186,14 @@ impl CacheReadOnly {
     }
 
     fn find(&self, key: &Key) -> Option<Answer> {
-        self.answers.get(key).filter(|answer| answer.made.elapsed() < self.ttl)
+        let mut answers = self.answers();
+        let answer = answers.kept.get(key)?.clone();
+        if answer.made.elapsed() < self.ttl {
+            return Some(answer);
+        }
+        answers.remove(key);
+        None
     }
-}
-
-fn answers(bytes: u64) -> Cache<Key, Answer, Weight> {
-    let estimated = (bytes / (4 * OVERHEAD)).clamp(1, 1 << 20) as usize;
-    Cache::with_weighter(estimated, bytes, Weight)
 }
 
 impl Layer for CacheReadOnly {
@@ -169,7 +211,7 @@ impl Layer for CacheReadOnly {
                 && !call.is_conversation()
                 && let Some(json) = outcome.json()
             {
-                self.answers.insert(key, Answer { body: json.as_bytes().into(), made });
+                self.answers().insert(key, Answer { body: json.as_bytes().into(), made });
             }
             outcome
         })
@@ -178,10 +220,11 @@ impl Layer for CacheReadOnly {
 
 impl fmt::Debug for CacheReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answers = self.answers();
         f.debug_struct("CacheReadOnly")
             .field("ttl", &self.ttl)
-            .field("bytes", &self.answers.weight())
-            .field("max_bytes", &self.answers.capacity())
+            .field("bytes", &answers.bytes)
+            .field("max_bytes", &answers.max_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -243,18 +286,32 @@ mod tests {
         }
     }
 
+    fn answer(bytes: usize) -> Answer {
+        Answer { body: vec![b' '; bytes].into(), made: Instant::now() }
+    }
+
     #[test]
     fn memory_is_bounded() {
-        let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(1 << 16);
-        for number in 0..10_000_u32 {
-            let mut key = [0; 32];
-            key[..4].copy_from_slice(&number.to_le_bytes());
-            let body = vec![b' '; 1000].into();
-            cache.answers.insert(key, Answer { body, made: Instant::now() });
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
+        let mut answers = cache.answers();
+        for (key, bytes, kept) in [
+            (1, 1000, &[1][..]),
+            (2, 1000, &[1, 2]),
+            (3, 1000, &[1, 2, 3]),
+            (4, 1000, &[2, 3, 4]),
+            (2, 500, &[2, 3, 4]),
+            (5, 1000, &[2, 4, 5]),
+            (6, 1_000_000, &[2, 4, 5]),
+            (7, 3000, &[7]),
+        ] {
+            answers.insert([key; 32], answer(bytes));
+            let mut keys: Vec<_> = answers.kept.iter().map(|(key, _)| key[0]).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, kept, "after {key}");
+            assert_eq!(answers.bytes, answers.kept.iter().map(|(_, answer)| answer.weight()).sum::<usize>());
         }
-        assert!(cache.answers.len() > 1);
-        assert!(cache.answers.weight() <= 1 << 16, "{cache:?}");
-        cache.answers.insert([7; 32], Answer { body: vec![b' '; 1 << 20].into(), made: Instant::now() });
-        assert!(cache.answers.weight() <= 1 << 16, "{cache:?}");
+        answers.remove(&[7; 32]);
+        answers.remove(&[8; 32]);
+        assert_eq!(answers.bytes, 0);
     }
 }

@@ -1,4 +1,10 @@
-use std::{convert::Infallible, fmt, net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use governor::{
     Quota, RateLimiter,
@@ -6,7 +12,7 @@ use governor::{
     middleware::NoOpMiddleware,
     state::{InMemoryState, NotKeyed},
 };
-use quick_cache::sync::Cache;
+use lru::LruCache;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -50,7 +56,8 @@ pub struct RateLimit {
     per_function: bool,
     per_caller: bool,
     by: Option<KeyOf>,
-    limiters: Cache<String, Arc<Limiter>>,
+    limiters: Mutex<LruCache<String, Arc<Limiter>>>,
+    max_keys: usize,
     clock: Uptime,
 }
 
@@ -69,7 +76,8 @@ impl RateLimit {
             per_function: false,
             per_caller: false,
             by: None,
-            limiters: Cache::new(KEYS),
+            limiters: Mutex::new(LruCache::unbounded()),
+            max_keys: KEYS,
             clock: Uptime(Instant::now()),
         }
     }
@@ -106,22 +114,28 @@ impl RateLimit {
         self
     }
 
-    /// Sets how many keys are counted for at once; about 10,000 unless set. Of more than that those which come seldom are
-    /// forgotten, and begin anew.
+    /// Sets how many keys are counted for at once; 10,000 unless set. Of more than that the one that has not come for the
+    /// longest time is forgotten, and begins anew.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
-        self.limiters = Cache::new(keys.max(1));
+        self.max_keys = keys.max(1);
         self
     }
 
     /// Counts a call; gives the time to wait if it may not be.
     fn check(&self, call: &Call) -> Result<(), Duration> {
-        let key = self.key(call);
-        let made = self.limiters.get_or_insert_with(&key, || {
-            Ok::<_, Infallible>(Arc::new(RateLimiter::direct_with_clock(self.quota, self.clock)))
-        });
-        let Ok(limiter) = made;
+        let limiter = self.limiter(self.key(call));
         limiter.check().map_err(|not_until| not_until.wait_time_from(self.clock.now()))
+    }
+
+    fn limiter(&self, key: String) -> Arc<Limiter> {
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(RateLimiter::direct_with_clock(self.quota, self.clock));
+        let limiter = Arc::clone(limiters.get_or_insert(key, make));
+        if limiters.len() > self.max_keys {
+            limiters.pop_lru();
+        }
+        limiter
     }
 
     fn key(&self, call: &Call) -> String {
