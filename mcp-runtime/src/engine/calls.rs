@@ -97,12 +97,24 @@ impl Call<'_> {
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
     pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
-        let mut running = Guarded {
+        let guarded = Guarded {
             running: Some(running),
             context: self.context.clone(),
             forwards_log: self.forwards_log,
+            complains: true,
             name: self.answering.name,
         };
+        self.drive_guarded(guarded, out)
+    }
+
+    /// Does the same for a future whose function has a guard of its own, within layers.
+    pub(super) fn drive_layered(self, running: Running, out: &mut Vec<u8>) -> bool {
+        let mut guarded = Guarded::layer(running, self.answering.name);
+        guarded.complains = true;
+        self.drive_guarded(guarded, out)
+    }
+
+    fn drive_guarded(self, mut running: Guarded, out: &mut Vec<u8>) -> bool {
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
@@ -200,7 +212,7 @@ impl Answering {
     }
 
     /// Says that a function panicked; with what, only the log knows.
-    fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
         let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         tracing::error!(
             name = self.name,
@@ -230,7 +242,8 @@ impl Answering {
         out.truncate(start);
         let fault = match reason {
             Reason::Fault(fault) => fault,
-            Reason::Failed(why) => {
+            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, wire, id, &why),
+            Reason::Failed { why, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
@@ -238,34 +251,49 @@ impl Answering {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
                 if self.is_tool && wire.has(Feature::InputErrorsAsResults) {
-                    results::begin(out, id);
-                    write_tool_error(&mut Reply::plain(out, wire), &text);
-                    return out.push(b'}');
+                    return self.refuse_for_model(out, wire, id, &text);
                 }
                 Fault::InvalidParams(text)
             }
         };
         results::refuse(out, wire.dialect, Some(id), &fault);
     }
+
+    /// Writes what the model is to read, and may mend.
+    fn refuse_for_model(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, text: &str) {
+        results::begin(out, id);
+        write_tool_error(&mut Reply::plain(out, wire), text);
+        out.push(b'}');
+    }
 }
 
-type Caught = Result<Finished, Box<dyn Any + Send>>;
+pub(super) type Caught = Result<Finished, Box<dyn Any + Send>>;
 
 /// A future whose panics are caught, also those of its destructor.
-struct Guarded {
+pub(super) struct Guarded {
     /// None once it is over.
-    running: Option<Running>,
-    context: Option<Arc<Context>>,
+    pub(super) running: Option<Running>,
+    /// Of the function that runs; none where that one has a guard of its own.
+    pub(super) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
-    forwards_log: bool,
-    name: &'static str,
+    pub(super) forwards_log: bool,
+    /// Whether it is said that the future was slow.
+    pub(super) complains: bool,
+    pub(super) name: &'static str,
+}
+
+impl Guarded {
+    /// Guards what stands around a function, and so has no part in its context.
+    pub(super) fn layer(running: Running, name: &'static str) -> Self {
+        Self { running: Some(running), context: None, forwards_log: false, complains: false, name }
+    }
 }
 
 impl Future for Guarded {
     type Output = Caught;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Self { running: slot, context, forwards_log, name } = &mut *self;
+        let Self { running: slot, context, forwards_log, complains, name } = &mut *self;
         let entered = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let began = Instant::now();
@@ -276,7 +304,9 @@ impl Future for Guarded {
                 Poll::Pending => Err(running),
             }
         }));
-        complain_if_slow(name, began);
+        if *complains {
+            complain_if_slow(name, began);
+        }
         match polled {
             Ok(Ok(finished)) => Poll::Ready(Ok(finished)),
             Ok(Err(running)) => {

@@ -11,6 +11,7 @@ mod connection;
 mod dispatch;
 mod flights;
 mod hub;
+pub(crate) mod layers;
 mod listen;
 mod origin;
 mod outbox;
@@ -49,6 +50,7 @@ pub(crate) use session::Session;
 
 use catalog::Workshop;
 use hub::Hub;
+use layers::Layers;
 
 use crate::{
     handler::{States, Wire},
@@ -110,6 +112,7 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// Who sees what; everybody everything where nobody decides.
     pub(crate) visibility: Option<Visibility>,
+    pub(crate) layers: Layers,
 }
 
 /// A server that is built: everything that its connections share.
@@ -128,13 +131,14 @@ pub(crate) struct Engine {
     pub(crate) forwards_log: bool,
     state_keys: Arc<StateKeys>,
     visibility: Option<Visibility>,
+    layers: Layers,
     /// One for each of [`revision::ALL`], oldest first.
     wires: [Arc<Wire>; revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility } = profile;
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, layers } = profile;
         let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
         wires.reverse();
         Self {
@@ -149,6 +153,7 @@ impl Engine {
             limits,
             forwards_log,
             visibility,
+            layers,
             wires,
         }
     }

@@ -6,6 +6,7 @@ mod calls;
 mod forms;
 mod golden;
 mod http;
+mod layers;
 mod macros;
 mod property;
 #[cfg(unix)]
