@@ -77,7 +77,8 @@ impl Project {
     fn crates(&self) -> Result<f64> {
         let words = ["tree", "--edges", "normal,build", "--prefix", "none", "--no-dedupe", "--format", "{p}"];
         let output = self.command(&words).output()?;
-        let names: HashSet<&[u8]> = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
+        let names: HashSet<&[u8]> =
+            output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
         Ok(names.len().saturating_sub(1) as f64)
     }
 

@@ -43,19 +43,19 @@ pub struct Counts {
 impl Counts {
     /// Counts for one maker; instructions over HTTP only of a server that ends when it is asked to.
     pub fn take(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<Self> {
-        let (server, counting) = match maker {
-            Maker::Peer => (programs.named("peer"), Some(programs.named("peer-counting"))),
-            Maker::Limit => (programs.named("limit-stdio"), None),
-            Maker::Ours => (programs.named("ours"), Some(programs.named("ours-counting"))),
+        let (program, counts_itself) = match maker {
+            Maker::Peer => (programs.named("peer-counting"), true),
+            Maker::Limit => (programs.named("limit-stdio"), false),
+            Maker::Ours => (programs.named("ours-counting"), true),
         };
         let mut counts = Self::default();
         for (name, transport, task) in COUNTED {
-            if let Some(counting) = &counting {
-                let count = allocations(counting, transport, task, cores);
+            if counts_itself {
+                let count = allocations(&program, transport, task, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
             if (transport == Transport::Stdio || maker == Maker::Ours) && has_valgrind() {
-                let count = instructions(&server, transport, task, programs.folder, cores);
+                let count = instructions(&program, transport, task, programs.folder, cores);
                 counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
         }
@@ -161,11 +161,8 @@ fn instructions_of(
     let out = folder.join("callgrind.out");
     let _ = fs::remove_file(&out);
     let mut program = program.clone();
-    program.wrapper = vec![
-        "valgrind".to_owned(),
-        "--tool=callgrind".to_owned(),
-        format!("--callgrind-out-file={}", out.display()),
-    ];
+    program.wrapper =
+        vec!["valgrind".to_owned(), "--tool=callgrind".to_owned(), format!("--callgrind-out-file={}", out.display())];
     match transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;
@@ -200,9 +197,13 @@ mod tests {
             instructions: [("echo".to_owned(), instructions)].into(),
         };
         let bounds = counts(5, 1000);
-        for (taken, broken) in
-            [(counts(5, 1000), 0), (counts(5, 1099), 0), (counts(4, 500), 0), (counts(5, 1101), 1), (counts(6, 1200), 2)]
-        {
+        for (taken, broken) in [
+            (counts(5, 1000), 0),
+            (counts(5, 1099), 0),
+            (counts(4, 500), 0),
+            (counts(5, 1101), 1),
+            (counts(6, 1200), 2),
+        ] {
             assert_eq!(taken.check(&bounds), broken, "{taken:?}");
         }
         assert_eq!(counts(5, 1000).check(&Counts::default()), 2);

@@ -39,8 +39,10 @@ impl Measured {
                 .wanting(&[Times(1.1, Maker::Limit)]),
             self.load("HTTP echo, session, calls/s", workload::HTTP_ECHO_SESSION, Unit::Rate, |sample| sample.rate)
                 .wanting(&[Times(3.5, Maker::Peer), Times(0.8, Maker::Limit)]),
-            self.load("HTTP echo, 2026-07-28, calls/s", workload::HTTP_ECHO_STATELESS, Unit::Rate, |sample| sample.rate)
-                .wanting(&[Times(4.0, Maker::Peer), Times(0.75, Maker::Limit)]),
+            self.load("HTTP echo, 2026-07-28, calls/s", workload::HTTP_ECHO_STATELESS, Unit::Rate, |sample| {
+                sample.rate
+            })
+            .wanting(&[Times(4.0, Maker::Peer), Times(0.75, Maker::Limit)]),
             self.load("tools/list, 103 tools, CPU a call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
                 .wanting(&[Times(1.0 / 30.0, Maker::Peer)]),
             row("a call with 1,000 tools against 1, CPU", Unit::Ratio, |maker| self.growth(maker))

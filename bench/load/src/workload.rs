@@ -69,6 +69,7 @@ impl Workload {
         };
         match self.tools {
             TOOLS => format!("{transport}: {task}, {load}"),
+            1 => format!("{transport}: {task}, {load}, 1 tool"),
             tools => format!("{transport}: {task}, {load}, {tools} tools"),
         }
     }
@@ -218,7 +219,8 @@ pub fn session_memory(programs: &Programs<'_>, maker: Maker, cores: &Cores, sess
     const WARM_UP: u32 = 200;
     let (process, address) = programs.of(maker, &HTTP_ECHO_SESSION).http(cores)?;
     let mut connection = http::Connection::open(address)?;
-    let mut open = |count: u32| (0..count).try_for_each(|_| http::Client::connect_on(&mut connection, Era::Session).map(drop));
+    let mut open =
+        |count: u32| (0..count).try_for_each(|_| http::Client::connect_on(&mut connection, Era::Session).map(drop));
     open(WARM_UP)?;
     std::thread::sleep(Duration::from_millis(100));
     let before = process.resident()?;

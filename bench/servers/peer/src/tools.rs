@@ -16,7 +16,9 @@ use rmcp::{
     tool, tool_handler, tool_router,
     transport::{
         io::stdio_pipes,
-        streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager},
+        streamable_http_server::{
+            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+        },
     },
 };
 use schemars::JsonSchema;
@@ -117,7 +119,9 @@ pub fn main(with: impl FnOnce(ToolRouter<Server>) -> ToolRouter<Server>) -> io::
     }
     let server = Server { router: Arc::new(with(router(tools))) };
     match http {
-        Some(address) => tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(http_server(server, address)),
+        Some(address) => {
+            tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(http_server(server, address))
+        }
         None => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(stdio_server(server)),
     }
 }

@@ -85,7 +85,7 @@ pub fn search(query: &str, filter: &Filter, page: &Page) -> Found {
         id: 100_000 + u64::from(number),
         title: format!("The \"{query}\" that is number {number} of the catalogue"),
         price: (filter.price.min + f64::from(number) * 0.25).min(filter.price.max),
-        in_stock: number % 3 != 0,
+        in_stock: !number.is_multiple_of(3),
         tags: filter.tags.clone(),
         seller: Seller { name: seller.to_owned(), rating: 4.5 },
     };

@@ -28,8 +28,7 @@ impl Greeter {
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let service =
-        StreamableHttpService::new(|| Ok(Greeter), LocalSessionManager::default().into(), Default::default());
+    let service = StreamableHttpService::new(|| Ok(Greeter), LocalSessionManager::default().into(), Default::default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
     axum::serve(listener, axum::Router::new().route_service("/mcp", service)).await
 }
