@@ -83,7 +83,7 @@ mod tests {
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "{}"),
             ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n", "{}"),
             (
-                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 26\r\n\r\nid: 1\ndata:\n\ndata: {\"a\":1}\n",
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 27\r\n\r\nid: 1\ndata:\n\ndata: {\"a\":1}\n",
                 "{\"a\":1}",
             ),
         ] {
