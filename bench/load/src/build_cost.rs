@@ -8,6 +8,11 @@ use std::{
     time::Instant,
 };
 
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::{TimeVal, TimeValLike},
+};
+
 use crate::{
     error::{Failure, Result},
     machine::Cores,
@@ -20,6 +25,8 @@ pub struct BuildCost {
     /// After a change in the tool.
     pub again: f64,
     pub cold_release: f64,
+    /// The CPU time of the cold release build, which depends less on what else the machine does.
+    pub cold_release_cpu: f64,
     /// The bytes of the stripped program.
     pub size: f64,
     /// The crates that are compiled.
@@ -32,6 +39,13 @@ impl BuildCost {
         let project = Project::copy(bench, scratch, name)?;
         cores.on_all(|| project.measure())?.map_err(|failure| failure.during(name))
     }
+}
+
+/// The CPU time of all processes that were waited for, in seconds.
+fn children_cpu() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: TimeVal| time.num_microseconds() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 struct Project {
@@ -57,10 +71,12 @@ impl Project {
         let cold = self.cargo(&["build"])?;
         self.change()?;
         let again = self.cargo(&["build"])?;
+        let before = children_cpu()?;
         let cold_release = self.cargo(&["build", "--release"])?;
+        let cold_release_cpu = children_cpu()? - before;
         let program = self.folder.join("target/release").join(&self.name);
         let size = fs::metadata(program)?.len() as f64;
-        Ok(BuildCost { cold, again, cold_release, size, crates: self.crates()? })
+        Ok(BuildCost { cold, again, cold_release, cold_release_cpu, size, crates: self.crates()? })
     }
 
     /// Lets the tool say something else.

@@ -103,8 +103,12 @@ impl Plan {
         }
         workload::verify(&programs, &cores)?;
         eprintln!("every server answers everything");
-        let measured = self.measure(&programs, &cores)?;
+        let mut measured = self.measure(&programs, &cores)?;
         self.report(&measured)?;
+        if self.builds && !self.quick {
+            self.build(&mut measured, &cores)?;
+            self.report(&measured)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -139,14 +143,15 @@ impl Plan {
             let memory = workload::session_memory(programs, maker, cores, sessions)?;
             measured.sessions.insert(maker, memory);
         }
-        if self.builds && !self.quick {
-            for name in SMALLEST {
-                eprintln!("build of {name}");
-                let cost = BuildCost::take(&self.bench, &self.programs, name, cores)?;
-                measured.builds.insert(name, cost);
-            }
-        }
         Ok(measured)
+    }
+
+    fn build(&self, measured: &mut Measured, cores: &Cores) -> Result<()> {
+        for name in SMALLEST {
+            eprintln!("build of {name}");
+            measured.builds.insert(name, BuildCost::take(&self.bench, &self.programs, name, cores)?);
+        }
+        Ok(())
     }
 
     fn report(&self, measured: &Measured) -> Result<()> {

@@ -58,12 +58,13 @@ impl Measured {
             row("start to `initialize` answered", Unit::Seconds, |maker| self.starts.median(maker))
                 .wanting(&[Times(1.1, Maker::Limit)]),
         ];
-        for [cold, release, again, size, crates, kind] in BUILDS {
+        for [cold, release, cpu, again, size, crates, kind] in BUILDS {
             let mut build = |title, unit, targets, value: fn(&BuildCost) -> f64| {
                 rows.push(self.build(title, kind, unit, value).wanting(targets));
             };
             build(cold, Unit::Seconds, SMALLER, |cost| cost.cold);
             build(release, Unit::Seconds, SMALLER, |cost| cost.cold_release);
+            build(cpu, Unit::Seconds, SMALLER, |cost| cost.cold_release_cpu);
             build(again, Unit::Seconds, &[], |cost| cost.again);
             build(size, Unit::Bytes, SMALLER, |cost| cost.size);
             build(crates, Unit::Count, &[], |cost| cost.crates);
@@ -99,10 +100,11 @@ impl Measured {
 const SMALLER: &[Target] = &[Times(0.6, Maker::Peer)];
 
 /// The titles of what building costs, and the kind of server.
-const BUILDS: [[&str; 6]; 2] = [
+const BUILDS: [[&str; 7]; 2] = [
     [
         "smallest stdio server, cold build",
         "smallest stdio server, cold release build",
+        "smallest stdio server, cold release build, CPU",
         "smallest stdio server, build after a change",
         "smallest stdio server, stripped size",
         "smallest stdio server, crates",
@@ -111,6 +113,7 @@ const BUILDS: [[&str; 6]; 2] = [
     [
         "smallest HTTP server, cold build",
         "smallest HTTP server, cold release build",
+        "smallest HTTP server, cold release build, CPU",
         "smallest HTTP server, build after a change",
         "smallest HTTP server, stripped size",
         "smallest HTTP server, crates",
