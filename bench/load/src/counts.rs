@@ -1,0 +1,211 @@
+//! What does not depend on the machine's mood: allocations and instructions for one call.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{Failure, Result},
+    http,
+    machine::Cores,
+    message::{Era, Request, Task},
+    server::{Maker, Program},
+    stdio,
+    workload::{Programs, Transport},
+};
+
+/// Calls before it counts, so that buffers have their size.
+const WARM_UP: usize = 200;
+/// How much more instructions may become than the bound says, and less until the bound should be tightened.
+const TOLERANCE: f64 = 0.10;
+
+/// What is counted: its name among the bounds, how it is called, and what.
+pub const COUNTED: [(&str, Transport, Task); 4] = [
+    ("stdio_echo", Transport::Stdio, Task::Echo),
+    ("stdio_search", Transport::Stdio, Task::Search),
+    ("http_echo_2025_11_25", Transport::Http(Era::Session), Task::Echo),
+    ("http_echo_2026_07_28", Transport::Http(Era::Stateless), Task::Echo),
+];
+
+/// What one call takes.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub allocations: BTreeMap<String, u64>,
+    /// Empty without valgrind.
+    pub instructions: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// Counts for one maker; instructions over HTTP only of a server that ends when it is asked to.
+    pub fn take(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<Self> {
+        let (program, counts_itself) = match maker {
+            Maker::Peer => (programs.named("peer-counting"), true),
+            Maker::Limit => (programs.named("limit-stdio"), false),
+            Maker::Ours => (programs.named("ours-counting"), true),
+        };
+        let mut counts = Self::default();
+        for (name, transport, task) in COUNTED {
+            if counts_itself {
+                let count = allocations(&program, transport, task, cores);
+                counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
+            }
+            if (transport == Transport::Stdio || maker == Maker::Ours) && has_valgrind() {
+                let count = instructions(&program, transport, task, programs.folder, cores);
+                counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
+            }
+        }
+        Ok(counts)
+    }
+
+    pub fn read(path: &Path) -> Result<Self> {
+        toml::from_str(&fs::read_to_string(path)?).map_err(|error| Failure::new(error.to_string()))
+    }
+
+    /// Writes them as the new bounds.
+    pub fn write(&self, path: &Path, machine: &str) -> Result<()> {
+        let body = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
+        let text = format!(
+            "# What one call of our server may take: exactly so many allocations, and instructions to within 10 %.\n\
+             # Written by `bench/run --counts-only --update-bounds` on {machine}.\n\n{body}"
+        );
+        Ok(fs::write(path, text)?)
+    }
+
+    /// Compares with bounds, prints it, and tells how many are broken.
+    pub fn check(&self, bounds: &Self) -> usize {
+        let mut broken = 0;
+        for (what, counts, bounds, tolerance) in [
+            ("allocations", &self.allocations, &bounds.allocations, 0.0),
+            ("instructions", &self.instructions, &bounds.instructions, TOLERANCE),
+        ] {
+            for (name, &count) in counts {
+                let Some(&bound) = bounds.get(name) else {
+                    println!("{name:22} {count:8} {what:12} FAILED: no bound, run with --update-bounds");
+                    broken += 1;
+                    continue;
+                };
+                let share = count as f64 / bound.max(1) as f64;
+                let verdict = match () {
+                    () if share > 1.0 + tolerance => "FAILED",
+                    () if share < 1.0 - tolerance => "ok, and better: tighten the bound with --update-bounds",
+                    () => "ok",
+                };
+                broken += usize::from(share > 1.0 + tolerance);
+                println!("{name:22} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
+            }
+        }
+        if self.instructions.is_empty() {
+            println!("instructions: skipped, valgrind is missing");
+        }
+        broken
+    }
+}
+
+pub fn has_valgrind() -> bool {
+    let run = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
+}
+
+/// The difference that twice as many calls make: whatever else is allocated is the same.
+fn allocations(program: &Program, transport: Transport, task: Task, cores: &Cores) -> Result<u64> {
+    const CALLS: usize = 1000;
+    let mut told = Vec::new();
+    match transport {
+        Transport::Stdio => {
+            let mut process = program.stdio(cores)?;
+            let mut client = stdio::Client::connect(&mut process)?;
+            for calls in [WARM_UP, CALLS, 2 * CALLS] {
+                client.call(task, calls)?;
+                told.push(client.ask(&Request::call("allocations", Era::Session))?);
+            }
+        }
+        Transport::Http(era) => {
+            let (_process, address) = program.http(cores)?;
+            let mut connection = http::Connection::open(address)?;
+            let client = http::Client::connect_on(&mut connection, era)?;
+            for calls in [WARM_UP, CALLS, 2 * CALLS] {
+                client.call(&mut connection, task, calls)?;
+                told.push(client.ask(&mut connection, &Request::call("allocations", era), "allocations")?);
+            }
+        }
+    }
+    let counts: Option<Vec<u64>> =
+        told.iter().map(|answer| answer["result"]["content"][0]["text"].as_str()?.parse().ok()).collect();
+    match counts.as_deref() {
+        Some(&[first, second, third]) => Ok(per_call(second - first, third - second, CALLS)),
+        _ => Err(Failure::new(format!("no number of allocations: {}", told[0]))),
+    }
+}
+
+/// The difference that twice as many calls make, to the instructions of a whole process.
+fn instructions(program: &Program, transport: Transport, task: Task, folder: &Path, cores: &Cores) -> Result<u64> {
+    const CALLS: usize = 500;
+    let once = instructions_of(program, transport, task, WARM_UP + CALLS, folder, cores)?;
+    let twice = instructions_of(program, transport, task, WARM_UP + 2 * CALLS, folder, cores)?;
+    Ok(per_call(once, twice, CALLS))
+}
+
+fn instructions_of(
+    program: &Program,
+    transport: Transport,
+    task: Task,
+    calls: usize,
+    folder: &Path,
+    cores: &Cores,
+) -> Result<u64> {
+    let out = folder.join("callgrind.out");
+    let _ = fs::remove_file(&out);
+    let mut program = program.clone();
+    program.wrapper =
+        vec!["valgrind".to_owned(), "--tool=callgrind".to_owned(), format!("--callgrind-out-file={}", out.display())];
+    match transport {
+        Transport::Stdio => {
+            let mut process = program.stdio(cores)?;
+            stdio::Client::connect(&mut process)?.call(task, calls)?;
+            process.wait()?;
+        }
+        Transport::Http(era) => {
+            // Valgrind writes to stderr as well, but no address.
+            let (process, address) = program.http(cores)?;
+            let mut connection = http::Connection::open(address)?;
+            http::Client::connect_on(&mut connection, era)?.call(&mut connection, task, calls)?;
+            process.stop()?;
+        }
+    }
+    let profile = fs::read_to_string(&out).map_err(|error| Failure::from(error).during("the profile of callgrind"))?;
+    let total = profile.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
+    total.ok_or_else(|| Failure::new("callgrind tells no total"))
+}
+
+fn per_call(once: u64, twice: u64, calls: usize) -> u64 {
+    (twice.saturating_sub(once) as f64 / calls as f64).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn bounds_are_broken_by_a_tenth() {
+        let counts = |allocations: u64, instructions: u64| Counts {
+            allocations: [("echo".to_owned(), allocations)].into(),
+            instructions: [("echo".to_owned(), instructions)].into(),
+        };
+        let bounds = counts(5, 1000);
+        for (taken, broken) in [
+            (counts(5, 1000), 0),
+            (counts(5, 1099), 0),
+            (counts(4, 500), 0),
+            (counts(5, 1101), 1),
+            (counts(6, 1200), 2),
+        ] {
+            assert_eq!(taken.check(&bounds), broken, "{taken:?}");
+        }
+        assert_eq!(counts(5, 1000).check(&Counts::default()), 2);
+    }
+}

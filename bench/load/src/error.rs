@@ -1,0 +1,42 @@
+use std::{fmt, io};
+
+/// Why a measurement cannot go on: a server did what it must not, or the machine cannot.
+#[derive(Debug)]
+pub struct Failure(pub String);
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    /// Says what was being done.
+    pub fn during(self, what: impl fmt::Display) -> Self {
+        Self(format!("{what}: {}", self.0))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<nix::Error> for Failure {
+    fn from(error: nix::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -1,0 +1,200 @@
+//! Loads a server over HTTP/1.1, with connections that are kept.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use serde_json::Value;
+
+use crate::{
+    error::{Failure, Result},
+    message::{Checker, Era, INITIALIZED, Request, Task, excerpt},
+    response::Response,
+    sample::{Length, Meter, Sample},
+    server::Process,
+};
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the requests of one client have in common.
+#[derive(Debug, Clone)]
+pub struct Client {
+    address: SocketAddr,
+    era: Era,
+    session: Option<String>,
+}
+
+impl Client {
+    /// Connects, and shakes hands where the revision has that.
+    pub fn connect(address: SocketAddr, era: Era) -> Result<Self> {
+        Self::connect_on(&mut Connection::open(address)?, era)
+    }
+
+    /// Shakes hands on a connection that is there.
+    pub fn connect_on(connection: &mut Connection, era: Era) -> Result<Self> {
+        let mut client = Self { address: connection.address, era, session: None };
+        if era == Era::Session {
+            let mut body = Vec::new();
+            Request::initialize().write(0, &mut body);
+            let response = connection.exchange(&client.head(None), &body)?;
+            let answer: Value = serde_json::from_slice(response.answer()?)?;
+            if answer["result"]["protocolVersion"] != era.revision() {
+                return Err(Failure::new(format!("`initialize` was answered with {answer}")));
+            }
+            client.session = response.session;
+            let response = connection.exchange(&client.head(None), INITIALIZED)?;
+            if response.status != 202 {
+                return Err(Failure::new(format!("a notification was answered with {}", response.status)));
+            }
+        }
+        Ok(client)
+    }
+
+    /// Sends one request and waits for its answer.
+    pub fn ask(&self, connection: &mut Connection, request: &Request, tool: &str) -> Result<Value> {
+        let mut body = Vec::new();
+        request.write(0, &mut body);
+        let response = connection.exchange(&self.head(Some(("tools/call", Some(tool)))), &body)?;
+        Ok(serde_json::from_slice(response.answer()?)?)
+    }
+
+    /// Calls one after the other.
+    pub fn call(&self, connection: &mut Connection, task: Task, times: usize) -> Result<()> {
+        let (request, mut checker) = (Request::new(task, self.era), Checker::new(task));
+        let head = self.head(Some((task.method(), task.tool())));
+        let mut body = Vec::new();
+        for _ in 0..times {
+            body.clear();
+            request.write(checker.send(), &mut body);
+            checker.receive(connection.exchange(&head, &body)?.answer()?)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a call in flight on each of some connections.
+    pub fn load(&self, process: &Process, task: Task, connections: usize, length: Length) -> Result<Sample> {
+        let (request, mut checker) = (Request::new(task, self.era), Checker::new(task));
+        let head = self.head(Some((task.method(), task.tool())));
+        let mut connections: Vec<_> =
+            (0..connections).map(|_| Connection::open(self.address)).collect::<Result<Vec<_>>>()?;
+        let epoll = Epoll::new(EpollCreateFlags::empty())?;
+        for (index, connection) in connections.iter().enumerate() {
+            connection.stream.set_nonblocking(true)?;
+            epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
+        }
+        let mut body = Vec::new();
+        let mut send = |connection: &mut Connection, checker: &mut Checker| {
+            body.clear();
+            request.write(checker.send(), &mut body);
+            connection.send(&head, &body)
+        };
+        for connection in &mut connections {
+            send(connection, &mut checker)?;
+        }
+        let mut meter = Meter::new(process, length);
+        let mut events = [EpollEvent::empty(); 64];
+        loop {
+            let ready = epoll.wait(&mut events, EpollTimeout::try_from(PATIENCE).unwrap_or(EpollTimeout::NONE))?;
+            if ready == 0 {
+                return Err(Failure::new("no answer in time"));
+            }
+            for event in &events[..ready] {
+                let connection = &mut connections[event.data() as usize];
+                if let Some(response) = connection.poll()? {
+                    let sent = checker.receive(response.answer()?)?;
+                    meter.answered(sent, Instant::now());
+                    send(connection, &mut checker)?;
+                }
+            }
+            let now = Instant::now();
+            if meter.is_over(now)? {
+                return meter.sample(now);
+            }
+        }
+    }
+
+    /// The headers of a request, up to the length.
+    fn head(&self, what: Option<(&str, Option<&str>)>) -> String {
+        let mut head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
+            self.address
+        );
+        if let Some(session) = &self.session {
+            head += &format!("Mcp-Session-Id: {session}\r\n");
+        }
+        if self.era == Era::Stateless || self.session.is_some() {
+            head += &format!("MCP-Protocol-Version: {}\r\n", self.era.revision());
+        }
+        if let (Era::Stateless, Some((method, name))) = (self.era, what) {
+            head += &format!("Mcp-Method: {method}\r\n");
+            if let Some(name) = name {
+                head += &format!("Mcp-Name: {name}\r\n");
+            }
+        }
+        head + "Content-Length: "
+    }
+}
+
+/// A connection that carries one request at a time.
+pub struct Connection {
+    address: SocketAddr,
+    stream: TcpStream,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+}
+
+impl Connection {
+    pub fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { address, stream, inbox: Vec::new(), outbox: Vec::new() })
+    }
+
+    /// Sends a request and waits for the response.
+    fn exchange(&mut self, head: &str, body: &[u8]) -> Result<Response> {
+        self.send(head, body)?;
+        loop {
+            if let Some(response) = self.poll()? {
+                return Ok(response);
+            }
+        }
+    }
+
+    fn send(&mut self, head: &str, body: &[u8]) -> Result<()> {
+        self.outbox.clear();
+        self.outbox.extend_from_slice(head.as_bytes());
+        self.outbox.extend_from_slice(body.len().to_string().as_bytes());
+        self.outbox.extend_from_slice(b"\r\n\r\n");
+        self.outbox.extend_from_slice(body);
+        let mut rest = self.outbox.as_slice();
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once, and gives the response if it is there.
+    fn poll(&mut self) -> Result<Option<Response>> {
+        let begin = self.inbox.len();
+        self.inbox.resize(begin + (1 << 16), 0);
+        let read = match self.stream.read(&mut self.inbox[begin..]) {
+            Ok(0) => return Err(Failure::new(format!("the server hung up, after {}", excerpt(&self.inbox[..begin])))),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error.into()),
+        };
+        self.inbox.truncate(begin + read);
+        let Some((response, length)) = Response::parse(&self.inbox)? else { return Ok(None) };
+        self.inbox.drain(..length);
+        Ok(Some(response))
+    }
+}

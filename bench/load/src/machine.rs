@@ -1,0 +1,85 @@
+//! The machine: its cores, and what it says of itself.
+
+use std::{fs, process::Command, thread};
+
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    unistd::Pid,
+};
+
+use crate::error::{Failure, Result};
+
+/// One core for the load and another for the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Cores {
+    server: CpuSet,
+    all: CpuSet,
+}
+
+impl Cores {
+    /// Takes the first and the last core that this process may use, and stays on the first.
+    pub fn claim() -> Result<Self> {
+        let all = sched_getaffinity(this_thread())?;
+        let mut cores = (0..CpuSet::count()).filter(|&core| all.is_set(core).unwrap_or(false));
+        let load = cores.next().unwrap_or(0);
+        let server = cores.next_back().unwrap_or(load);
+        if load == server {
+            eprintln!("there is one core only: load and servers share it, so the numbers say little");
+        }
+        sched_setaffinity(this_thread(), &only(load)?)?;
+        Ok(Self { server: only(server)?, all })
+    }
+
+    /// Runs something on the core of the servers; a process that it starts stays there.
+    pub fn on_server<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T> {
+        on(&self.server, run)
+    }
+
+    /// Runs something on all cores.
+    pub fn on_all<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T> {
+        on(&self.all, run)
+    }
+}
+
+fn on<T: Send>(cores: &CpuSet, run: impl FnOnce() -> T + Send) -> Result<T> {
+    let run = || {
+        sched_setaffinity(this_thread(), cores)?;
+        Ok(run())
+    };
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| Err(Failure::new("a thread panicked")))
+}
+
+fn only(core: usize) -> Result<CpuSet> {
+    let mut cores = CpuSet::new();
+    cores.set(core)?;
+    Ok(cores)
+}
+
+fn this_thread() -> Pid {
+    Pid::from_raw(0)
+}
+
+fn core_count() -> usize {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.lines().filter(|line| line.starts_with("processor")).count()
+}
+
+/// What a reader must know to judge the numbers.
+pub fn describe() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("an unknown processor");
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!(
+        "{}, {} ({} cores), Linux {}, {}",
+        said("date", &["-u", "+%F"]),
+        model.trim_start_matches(['\t', ' ', ':']),
+        core_count(),
+        kernel.trim(),
+        said("rustc", &["--version"]),
+    )
+}
+
+fn said(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).trim().to_owned()
+}

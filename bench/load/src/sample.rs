@@ -1,0 +1,79 @@
+//! What one measurement gives.
+
+use std::time::{Duration, Instant};
+
+use crate::{error::Result, server::Process};
+
+/// How long a measurement takes, before and while it counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Length {
+    pub warm_up: Duration,
+    pub measured: Duration,
+}
+
+/// What one measurement gives; times in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// Calls in a second.
+    pub rate: f64,
+    /// CPU time of the server for a call.
+    pub cpu: f64,
+    pub p50: f64,
+    pub p99: f64,
+}
+
+/// Counts answers within a span of time.
+pub struct Meter<'a> {
+    process: &'a Process,
+    begin: Instant,
+    begin_cpu: Option<Duration>,
+    end: Instant,
+    latencies: Vec<Duration>,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(process: &'a Process, length: Length) -> Self {
+        let begin = Instant::now() + length.warm_up;
+        Self { process, begin, begin_cpu: None, end: begin + length.measured, latencies: Vec::with_capacity(1 << 16) }
+    }
+
+    /// Notes that an answer is there.
+    pub fn answered(&mut self, sent: Instant, now: Instant) {
+        if self.begin_cpu.is_some() {
+            self.latencies.push(now - sent);
+        }
+    }
+
+    /// Says whether it is over, after some answers.
+    pub fn is_over(&mut self, now: Instant) -> Result<bool> {
+        if self.begin_cpu.is_none() && now >= self.begin {
+            self.begin_cpu = Some(self.process.cpu()?);
+            self.end += now - self.begin;
+            self.begin = now;
+        }
+        Ok(now >= self.end && !self.latencies.is_empty())
+    }
+
+    pub fn sample(mut self, now: Instant) -> Result<Sample> {
+        let cpu = self.process.cpu()? - self.begin_cpu.unwrap_or_default();
+        self.latencies.sort_unstable();
+        let calls = self.latencies.len();
+        let at = |share: f64| self.latencies[((calls - 1) as f64 * share) as usize].as_secs_f64();
+        Ok(Sample {
+            rate: calls as f64 / (now - self.begin).as_secs_f64(),
+            cpu: cpu.as_secs_f64() / calls as f64,
+            p50: at(0.5),
+            p99: at(0.99),
+        })
+    }
+}
+
+/// The middle of some values; of two, the mean.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => values[length / 2],
+        length => f64::midpoint(values[length / 2 - 1], values[length / 2]),
+    }
+}

@@ -1,0 +1,130 @@
+//! Loads a server over its stdin and stdout.
+
+use std::{
+    io::{Read, Write},
+    process::{ChildStdin, ChildStdout},
+    time::Instant,
+};
+
+use serde_json::Value;
+
+use crate::{
+    error::{Failure, Result},
+    message::{Checker, Era, INITIALIZED, Request, Task, excerpt},
+    sample::{Length, Meter, Sample},
+    server::Process,
+};
+
+/// A client of one server.
+pub struct Client {
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    /// What was read: whole answers up to `taken` are dealt with.
+    inbox: Vec<u8>,
+    taken: usize,
+    outbox: Vec<u8>,
+}
+
+impl Client {
+    /// Connects, and shakes hands.
+    pub fn connect(process: &mut Process) -> Result<Self> {
+        let (stdin, stdout) = process.pipes()?;
+        let mut client = Self { stdin, stdout, inbox: Vec::new(), taken: 0, outbox: Vec::new() };
+        let answer = client.ask(&Request::initialize())?;
+        if answer["result"]["protocolVersion"] != Era::Session.revision() {
+            return Err(Failure::new(format!("`initialize` was answered with {answer}")));
+        }
+        client.outbox.extend_from_slice(INITIALIZED);
+        client.outbox.push(b'\n');
+        client.send()?;
+        Ok(client)
+    }
+
+    /// Sends one request and waits for its answer.
+    pub fn ask(&mut self, request: &Request) -> Result<Value> {
+        request.write(0, &mut self.outbox);
+        self.outbox.push(b'\n');
+        self.send()?;
+        loop {
+            if let Some(line) = next_line(&self.inbox, &mut self.taken) {
+                return Ok(serde_json::from_slice(line)?);
+            }
+            self.read()?;
+        }
+    }
+
+    /// Calls one after the other.
+    pub fn call(&mut self, task: Task, times: usize) -> Result<()> {
+        let (request, mut checker) = (Request::new(task, Era::Session), Checker::new(task));
+        for _ in 0..times {
+            self.write(&request, &mut checker);
+            self.send()?;
+            while self.receive(&mut checker, |_| {})? == 0 {
+                self.read()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps as many calls in flight as it is told.
+    pub fn load(&mut self, process: &Process, task: Task, in_flight: usize, length: Length) -> Result<Sample> {
+        let (request, mut checker) = (Request::new(task, Era::Session), Checker::new(task));
+        for _ in 0..in_flight {
+            self.write(&request, &mut checker);
+        }
+        let mut meter = Meter::new(process, length);
+        loop {
+            self.send()?;
+            self.read()?;
+            let now = Instant::now();
+            let answers = self.receive(&mut checker, |sent| meter.answered(sent, now))?;
+            if meter.is_over(now)? {
+                return meter.sample(now);
+            }
+            for _ in 0..answers {
+                self.write(&request, &mut checker);
+            }
+        }
+    }
+
+    fn write(&mut self, request: &Request, checker: &mut Checker) {
+        request.write(checker.send(), &mut self.outbox);
+        self.outbox.push(b'\n');
+    }
+
+    fn send(&mut self) -> Result<()> {
+        self.stdin.write_all(&self.outbox)?;
+        self.outbox.clear();
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        self.inbox.drain(..self.taken);
+        self.taken = 0;
+        let begin = self.inbox.len();
+        self.inbox.resize(begin + (1 << 16), 0);
+        let read = self.stdout.read(&mut self.inbox[begin..])?;
+        self.inbox.truncate(begin + read);
+        match read {
+            0 => Err(Failure::new(format!("the server ended, after {}", excerpt(&self.inbox)))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the answers that are there, and tells how many.
+    fn receive(&mut self, checker: &mut Checker, mut each: impl FnMut(Instant)) -> Result<usize> {
+        let mut answers = 0;
+        while let Some(line) = next_line(&self.inbox, &mut self.taken) {
+            each(checker.receive(line)?);
+            answers += 1;
+        }
+        Ok(answers)
+    }
+}
+
+fn next_line<'a>(inbox: &'a [u8], taken: &mut usize) -> Option<&'a [u8]> {
+    let begin = *taken;
+    let length = memchr::memchr(b'\n', &inbox[begin..])?;
+    *taken = begin + length + 1;
+    Some(&inbox[begin..begin + length])
+}

@@ -1,0 +1,5 @@
+//! A server of one tool.
+
+mod echo;
+
+mcp_runtime::main!();

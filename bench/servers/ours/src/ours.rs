@@ -1,0 +1,6 @@
+//! A server of 103 tools.
+
+mod echo;
+mod tools;
+
+mcp_runtime::main!();

@@ -1,0 +1,15 @@
+//! The server, with one more tool that tells how much was allocated so far.
+
+mod tools;
+
+use rmcp::{handler::server::router::tool::ToolRoute, model::Tool};
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+fn main() -> std::io::Result<()> {
+    tools::main(|router| {
+        let tool = Tool::new("allocations", "Tell how many allocations there were.", tools::no_arguments());
+        router.with_route(ToolRoute::new(tool, || counting::allocations().to_string()))
+    })
+}

@@ -1,0 +1,14 @@
+//! A server of one function.
+
+use mcp_runtime::tool;
+
+/// Greet somebody by name.
+#[tool]
+fn greet(
+    /// Who is greeted.
+    name: String,
+) -> String {
+    format!("Hello, {name}!")
+}
+
+mcp_runtime::main!();
