@@ -14,7 +14,7 @@ fn client(revision: Revision, answers: &[Reaction]) -> TestClient {
     let answers = answers.to_vec();
     let theatre = Theatre::new(12);
     theatre.book("Faust", "Ada", 3);
-    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(|asked| {
+    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
         answer.map_or_else(|| panic!("nobody expected {:?}", asked.message()), |(_, answer)| answer())
     })
