@@ -104,10 +104,11 @@ class Checks {
 }
 
 /**
- * The one table of checks for `examples/notes`. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
- * `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument, value)` and `ping()`.
- * They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the JSON-RPC code;
- * `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema before it sends them.
+ * The one table of checks for `examples/notes`. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`,
+ * `read(uri)`, `prompts()`, `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument,
+ * value)` and `ping()`. They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the
+ * JSON-RPC code; `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema
+ * before it sends them.
  */
 async function check(t, client, revision) {
     const has = since => revision >= since;
