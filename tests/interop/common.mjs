@@ -12,15 +12,17 @@ process.on('warning', warning => warnings.push(String(warning)));
 const writeToStderr = process.stderr.write.bind(process.stderr);
 
 /**
- * Runs `connect` and all checks once for every revision; `auto` leaves the choice to the client, which must find 2026-07-28.
+ * Runs `connect` and all checks of a suite once for every revision; `auto` leaves the choice to the client, which must find
+ * 2026-07-28.
  *
- * `node CLIENT.mjs [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision)` gets
- * `{ command, args }` or `{ url }` and returns an adapter (see `check`).
+ * `node CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision, user)` gets
+ * `{ command, args }` or `{ url }`, and who answers the server's questions (`elicit(params)`, `sample(params)`), if somebody does;
+ * it returns an adapter (see `check`).
  */
 export async function main(name, version, revisions, connect) {
-    const { server, only } = commandLine();
+    const { server, suite, only } = commandLine();
     for (const revision of only.length ? only : revisions) {
-        const count = await oneRevision(server, revision, connect).catch(error => {
+        const count = await oneRevision(server, suite, revision, connect).catch(error => {
             writeToStderr(`FAILED ${name} ${version} ${revision}: ${error instanceof Deviation ? error.message : error.stack}\n`);
             process.exit(1);
         });
@@ -45,30 +47,41 @@ export async function caught(promise) {
 
 function commandLine() {
     const words = process.argv.slice(2);
+    let suite = 'notes';
+    if (words[0] === '--suite') [, suite] = words.splice(0, 2);
     const only = [];
     while (words[0] === '--revision') {
         words.shift();
         only.push(words.shift());
     }
-    if (words[0] === '--http') return { server: { url: words[1] }, only };
+    if (words[0] === '--http') return { server: { url: words[1] }, suite, only };
     if (words[0] === '--') words.shift();
     const [command, ...args] = words;
-    if (!command) throw new Error('usage: CLIENT.mjs [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)');
-    return { server: { command, args }, only };
+    if (!command) throw new Error('usage: CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)');
+    return { server: { command, args }, suite, only };
 }
 
-async function oneRevision(server, revision, connect) {
+async function oneRevision(server, suite, revision, connect) {
     const t = new Checks();
-    const client = await connect(server, revision);
-    try {
-        await check(t, client, revision === 'auto' ? '2026-07-28' : revision);
-    } finally {
-        await client.close();
-    }
-    t.equal(client.errors ?? [], [], 'the client reports no error outside an answer');
+    const using = async (user, use) => {
+        const client = await connect(server, revision, user);
+        try {
+            await use(client);
+        } finally {
+            await client.close();
+        }
+        t.equal(client.errors ?? [], [], 'the client reports no error outside an answer');
+    };
+    await SUITES[suite](t, using, revision === 'auto' ? '2026-07-28' : revision);
     t.equal(warnings, [], 'nothing warns');
     return t.count;
 }
+
+/** The checks of each server. */
+const SUITES = {
+    notes: (t, using, revision) => using(undefined, client => check(t, client, revision)),
+    ask: async (t, using, revision) => (await import('./ask.mjs')).check(t, using, revision),
+};
 
 class Deviation extends Error {}
 
@@ -91,10 +104,11 @@ class Checks {
 }
 
 /**
- * The one table of checks. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
- * `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument, value)` and `ping()`.
- * They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the JSON-RPC code;
- * `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema before it sends them.
+ * The one table of checks for `examples/notes`. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`,
+ * `read(uri)`, `prompts()`, `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument,
+ * value)` and `ping()`. They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the
+ * JSON-RPC code; `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema
+ * before it sends them.
  */
 async function check(t, client, revision) {
     const has = since => revision >= since;
@@ -279,7 +293,8 @@ function unwrap(result) {
     return Array.isArray(result?.result) ? result.result : result;
 }
 
-function checkError(t, client, error, code, what, ...words) {
+/** Checks the error that a call ended in. */
+export function checkError(t, client, error, code, what, ...words) {
     t.ok(error !== undefined, `${what} is an error`);
     if (client.errorCodes ?? true) t.equal(error.code, code, `the code of ${what} (${error.message})`);
     for (const word of words) t.includes(error.message, word, `the answer to ${what}`);

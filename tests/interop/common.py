@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Awaitable, Callable
 
 
@@ -26,17 +27,19 @@ class Server:
     url: str | None = None
 
 
-def main(name: str, version: str, revisions: list[str], connect: Callable[[Server, str], Any]) -> None:
-    """Runs all checks once for every revision.
+def main(name: str, version: str, revisions: list[str], connect: Callable[[Server, str, Any], Any]) -> None:
+    """Runs all checks of a suite once for every revision.
 
-    `CLIENT.py [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision)` is an asynchronous context
-    manager that gives an adapter (see `check`). `auto` leaves the choice to the client, which must find 2026-07-28.
+    `CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision, user)` is an
+    asynchronous context manager that gives an adapter (see `check`), and the user, if there is one, answers the server's
+    questions (`elicit(params)`, `sample(params)`, in plain JSON). `auto` leaves the choice to the client, which must find
+    2026-07-28.
     """
-    server, only = command_line()
+    server, suite, only = command_line()
     for revision in only or revisions:
         checks = Checks()
         try:
-            asyncio.run(one_revision(checks, server, revision, connect))
+            asyncio.run(one_revision(checks, server, suite, revision, connect))
         except BaseException as error:
             while isinstance(error, BaseExceptionGroup):  # the clients' task groups wrap what is raised inside them
                 error = error.exceptions[0]
@@ -54,24 +57,42 @@ async def caught(awaitable: Awaitable[Any]) -> Failure | None:
     return None
 
 
-def command_line() -> tuple[Server, list[str]]:
+def command_line() -> tuple[Server, str, list[str]]:
     words = sys.argv[1:]
+    suite = "notes"
+    if words[:1] == ["--suite"]:
+        suite = words[1]
+        words = words[2:]
     only = []
     while words[:1] == ["--revision"]:
         only.append(words[1])
         words = words[2:]
     if words[:1] == ["--http"]:
-        return Server(url=words[1]), only
+        return Server(url=words[1]), suite, only
     if words[:1] == ["--"]:
         words = words[1:]
     if not words:
-        sys.exit("usage: CLIENT.py [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)")
-    return Server(command=words[0], args=words[1:]), only
+        sys.exit("usage: CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)")
+    return Server(command=words[0], args=words[1:]), suite, only
 
 
-async def one_revision(checks: Checks, server: Server, revision: str, connect) -> None:
-    async with asyncio.timeout(60), connect(server, revision) as client:
-        await check(checks, client, "2026-07-28" if revision == "auto" else revision)
+async def one_revision(checks: Checks, server: Server, suite: str, revision: str, connect) -> None:
+    async with asyncio.timeout(60):
+        await SUITES[suite](checks, partial(connect, server, revision), "2026-07-28" if revision == "auto" else revision)
+
+
+async def notes(checks: Checks, connect: Callable[[Any], Any], revision: str) -> None:
+    async with connect(None) as client:
+        await check(checks, client, revision)
+
+
+async def ask(checks: Checks, connect: Callable[[Any], Any], revision: str) -> None:
+    from ask import check  # it imports this module
+
+    await check(checks, connect, revision)
+
+
+SUITES = {"notes": notes, "ask": ask}
 
 
 class Deviation(Exception):
@@ -102,7 +123,7 @@ class Checks:
 
 
 async def check(t: Checks, client: Any, revision: str) -> None:
-    """The one table of checks.
+    """The one table of checks for `examples/notes`.
 
     An adapter has `negotiated()`, `tools()`, `call(name, arguments)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
     `prompt(name, arguments)`, `complete(ref, argument, value)`, which give plain JSON and raise `Failure`, and `ping()`.

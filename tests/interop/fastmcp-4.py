@@ -3,6 +3,7 @@ Over HTTP, 2024-11-05 has its own transport."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 from urllib.parse import urljoin
 
 import mcp.client.session
@@ -64,12 +65,25 @@ async def answer(awaitable):
 
 
 @asynccontextmanager
-async def connect(server: Server, revision: str):
+async def connect(server: Server, revision: str, user: Any):
     mode = revision if revision >= "2026-07-28" else "legacy"
     if mode == "legacy":
         mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
-    async with Client(transport_to(server, revision), mode=mode) as client:
+    async with Client(transport_to(server, revision), mode=mode, **handlers(user)) as client:
         yield Adapter(client)
+
+
+def handlers(user: Any) -> dict[str, Any]:
+    if user is None:
+        return {}
+
+    async def elicit(_message, _response_type, params, _context):
+        return types.ElicitResult.model_validate(user.elicit(plain(params)))
+
+    async def sample(_messages, params, _context):
+        return types.CreateMessageResult.model_validate(user.sample(plain(params)))
+
+    return {"elicitation_handler": elicit, "sampling_handler": sample}
 
 
 def transport_to(server: Server, revision: str):

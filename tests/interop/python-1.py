@@ -3,6 +3,7 @@ Over HTTP, 2024-11-05 has its own transport."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 from urllib.parse import urljoin
 
 from mcp import ClientSession, McpError, StdioServerParameters, types
@@ -59,10 +60,23 @@ async def answer(awaitable):
 
 
 @asynccontextmanager
-async def connect(server: Server, revision: str):
+async def connect(server: Server, revision: str, user: Any):
     types.LATEST_PROTOCOL_VERSION = revision
-    async with transport_to(server, revision) as (read, write, *_), ClientSession(read, write) as session:
+    async with transport_to(server, revision) as (read, write, *_), ClientSession(read, write, **callbacks(user)) as session:
         yield Adapter(session, await session.initialize())
+
+
+def callbacks(user: Any) -> dict[str, Any]:
+    if user is None:
+        return {}
+
+    async def elicit(_context, params):
+        return types.ElicitResult.model_validate(user.elicit(plain(params)))
+
+    async def sample(_context, params):
+        return types.CreateMessageResult.model_validate(user.sample(plain(params)))
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample}
 
 
 def transport_to(server: Server, revision: str):

@@ -4,6 +4,7 @@ newest revision but for the module's constant. Over HTTP, 2024-11-05 has its own
 import warnings
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 from urllib.parse import urljoin
 
 import mcp.client.session
@@ -60,12 +61,26 @@ async def answer(awaitable):
 
 
 @asynccontextmanager
-async def connect(server: Server, revision: str):
+async def connect(server: Server, revision: str, user: Any):
     mode = revision if revision >= "2026-07-28" else "legacy"
     if mode == "legacy":
         mcp.client.session.LATEST_HANDSHAKE_VERSION = revision
-    async with Client(target(server, revision), mode=mode) as client:
+    async with Client(target(server, revision), mode=mode, **callbacks(user)) as client:
         yield Adapter(client)
+
+
+def callbacks(user: Any) -> dict[str, Any]:
+    """In 2026-07-28 this client gives what they return with the call that it makes again by itself."""
+    if user is None:
+        return {}
+
+    async def elicit(_context, params):
+        return types.ElicitResult.model_validate(user.elicit(plain(params)))
+
+    async def sample(_context, params):
+        return types.CreateMessageResult.model_validate(user.sample(plain(params)))
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample}
 
 
 def target(server: Server, revision: str):

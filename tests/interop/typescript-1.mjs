@@ -5,6 +5,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
 function transportTo(server, revision) {
     if (!server.url) return new StdioClientTransport(server);
@@ -26,9 +27,16 @@ function asking(transport, revision) {
     return transport;
 }
 
-async function connect(server, revision) {
+async function connect(server, revision, user) {
     const transport = asking(transportTo(server, revision), revision);
-    const client = new Client({ name: 'interop', version: '1.0.0' });
+    const client = new Client(
+        { name: 'interop', version: '1.0.0' },
+        { capabilities: user ? { elicitation: { form: {} }, sampling: {} } : {} },
+    );
+    if (user) {
+        client.setRequestHandler(ElicitRequestSchema, request => user.elicit(request.params));
+        client.setRequestHandler(CreateMessageRequestSchema, request => user.sample(request.params));
+    }
     const errors = [];
     client.onerror = error => errors.push(String(error));
     await client.connect(transport);

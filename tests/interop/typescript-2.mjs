@@ -10,14 +10,22 @@ function transportTo(server, revision) {
     return new StreamableHTTPClientTransport(new URL(server.url));
 }
 
-async function connect(server, revision) {
+async function connect(server, revision, user) {
     const transport = transportTo(server, revision);
     const modern = revision >= '2026-07-28';
     const mode = revision === 'auto' ? 'auto' : { pin: revision };
     const client = new Client(
         { name: 'interop', version: '1.0.0' },
-        modern ? { versionNegotiation: { mode } } : { supportedProtocolVersions: [revision] },
+        {
+            capabilities: user ? { elicitation: { form: {} }, sampling: {} } : {},
+            ...(modern ? { versionNegotiation: { mode } } : { supportedProtocolVersions: [revision] }),
+        },
     );
+    // In 2026-07-28 this client gives what these return with the call that it makes again by itself.
+    if (user) {
+        client.setRequestHandler('elicitation/create', request => user.elicit(request.params));
+        client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
+    }
     const errors = [];
     client.onerror = error => errors.push(String(error));
     await client.connect(transport);

@@ -106,17 +106,22 @@ async fn book_seats(
     let Answer::Accept(places) = ctx.elicit::<Places>("places", question).await? else {
         return Ok("nothing is booked".to_owned());
     };
+    let hall = Hall::from(places.area);
     // From here on the seats are kept, also while the last question is open: once, however often this function runs.
-    let held = ctx.once("held", async { theatre.hold(&play, places.area.into(), party.seats) }).await?;
-    let Some(price) = held else {
+    let held = ctx.once("held", async { theatre.hold(&play, hall, party.seats) }).await?;
+    let Some(number) = held else {
         return Ok(format!("there are not enough seats left for {play}"));
     };
+    let price = party.seats * hall.price();
     let question = format!("{} seats for {play} cost {price} francs. Book them?", party.seats);
     let Answer::Accept(Confirm { sure: true }) = ctx.elicit::<Confirm>("pay", question).await? else {
-        theatre.release(&play, places.area.into(), party.seats);
+        theatre.release(number);
         return Ok("nothing is booked".to_owned());
     };
-    let number = theatre.book(&play, &party.name, party.seats);
+    // Where clients call again, they may send the same answer twice: the seats are sold only while they are kept.
+    if !theatre.book(number, &party.name) {
+        return Ok(format!("booking {number} was answered before"));
+    }
     let extras = if places.extras.is_empty() { String::new() } else { format!(", with {:?}", places.extras) };
     let sent = party.email.map(|email| format!("; the tickets go to {email}")).unwrap_or_default();
     Ok(format!("booking {number}: {} seats in the {:?}{extras}{sent}", party.seats, places.area))

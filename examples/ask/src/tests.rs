@@ -13,7 +13,8 @@ type Reaction = (&'static str, fn() -> Value);
 fn client(revision: Revision, answers: &[Reaction]) -> TestClient {
     let answers = answers.to_vec();
     let theatre = Theatre::new(12);
-    theatre.book("Faust", "Ada", 3);
+    let number = theatre.hold("Faust", Hall::Stalls, 3).unwrap();
+    assert!(theatre.book(number, "Ada"));
     Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
         answer.map_or_else(|| panic!("nobody expected {:?}", asked.message()), |(_, answer)| answer())
@@ -85,4 +86,24 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
         let refused = client.call("book_seats", json!({"play": "Faust"})).await.unwrap_err();
         assert_eq!(refused.code, code, "{revision}: {refused}");
     }
+}
+
+#[test]
+fn an_answer_that_is_sent_again_changes_nothing() {
+    let theatre = Theatre::new(12);
+    let sold = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
+    assert!(theatre.book(sold, "Ada"));
+    assert!(!theatre.book(sold, "Ada"));
+    theatre.release(sold);
+    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
+
+    theatre.cancel(sold);
+    let kept = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
+    assert_ne!(kept, sold);
+    theatre.cancel(kept);
+    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
+    theatre.release(kept);
+    theatre.release(kept);
+    assert!(!theatre.book(kept, "Ada"));
+    assert!(theatre.hold("Faust", Hall::Balcony, 12).is_some());
 }

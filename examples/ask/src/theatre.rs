@@ -1,15 +1,25 @@
 //! A small theatre, in memory.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// A part of the house.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hall {
     Stalls,
     Balcony,
+}
+
+impl Hall {
+    /// What a seat costs.
+    pub(crate) fn price(self) -> u32 {
+        match self {
+            Hall::Stalls => 40,
+            Hall::Balcony => 25,
+        }
+    }
 }
 
 /// Seats that somebody paid for.
@@ -29,8 +39,19 @@ pub(crate) struct Theatre {
 
 #[derive(Debug, Default)]
 struct State {
-    taken: HashMap<(String, Hall), u32>,
-    bookings: BTreeMap<u32, Booking>,
+    /// The last number that was given.
+    last: u32,
+    taken: HashMap<u32, Taken>,
+}
+
+/// Seats that are kept, or sold.
+#[derive(Debug)]
+struct Taken {
+    play: String,
+    hall: Hall,
+    seats: u32,
+    /// Who bought them, if they are sold.
+    buyer: Option<String>,
 }
 
 impl Theatre {
@@ -38,38 +59,42 @@ impl Theatre {
         Self { seats, state: Mutex::default() }
     }
 
-    /// Keeps seats, and says what they cost; none if there are not enough.
+    /// Keeps seats under a number; none if there are not enough.
     pub(crate) fn hold(&self, play: &str, hall: Hall, seats: u32) -> Option<u32> {
         let mut state = self.state();
-        let taken = state.taken.entry((play.to_owned(), hall)).or_default();
-        if *taken + seats > self.seats {
+        let same = |taken: &&Taken| taken.play == play && taken.hall == hall;
+        let taken: u32 = state.taken.values().filter(same).map(|taken| taken.seats).sum();
+        if taken + seats > self.seats {
             return None;
         }
-        *taken += seats;
-        Some(seats * if hall == Hall::Stalls { 40 } else { 25 })
+        state.last += 1;
+        let number = state.last;
+        state.taken.insert(number, Taken { play: play.to_owned(), hall, seats, buyer: None });
+        Some(number)
     }
 
-    /// Gives seats back that were kept.
-    pub(crate) fn release(&self, play: &str, hall: Hall, seats: u32) {
-        if let Some(taken) = self.state().taken.get_mut(&(play.to_owned(), hall)) {
-            *taken = taken.saturating_sub(seats);
-        }
+    /// Gives seats back that are kept; those that are sold by now, or gone, are left as they are.
+    pub(crate) fn release(&self, number: u32) {
+        self.state().taken.retain(|each, taken| *each != number || taken.buyer.is_some());
     }
 
-    /// Sells seats that were kept, and gives the booking's number.
-    pub(crate) fn book(&self, play: &str, name: &str, seats: u32) -> u32 {
+    /// Sells seats, and says whether they were still kept.
+    pub(crate) fn book(&self, number: u32, name: &str) -> bool {
         let mut state = self.state();
-        let number = state.bookings.last_key_value().map_or(1, |(last, _)| last + 1);
-        state.bookings.insert(number, Booking { name: format!("{name} ({play})"), seats });
-        number
+        let kept = state.taken.get_mut(&number).filter(|taken| taken.buyer.is_none());
+        kept.map(|taken| taken.buyer = Some(name.to_owned())).is_some()
     }
 
     pub(crate) fn booking(&self, number: u32) -> Option<Booking> {
-        self.state().bookings.get(&number).cloned()
+        let state = self.state();
+        let taken = state.taken.get(&number)?;
+        let buyer = taken.buyer.as_ref()?;
+        Some(Booking { name: format!("{buyer} ({})", taken.play), seats: taken.seats })
     }
 
+    /// Takes a booking back, so that its seats are free again.
     pub(crate) fn cancel(&self, number: u32) {
-        self.state().bookings.remove(&number);
+        self.state().taken.retain(|each, taken| *each != number || taken.buyer.is_none());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -176,8 +176,10 @@ impl Context {
     /// Does something once, however often the function runs again to ask its questions: the value travels in the sealed state
     /// of the request.
     ///
-    /// It is for what must not happen twice, such as a payment, and for what must not differ, such as a random number. `key` names it
-    /// among those of this call. It is done again where a client begins anew instead of going on.
+    /// It is for what must not differ from round to round, such as a random number, and for what must not happen in each of them, such as
+    /// a reservation. `key` names it among those of this call. A value is kept from the next question on: where a client begins
+    /// anew, or sends the same round twice, what comes after the last question happens again. What must never happen twice is to be
+    /// recognised by a number that was made once, as a payment is by its idempotency key.
     ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};
