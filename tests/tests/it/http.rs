@@ -177,7 +177,12 @@ fn floods(ctx: &Context) -> &'static str {
 }
 
 fn server() -> (Arc<Stage>, Server) {
-    let stage = Arc::new(Stage { gate: Semaphore::new(0), begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0), is_released: AtomicBool::new(false) });
+    let stage = Arc::new(Stage {
+        gate: Semaphore::new(0),
+        begun: AtomicUsize::new(0),
+        dropped: AtomicUsize::new(0),
+        is_released: AtomicBool::new(false),
+    });
     let server = Server::empty("http", "1.0.0")
         .with::<quick>()
         .with::<waits>()

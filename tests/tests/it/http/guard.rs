@@ -90,11 +90,9 @@ async fn pages_of_allowed_origins_may_read_answers() {
     assert_eq!(refused.header("access-control-allow-origin"), None);
 
     // Browsers ask for more where the server is nearer to the user than the page is.
-    for (origin, asks, expected) in [
-        (origin, Some("true"), Some("true")),
-        (origin, None, None),
-        ("https://evil.example", Some("true"), None),
-    ] {
+    for (origin, asks, expected) in
+        [(origin, Some("true"), Some("true")), (origin, None, None), ("https://evil.example", Some("true"), None)]
+    {
         let request = preflight(origin);
         let name = "access-control-request-private-network";
         let request = asks.into_iter().fold(request, |request, asks| request.with(name, asks));
