@@ -10,7 +10,8 @@ use std::{
 };
 
 use super::{
-    flights::{Flight, Flights, Permit, Sink},
+    flights::{Flight, Flights, Sink},
+    origin::Permit,
     outbox::Outbox,
     results,
 };
@@ -34,7 +35,7 @@ pub(super) struct Call<'a> {
     pub(super) wire: &'a Arc<Wire>,
     pub(super) id: Id<'a>,
     pub(super) sink: &'a Sink,
-    pub(super) permit: &'a Option<Permit>,
+    pub(super) permit: Option<Permit>,
     pub(super) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
     pub(super) forwards_log: bool,
@@ -153,7 +154,7 @@ impl Call<'_> {
             };
             let abort = tokio::spawn(task).abort_handle();
             let (outbox, sink) = (Arc::clone(outbox), sink.clone());
-            Flight { number, abort, context, outbox, sink, _permit: permit.clone() }
+            Flight { number, abort, context, outbox, sink, _permit: permit }
         });
     }
 

@@ -7,7 +7,7 @@ use super::{
     Engine, Origin, Session,
     batch::Batch,
     dispatch::Speaker,
-    flights::{Flights, Permit, Sink},
+    flights::{Flights, Sink},
     origin::Mirrored,
     outbox::{Outbox, SessionLevel},
     params, results,
@@ -32,7 +32,6 @@ pub(crate) struct Connection {
     pub(super) origin: Option<Arc<dyn Origin>>,
     /// Whether a session that is opened here outlives the connection.
     pub(super) is_brief: bool,
-    pub(super) permit: Option<Permit>,
 }
 
 /// What became of a transmission.
@@ -53,16 +52,7 @@ impl Connection {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self {
-            engine,
-            session: None,
-            flights: Arc::default(),
-            level,
-            outbox,
-            origin: None,
-            is_brief: false,
-            permit: None,
-        }
+        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false }
     }
 
     /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
@@ -76,19 +66,13 @@ impl Connection {
     pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true, permit: None }
+        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true }
     }
 
     /// Says what the transport knows of the messages that follow.
     #[cfg(feature = "http")]
     pub(crate) fn set_origin(&mut self, origin: Arc<dyn Origin>) {
         self.origin = Some(origin);
-    }
-
-    /// Says what the calls of the messages that follow hold until they end.
-    #[cfg(feature = "http")]
-    pub(crate) fn set_permit(&mut self, permit: Option<Permit>) {
-        self.permit = permit;
     }
 
     /// The session that was opened here.
@@ -274,15 +258,18 @@ impl Connection {
                 Ok(Speaker { dialect, level })
             }
             (Some(session), None) => Ok(by_session(session.dialect)),
-            (None, None) if matches!(method, "initialize" | "ping") => {
+            (None, None) => {
                 if let Some(origin) = &self.origin {
                     origin.check_unversioned()?;
                 }
-                Ok(by_session(revision::newest_handshake()))
+                match method {
+                    "initialize" | "ping" => Ok(by_session(revision::newest_handshake())),
+                    _ => Err(Fault::invalid_params(
+                        "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with \
+                         `initialize`",
+                    )),
+                }
             }
-            (None, None) => Err(Fault::invalid_params(
-                "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
-            )),
         }
     }
 }

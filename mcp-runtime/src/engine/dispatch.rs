@@ -431,6 +431,7 @@ impl Connection {
         if self.flights.count() >= most {
             return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
         }
+        let permit = self.origin.as_ref().map(|origin| origin.admit()).transpose()?;
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
             flights: &self.flights,
@@ -438,7 +439,7 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
-            permit: &self.permit,
+            permit,
             context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, asker))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },

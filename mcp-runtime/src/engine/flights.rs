@@ -1,7 +1,6 @@
 //! The calls that outlive their message: whoever takes one out of the table decides about its answer.
 
 use std::{
-    any::Any,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -11,7 +10,7 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::{batch::Batch, listen::Listen, outbox::Outbox};
+use super::{batch::Batch, listen::Listen, origin::Permit, outbox::Outbox};
 use crate::{handler::Context, jsonrpc::Id};
 
 /// The calls in flight of one session, or of one connection without a session.
@@ -24,9 +23,6 @@ pub(crate) struct Flights {
     listens: Mutex<HashMap<Id<'static>, Listen>>,
     listening: AtomicUsize,
 }
-
-/// What a transport counts the requests in work by: dropped when the last call of a message has ended.
-pub(crate) type Permit = Arc<dyn Any + Send + Sync>;
 
 /// Tells a call from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,12 +38,12 @@ pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::Receipt;
 #[cfg(feature = "http")]
-pub(crate) use flights::{Flights, Permit};
-#[cfg(feature = "http")]
-pub(crate) use origin::Mirrored;
+pub(crate) use flights::Flights;
 pub(crate) use origin::Origin;
 #[cfg(feature = "http")]
-pub(crate) use outbox::Outbox;
+pub(crate) use origin::{Mirrored, Permit};
+#[cfg(feature = "http")]
+pub(crate) use outbox::{Meter, Outbox};
 #[cfg(feature = "http")]
 pub(crate) use results::refuse;
 pub(crate) use session::Session;

@@ -2,6 +2,9 @@ use std::{any::Any, sync::Arc};
 
 use crate::error::Fault;
 
+/// A call's place among those that a transport lets be in work: free again when it is dropped, at the call's end.
+pub(crate) type Permit = Box<dyn Any + Send + Sync>;
+
 /// What a transport knows of a message beside its text.
 pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     /// Compares what a stateless request says with what the transport says of it.
@@ -24,6 +27,14 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     ///
     /// A fault that says what differs.
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
+
+    /// Gives a call its place among those in work. What is no call needs none, so that answers and cancellations get through
+    /// when there is no more place.
+    ///
+    /// # Errors
+    ///
+    /// A fault that says that there is none.
+    fn admit(&self) -> Result<Permit, Fault>;
 
     /// Whom the transport, or whoever stands before it, has found the sender to be.
     fn principal(&self) -> Option<&str>;

@@ -1,9 +1,10 @@
 //! What waits to be taken by a transport: the finished lines of one connection, or of one HTTP response.
 
 use std::{
+    ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
@@ -14,6 +15,9 @@ use crate::{handler::Peer, model::Level};
 
 /// The bytes of notifications that wait for a peer before more of them are dropped.
 const UNREAD_NOTIFICATIONS: usize = 1 << 20;
+
+/// Counts the bytes that wait in several outboxes.
+pub(crate) type Meter = Arc<AtomicUsize>;
 
 /// The log level of a session, which functions ask before they send a message.
 #[derive(Debug)]
@@ -53,6 +57,9 @@ struct State {
     waker: Option<Waker>,
     /// After which time the client is to ask again for what comes.
     pause: Option<Duration>,
+    /// Where the bytes that wait are counted, and how many of them are.
+    meter: Option<Meter>,
+    metered: usize,
     /// Whether a notification had to be dropped since the transport last took something.
     dropped: bool,
 }
@@ -111,6 +118,19 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn unread(&self) -> usize {
         self.state().out.len()
+    }
+
+    /// Counts the bytes that wait, now and from now on.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_meter(&self, meter: Meter) {
+        self.state().meter = Some(meter);
+    }
+
+    /// Says whether every call and every request that listens has written what it leaves behind.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_complete(&self) -> bool {
+        let state = self.state();
+        state.open == 0 && state.listens == 0
     }
 
     /// Wakes whoever waits.
@@ -184,14 +204,55 @@ impl Outbox {
         Poll::Pending
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Counted<'_> {
+        Counted(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What an outbox holds, while it may change; what changed is counted at the end.
+struct Counted<'a>(MutexGuard<'a, State>);
+
+impl Deref for Counted<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl DerefMut for Counted<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.0
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let waiting = self.out.len();
+        self.count(waiting);
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 
 impl State {
     fn is_empty(&self) -> bool {
         self.out.is_empty() && self.marked.is_empty()
+    }
+
+    /// Counts that so many bytes wait.
+    fn count(&mut self, waiting: usize) {
+        let Some(meter) = &self.meter else { return };
+        let before = std::mem::replace(&mut self.metered, waiting);
+        match waiting.checked_sub(before) {
+            Some(0) => {}
+            Some(more) => drop(meter.fetch_add(more, Ordering::Relaxed)),
+            None => drop(meter.fetch_sub(before - waiting, Ordering::Relaxed)),
+        }
     }
 
     /// Writes what the client is to be told of.

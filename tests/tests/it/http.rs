@@ -18,13 +18,13 @@ mod streams;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use client::{Site, until};
-use mcp_runtime::{Context, HttpOptions, Server, tool};
+use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Server, tool};
 use tokio::sync::Semaphore;
 
 /// What the functions wait for, and leave behind.
@@ -33,6 +33,7 @@ struct Stage {
     gate: Semaphore,
     begun: AtomicUsize,
     dropped: AtomicUsize,
+    is_released: AtomicBool,
 }
 
 impl Stage {
@@ -132,9 +133,40 @@ fn long(length: usize) -> String {
 /// Tells how far it is, waits for the test, and makes a long text.
 #[tool]
 async fn tells_long(stage: &Stage, ctx: &Context, length: usize) -> String {
+    let _trace = Trace::begin(stage);
     ctx.progress(1, 2, "half");
     stage.gate.acquire().await.unwrap().forget();
     "x".repeat(length)
+}
+
+/// Keeps its thread until the test says otherwise, but not for ever.
+#[tool]
+fn blocks(stage: &Stage) -> &'static str {
+    let _trace = Trace::begin(stage);
+    for _ in 0..10_000 {
+        if stage.is_released.load(Ordering::SeqCst) {
+            return "released";
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    "given up"
+}
+
+/// A bare confirmation.
+#[derive(Debug, Elicit)]
+struct Confirm {
+    /// Really do it?
+    sure: bool,
+}
+
+/// Asks the client.
+#[tool]
+async fn asks(stage: &Stage, ctx: &Context) -> Result<&'static str, Fault> {
+    let _trace = Trace::begin(stage);
+    match ctx.elicit::<Confirm>("confirm", "Sure?").await? {
+        Answer::Accept(Confirm { sure: true }) => Ok("sure"),
+        _ => Ok("not sure"),
+    }
 }
 
 /// Tells much before its result.
@@ -147,7 +179,12 @@ fn floods(ctx: &Context) -> &'static str {
 }
 
 fn server() -> (Arc<Stage>, Server) {
-    let stage = Arc::new(Stage { gate: Semaphore::new(0), begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0) });
+    let stage = Arc::new(Stage {
+        gate: Semaphore::new(0),
+        begun: AtomicUsize::new(0),
+        dropped: AtomicUsize::new(0),
+        is_released: AtomicBool::new(false),
+    });
     let server = Server::empty("http", "1.0.0")
         .with::<quick>()
         .with::<waits>()
@@ -158,6 +195,8 @@ fn server() -> (Arc<Stage>, Server) {
         .with::<whoami>()
         .with::<long>()
         .with::<tells_long>()
+        .with::<blocks>()
+        .with::<asks>()
         .with::<floods>()
         .with_shared(Arc::clone(&stage));
     (stage, server)

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Body;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower_service::Service;
 
 use super::{
@@ -21,9 +21,10 @@ use super::{
     response::{self, Answer, HttpResponse},
     sessions::{HttpSession, Sessions},
     stream::{Closing, Events, Manner, read_event_id},
+    work::Work,
 };
 use crate::{
-    engine::{Engine, Permit, Session},
+    engine::{Engine, Session},
     revision::{self, Feature},
 };
 
@@ -40,18 +41,19 @@ pub(super) struct Endpoint {
 struct Shared {
     engine: Arc<Engine>,
     options: Arc<HttpOptions>,
-    sessions: Sessions,
-    permits: Arc<Semaphore>,
+    sessions: Arc<Sessions>,
+    work: Arc<Work>,
     closing: watch::Sender<Closing>,
     swept: std::sync::Mutex<Instant>,
 }
 
 impl Endpoint {
     pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let sessions = Arc::new(Sessions::new(options.max_sessions, options.session_idle));
         let shared = Shared {
             engine,
-            sessions: Sessions::new(options.max_sessions, options.session_idle),
-            permits: Arc::new(Semaphore::new(options.max_in_flight)),
+            work: Arc::new(Work::new(&options, Arc::clone(&sessions))),
+            sessions,
             options: Arc::new(options),
             closing: watch::Sender::new(Closing::No),
             swept: std::sync::Mutex::new(Instant::now()),
@@ -71,6 +73,10 @@ impl Endpoint {
         &self.shared.sessions
     }
 
+    pub(super) fn work(&self) -> &Arc<Work> {
+        &self.shared.work
+    }
+
     /// Turns away whom the server is not meant for.
     pub(super) fn guard(&self, request: &Parts) -> Result<(), Box<HttpResponse>> {
         guard::check(request, self.options()).map_err(|refused| {
@@ -83,22 +89,8 @@ impl Endpoint {
         })
     }
 
-    /// Counts a request as one in work, until the permit is dropped.
-    pub(super) fn permit(&self) -> Result<Permit, Box<HttpResponse>> {
-        match Arc::clone(&self.shared.permits).try_acquire_owned() {
-            Ok(permit) => Ok(Arc::new(permit)),
-            Err(_) => Err(Box::new(response::busy("too many requests are in work"))),
-        }
-    }
-
     pub(super) fn closing(&self) -> watch::Receiver<Closing> {
         self.shared.closing.subscribe()
-    }
-
-    /// Waits until no request is in work.
-    pub(super) async fn settled(&self) {
-        let all = u32::try_from(self.options().max_in_flight).unwrap_or(u32::MAX);
-        let _ = self.shared.permits.acquire_many(all).await;
     }
 
     /// Answers every request that listens.

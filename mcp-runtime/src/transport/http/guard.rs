@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::HttpOptions;
 
@@ -45,7 +45,7 @@ pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Refuse
 
 /// The layer that tells browsers which pages may read the answers: those that may send requests.
 pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
-    let options = Arc::clone(options);
+    let (options, of_private_network) = (Arc::clone(options), Arc::clone(options));
     let names = |names: &[&'static str]| names.iter().map(|name| HeaderName::from_static(name)).collect::<Vec<_>>();
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, request| {
@@ -55,6 +55,10 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
                 Refused::Origin.log(request);
             }
             is_allowed
+        }))
+        // Pages from elsewhere that may reach a server on this machine or in this network.
+        .allow_private_network(AllowPrivateNetwork::predicate(move |origin, _| {
+            is_allowed_origin(origin, &of_private_network)
         }))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())

@@ -7,9 +7,9 @@ use std::{any::Any, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, request::Parts};
 
-use super::context::Principal;
+use super::{context::Principal, work::Work};
 use crate::{
-    engine::{Mirrored, Origin},
+    engine::{Mirrored, Origin, Permit},
     error::Fault,
     jsonrpc::raw,
     revision,
@@ -22,11 +22,20 @@ const NAME: &str = "mcp-name";
 
 /// An HTTP request as the origin of a message.
 #[derive(Debug)]
-pub(super) struct HttpOrigin(pub(super) Arc<Parts>);
+pub(super) struct HttpOrigin {
+    request: Arc<Parts>,
+    work: Arc<Work>,
+}
+
+impl HttpOrigin {
+    pub(super) fn new(request: Parts, work: &Arc<Work>) -> Self {
+        Self { request: Arc::new(request), work: Arc::clone(work) }
+    }
+}
 
 impl Origin for HttpOrigin {
     fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
-        let headers = &self.0.headers;
+        let headers = &self.request.headers;
         let version = raw::string(request.version).unwrap_or_default();
         expect(VERSION, plain(headers, VERSION)?, &version)?;
         expect(METHOD, plain(headers, METHOD)?, request.method)?;
@@ -40,7 +49,7 @@ impl Origin for HttpOrigin {
     }
 
     fn check_unversioned(&self) -> Result<(), Fault> {
-        match plain(&self.0.headers, VERSION)? {
+        match plain(&self.request.headers, VERSION)? {
             Some(version) if revision::stateless(version).is_some() => {
                 Err(Fault::invalid_params("`_meta.io.modelcontextprotocol/protocolVersion` is missing"))
             }
@@ -54,7 +63,7 @@ impl Origin for HttpOrigin {
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
         for (name, value) in arguments {
             let header = format!("mcp-param-{}", name.to_ascii_lowercase());
-            let given = encoded(&self.0.headers, &header)?;
+            let given = encoded(&self.request.headers, &header)?;
             match (value.filter(|value| *value != "null"), given) {
                 (None, None) => {}
                 (None, Some(_)) => {
@@ -70,12 +79,16 @@ impl Origin for HttpOrigin {
         Ok(())
     }
 
+    fn admit(&self) -> Result<Permit, Fault> {
+        self.work.admit().ok_or_else(|| Fault::internal("too many requests are in work"))
+    }
+
     fn principal(&self) -> Option<&str> {
-        self.0.extensions.get::<Principal>().map(Principal::as_str)
+        self.request.extensions.get::<Principal>().map(Principal::as_str)
     }
 
     fn attachment(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.0) as _
+        Arc::clone(&self.request) as _
     }
 }
 
@@ -158,9 +171,12 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http::{HeaderName, HeaderValue, Request};
 
     use super::*;
+    use crate::transport::http::{HttpOptions, sessions::Sessions};
 
     fn origin(headers: &[(&str, &str)]) -> HttpOrigin {
         let (mut parts, ()) = Request::new(()).into_parts();
@@ -168,7 +184,8 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
-        HttpOrigin(Arc::new(parts))
+        let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
+        HttpOrigin::new(parts, &Arc::new(Work::new(&HttpOptions::default(), sessions)))
     }
 
     #[test]
@@ -238,7 +255,7 @@ mod tests {
             (Some(""), false, false),
         ] {
             let headers: Vec<_> = accept.map(|accept| ("accept", accept)).into_iter().collect();
-            let headers = &origin(&headers).0.headers;
+            let headers = &origin(&headers).request.headers;
             let accepted = (accepts(headers, "application", "json"), accepts(headers, "text", "event-stream"));
             assert_eq!(accepted, (json, events), "{accept:?}");
         }
@@ -256,7 +273,7 @@ mod tests {
             (None, false),
         ] {
             let headers: Vec<_> = content_type.map(|value| ("content-type", value)).into_iter().collect();
-            assert_eq!(is_json(&origin(&headers).0.headers), expected, "{content_type:?}");
+            assert_eq!(is_json(&origin(&headers).request.headers), expected, "{content_type:?}");
         }
     }
 }

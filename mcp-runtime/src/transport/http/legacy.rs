@@ -18,12 +18,12 @@ use tower_service::Service;
 use super::{
     endpoint::{self, Endpoint},
     headers::{self, HttpOrigin},
-    post::linger,
+    reading::linger,
     response::{self, Answer, HttpResponse},
     sessions::new_id,
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
-use crate::engine::{Connection, Permit};
+use crate::engine::{Connection, Outbox};
 
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
@@ -36,7 +36,14 @@ pub(super) struct Legacy {
 }
 
 #[derive(Debug, Default)]
-struct Clients(Mutex<HashMap<Arc<str>, Arc<Mutex<Connection>>>>);
+struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
+
+/// One client: its messages are received one after the other.
+#[derive(Debug)]
+struct Client {
+    connection: tokio::sync::Mutex<Connection>,
+    outbox: Arc<Outbox>,
+}
 
 /// Forgets a client when its stream ends.
 #[derive(Debug)]
@@ -70,7 +77,8 @@ impl Legacy {
     fn open(&self) -> HttpResponse {
         let most = self.endpoint.options().max_sessions;
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
-        let stream = Arc::new(Stream::new(0, Arc::clone(connection.outbox()), false));
+        let stream =
+            Arc::new(Stream::new(0, Arc::clone(connection.outbox()), false, self.endpoint.sessions().memory()));
         let cancels = CancelOnDrop(connection.flights());
         let Some(id) = self.clients.enter(connection, most) else {
             return response::busy("there are too many sessions");
@@ -83,8 +91,8 @@ impl Legacy {
     }
 
     async fn receive(&self, request: Parts, body: Incoming) -> HttpResponse {
-        let (connection, permit) = match self.admit(&request) {
-            Ok(admitted) => admitted,
+        let client = match self.find(&request) {
+            Ok(client) => client,
             Err(response) => {
                 linger(&request, Box::pin(body));
                 return *response;
@@ -94,36 +102,34 @@ impl Legacy {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-        connection.set_origin(Arc::new(HttpOrigin(Arc::new(request))));
-        connection.set_permit(Some(permit));
+        let mut connection = client.connection.lock().await;
+        connection.set_origin(Arc::new(HttpOrigin::new(request, self.endpoint.work())));
         let mut answers = Vec::new();
-        connection.receive(body.trim_ascii(), &mut answers);
-        connection.set_permit(None);
-        connection.outbox().push(&answers);
+        let receipt = connection.receive(body.bytes().trim_ascii(), &mut answers);
+        if receipt.is_too_much {
+            answers.truncate(answers.trim_ascii_end().len());
+            return response::busy_with(answers);
+        }
+        client.outbox.push(&answers);
         response::empty(StatusCode::ACCEPTED)
     }
 
     /// Checks what can be checked before the body is there.
-    fn admit(&self, request: &Parts) -> Result<(Arc<Mutex<Connection>>, Permit), Box<HttpResponse>> {
+    fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
         let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
         let query = request.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
-        let Some(connection) = self.clients.table().get(id).map(Arc::clone) else {
+        let Some(client) = self.clients.table().get(id).map(Arc::clone) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such session, or no longer");
         };
         if !headers::is_json(&request.headers) {
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
         }
-        if is_unread(&connection, self.endpoint.engine().limits.unread) {
+        if client.outbox.unread() > self.endpoint.engine().limits.unread {
             return Err(Box::new(response::busy("the stream of this session is not read")));
         }
-        Ok((connection, self.endpoint.permit()?))
+        Ok(client)
     }
-}
-
-fn is_unread(connection: &Mutex<Connection>, most: usize) -> bool {
-    connection.lock().unwrap_or_else(PoisonError::into_inner).outbox().unread() > most
 }
 
 impl Service<Request<Incoming>> for Legacy {
@@ -149,11 +155,12 @@ impl Clients {
         if table.len() >= most {
             return None;
         }
-        table.insert(Arc::clone(&id), Arc::new(Mutex::new(connection)));
+        let outbox = Arc::clone(connection.outbox());
+        table.insert(Arc::clone(&id), Arc::new(Client { connection: connection.into(), outbox }));
         Some(id)
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Mutex<Connection>>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

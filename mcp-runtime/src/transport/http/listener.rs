@@ -129,7 +129,7 @@ impl Site {
         let closing = connections.shutdown();
         tokio::pin!(closing);
         // Idle connections end now.
-        let settled = first(self.service.endpoint().settled(), closing.as_mut());
+        let settled = first(self.service.endpoint().work().settled(), closing.as_mut());
         match tokio::time::timeout(grace, settled).await {
             Ok(Ok(())) => {}
             Ok(Err(())) => return self.service.endpoint().close(),

@@ -14,10 +14,12 @@ mod legacy;
 mod listener;
 mod options;
 mod post;
+mod reading;
 mod response;
 mod sessions;
 mod socket;
 mod stream;
+mod work;
 
 use std::{convert::Infallible, sync::Arc, task};
 

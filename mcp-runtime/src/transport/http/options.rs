@@ -1,5 +1,7 @@
 use std::{net::SocketAddr, time::Duration};
 
+use tokio::sync::Semaphore;
+
 /// How a server is offered over HTTP. The default is safe on a developer's machine: only programs and pages on the same
 /// machine can reach it.
 #[derive(Debug, Clone)]
@@ -9,6 +11,7 @@ pub struct HttpOptions {
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) max_body_bytes: usize,
+    max_body_bytes_in_all: usize,
     pub(crate) body_timeout: Duration,
     pub(crate) max_in_flight: usize,
     pub(crate) max_connections: usize,
@@ -29,6 +32,7 @@ impl Default for HttpOptions {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_body_bytes: 4 << 20,
+            max_body_bytes_in_all: 256 << 20,
             body_timeout: Duration::from_secs(30),
             max_in_flight: 4096,
             max_connections: 10_240,
@@ -77,6 +81,15 @@ impl HttpOptions {
         self
     }
 
+    /// Sets the most bytes of all bodies that are being read, over all clients; 256 MiB unless set, and always as much as four of the
+    /// longest ones. A body that would be too much is refused with 503; a short one never is, so that answers and cancellations get
+    /// through.
+    #[must_use]
+    pub fn max_body_bytes_in_all(mut self, bytes: usize) -> Self {
+        self.max_body_bytes_in_all = bytes;
+        self
+    }
+
     /// Sets how long a body may take to arrive; 30 seconds unless set.
     #[must_use]
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
@@ -84,11 +97,11 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the most requests in work at once, over all clients; 4096 unless set. More are refused with 503. A stream counts until
-    /// its calls are answered, read or not.
+    /// Sets the most calls in work at once, over all clients; 4096 unless set. More are refused with 503. A call counts until it has
+    /// an answer, read or not; lists, notifications and the client's own answers do not count.
     #[must_use]
-    pub fn max_in_flight(mut self, requests: usize) -> Self {
-        self.max_in_flight = requests.clamp(1, 1 << 20);
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.max_in_flight = calls.clamp(1, 1 << 20);
         self
     }
 
@@ -165,6 +178,12 @@ impl HttpOptions {
     pub fn legacy_sse(mut self, offer: bool) -> Self {
         self.legacy_sse = offer;
         self
+    }
+
+    /// The memory for bodies, in bytes.
+    pub(crate) fn body_memory(&self) -> usize {
+        let least = self.max_body_bytes.saturating_mul(4);
+        self.max_body_bytes_in_all.max(least).min(Semaphore::MAX_PERMITS)
     }
 
     /// Says what is missing for an address that others can reach.

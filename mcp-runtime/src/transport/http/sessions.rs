@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::stream::{Stream, logs_are_full};
+use super::stream::{Memory, Stream};
 use crate::{
     engine::{Outbox, Session},
     random,
@@ -20,18 +20,25 @@ use crate::{
 /// The most streams of one session whose messages are kept for a client that comes back.
 const STREAMS: usize = 32;
 
+/// The time between two looks for streams to forget, where there were not enough.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Every session of one server.
 #[derive(Debug)]
 pub(super) struct Sessions {
     table: Mutex<HashMap<Arc<str>, Arc<HttpSession>>>,
     most: usize,
     idle: Duration,
+    memory: Memory,
+    /// When it was of no use to look for streams to forget, and how much memory they took.
+    in_vain: Mutex<Option<(Instant, usize)>>,
 }
 
 /// One session.
 #[derive(Debug)]
 pub(super) struct HttpSession {
     pub(super) session: Arc<Session>,
+    memory: Memory,
     state: Mutex<State>,
     /// Requests in work and open streams.
     busy: AtomicUsize,
@@ -44,13 +51,26 @@ struct State {
     streams: BTreeMap<u64, Arc<Stream>>,
 }
 
+/// A stream of a session that nobody reads, and that nothing more comes to.
+struct Abandoned<'a> {
+    session: &'a HttpSession,
+    id: u64,
+    has_news: bool,
+    opened: Instant,
+}
+
 /// Holds off the end of a session.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<HttpSession>);
 
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
-        Self { table: Mutex::default(), most, idle }
+        Self { table: Mutex::default(), most, idle, memory: Memory::default(), in_vain: Mutex::default() }
+    }
+
+    /// What the streams of every session, and all others of the server, keep.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Enters a session and gives its id; none if there are too many, and none of them is idle.
@@ -75,7 +95,7 @@ impl Sessions {
             return None;
         }
         let id = new_id()?;
-        table.insert(Arc::clone(&id), Arc::new(HttpSession::new(session)));
+        table.insert(Arc::clone(&id), Arc::new(HttpSession::new(session, self.memory.clone())));
         Some(id)
     }
 
@@ -105,11 +125,40 @@ impl Sessions {
         self.table().retain(|_, session| !session.is_idle_for(self.idle, now));
     }
 
+    /// Forgets streams that nobody reads and nothing more comes to, if all streams keep too much: first those whose clients had
+    /// everything, and of the others the oldest.
+    pub(super) fn relieve(&self) {
+        if !self.memory.is_full() {
+            return;
+        }
+        let mut in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        // Every session is looked at, so it should not be for nothing again and again.
+        let step = self.memory.most / 8;
+        let is_vain = |(when, taken): (Instant, usize)| when.elapsed() < LOOK && self.memory.taken() < taken + step;
+        if !self.memory.is_full() || in_vain.is_some_and(is_vain) {
+            return;
+        }
+        let sessions: Vec<_> = self.table().values().map(Arc::clone).collect();
+        let mut abandoned: Vec<_> = sessions.iter().flat_map(|session| session.abandoned_streams()).collect();
+        abandoned.sort_unstable_by_key(|stream| (stream.has_news, stream.opened));
+        let mut lost = 0;
+        for stream in abandoned {
+            if self.memory.taken() <= self.memory.most - step {
+                break;
+            }
+            lost += usize::from(stream.forget() && stream.has_news);
+        }
+        if lost > 0 {
+            tracing::warn!(lost, "answers are forgotten: too many wait for clients that may never come back");
+        }
+        *in_vain = self.memory.is_full().then(|| (Instant::now(), self.memory.taken()));
+    }
+
     /// Ends every session.
     pub(super) fn close_all(&self) {
-        for session in std::mem::take(&mut *self.table()).into_values() {
-            session.end();
-        }
+        let sessions = std::mem::take(&mut *self.table());
+        // Their calls look at the table when they end.
+        sessions.into_values().for_each(|session| session.end());
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HttpSession>>> {
@@ -118,9 +167,9 @@ impl Sessions {
 }
 
 impl HttpSession {
-    fn new(session: Arc<Session>) -> Self {
+    fn new(session: Arc<Session>, memory: Memory) -> Self {
         let state = State { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
-        Self { session, state: Mutex::new(state), busy: AtomicUsize::new(0) }
+        Self { session, memory, state: Mutex::new(state), busy: AtomicUsize::new(0) }
     }
 
     /// Drops its calls, and ends its streams.
@@ -140,11 +189,8 @@ impl HttpSession {
         let mut state = self.state();
         let id = state.next_stream;
         state.next_stream += 1;
-        let stream = Arc::new(Stream::new(id, outbox, true));
+        let stream = Arc::new(Stream::new(id, outbox, true, &self.memory));
         state.streams.insert(id, Arc::clone(&stream));
-        if logs_are_full() {
-            state.streams.retain(|id, stream| *id == 0 || !stream.is_over());
-        }
         if state.streams.len() > STREAMS {
             let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
             let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));
@@ -155,12 +201,22 @@ impl HttpSession {
 
     /// The stream for messages that belong to no request.
     pub(super) fn standing_stream(&self) -> Arc<Stream> {
-        let new = || Arc::new(Stream::new(0, Arc::clone(&self.session.outbox), false));
+        let new = || Arc::new(Stream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
         Arc::clone(self.state().streams.entry(0).or_insert_with(new))
     }
 
     pub(super) fn stream(&self, id: u64) -> Option<Arc<Stream>> {
         self.state().streams.get(&id).map(Arc::clone)
+    }
+
+    fn abandoned_streams(&self) -> Vec<Abandoned<'_>> {
+        let state = self.state();
+        let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
+        let describe = |(id, stream): (&u64, &Arc<Stream>)| {
+            let (has_news, opened) = (stream.has_news(), stream.opened);
+            Abandoned { session: self, id: *id, has_news, opened }
+        };
+        abandoned.map(describe).collect()
     }
 
     fn touch(&self) {
@@ -177,6 +233,22 @@ impl HttpSession {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says whether a stream of a table is complete, and no response carries it or is about to.
+fn is_abandoned(stream: &Arc<Stream>) -> bool {
+    Arc::strong_count(stream) == 1 && stream.is_complete()
+}
+
+impl Abandoned<'_> {
+    /// Forgets it, unless somebody has come back for it; true if it was forgotten.
+    fn forget(&self) -> bool {
+        let mut state = self.session.state();
+        let is_still = state.streams.get(&self.id).is_some_and(is_abandoned);
+        let forgotten = if is_still { state.streams.remove(&self.id) } else { None };
+        drop(state);
+        forgotten.is_some()
     }
 }
 

@@ -5,10 +5,10 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -18,20 +18,40 @@ use tokio::{
 };
 
 use super::{legacy::Leave, sessions::Busy};
-use crate::engine::{Flights, Outbox};
+use crate::engine::{Flights, Meter, Outbox};
 
 /// The most that the log of one stream keeps, in messages and in bytes.
 const LOGGED: usize = 256;
 const LOGGED_BYTES: usize = 1 << 20;
-/// The most bytes that the logs of all streams of the process keep of messages that were written.
-const LOGGED_IN_ALL: usize = 64 << 20;
+/// The most bytes that all streams of one server keep for clients that may come back.
+const KEPT_IN_ALL: usize = 64 << 20;
 
-/// The bytes in the logs of all streams of the process.
-static IN_LOGS: AtomicUsize = AtomicUsize::new(0);
+/// What all streams of one server keep: the messages in their logs, and those that wait for a response to carry them.
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    taken: Meter,
+    pub(super) most: usize,
+}
 
-/// Says whether clients that come back must be content with what was not yet written.
-pub(super) fn logs_are_full() -> bool {
-    IN_LOGS.load(Ordering::Relaxed) > LOGGED_IN_ALL
+impl Memory {
+    pub(super) fn new(most: usize) -> Self {
+        Self { taken: Arc::default(), most }
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Says whether clients that come back must be content with less.
+    pub(super) fn is_full(&self) -> bool {
+        self.taken() > self.most
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new(KEPT_IN_ALL)
+    }
 }
 
 /// One stream of messages, which outlives the response that carries it.
@@ -42,11 +62,13 @@ pub(super) struct Stream {
     outbox: Arc<Outbox>,
     /// Whether it ends with the answers that it was opened for; one that does not ends with its session.
     ends: AtomicBool,
+    pub(super) opened: Instant,
     log: Mutex<Log>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Log {
+    memory: Memory,
     /// The messages, each with the number of its event.
     events: VecDeque<(u64, Bytes)>,
     bytes: usize,
@@ -58,8 +80,10 @@ struct Log {
 }
 
 impl Stream {
-    pub(super) fn new(id: u64, outbox: Arc<Outbox>, ends: bool) -> Self {
-        Self { id, outbox, ends: AtomicBool::new(ends), log: Mutex::default() }
+    pub(super) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &Memory) -> Self {
+        outbox.set_meter(Arc::clone(&memory.taken));
+        let log = Mutex::new(Log::new(memory.clone()));
+        Self { id, outbox, ends: AtomicBool::new(ends), opened: Instant::now(), log }
     }
 
     /// Ends it when what waits is written.
@@ -71,6 +95,17 @@ impl Stream {
     /// Says whether everything that will ever come is in the log.
     pub(super) fn is_over(&self) -> bool {
         self.ends.load(Ordering::Acquire) && self.outbox.is_settled()
+    }
+
+    /// Says whether nothing more will come than is there.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ends.load(Ordering::Acquire) && self.outbox.is_complete()
+    }
+
+    /// Says whether there is something that no response carried.
+    pub(super) fn has_news(&self) -> bool {
+        let log = self.log();
+        log.last > log.written || self.outbox.unread() > 0
     }
 
     /// Makes a response that carries the stream from an event on; any that carried it before ends.
@@ -131,11 +166,15 @@ impl Stream {
 }
 
 impl Log {
+    fn new(memory: Memory) -> Self {
+        Self { memory, events: VecDeque::new(), bytes: 0, last: 0, written: 0, carrier: 0 }
+    }
+
     fn append(&mut self, lines: &[u8]) {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.last += 1;
             self.bytes += line.len();
-            IN_LOGS.fetch_add(line.len(), Ordering::Relaxed);
+            self.memory.taken.fetch_add(line.len(), Ordering::Relaxed);
             self.events.push_back((self.last, Bytes::copy_from_slice(line)));
         }
     }
@@ -147,11 +186,13 @@ impl Log {
 
     /// Drops the oldest messages that were written, as far as there are too many.
     fn trim(&mut self) {
-        while self.events.len() > LOGGED || (self.events.len() > 1 && (self.bytes > LOGGED_BYTES || logs_are_full())) {
+        while self.events.len() > LOGGED
+            || (self.events.len() > 1 && (self.bytes > LOGGED_BYTES || self.memory.is_full()))
+        {
             match self.events.front() {
                 Some((number, line)) if *number < self.written => {
                     self.bytes -= line.len();
-                    IN_LOGS.fetch_sub(line.len(), Ordering::Relaxed);
+                    self.memory.taken.fetch_sub(line.len(), Ordering::Relaxed);
                 }
                 _ => return,
             }
@@ -162,7 +203,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        IN_LOGS.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

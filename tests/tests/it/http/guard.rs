@@ -89,6 +89,17 @@ async fn pages_of_allowed_origins_may_read_answers() {
     let refused = site.send(&preflight("https://evil.example")).await;
     assert_eq!(refused.header("access-control-allow-origin"), None);
 
+    // Browsers ask for more where the server is nearer to the user than the page is.
+    for (origin, asks, expected) in
+        [(origin, Some("true"), Some("true")), (origin, None, None), ("https://evil.example", Some("true"), None)]
+    {
+        let request = preflight(origin);
+        let name = "access-control-request-private-network";
+        let request = asks.into_iter().fold(request, |request, asks| request.with(name, asks));
+        let answer = site.send(&request).await;
+        assert_eq!(answer.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
+    }
+
     let opened = site.send(&initialize("2025-11-25").with("origin", origin)).await;
     assert_eq!(opened.header("access-control-allow-origin"), Some(origin));
     assert!(opened.header("vary").unwrap().contains("origin"));

@@ -140,6 +140,40 @@ async fn requests_in_work_are_capped() {
     assert_eq!(site.send(&super::request::call("quick")).await.status, 200);
 }
 
+/// A client whose function keeps its thread keeps no other thread waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_of_one_session_hold_up_no_other() {
+    let (stage, site) = legacy().await;
+    let (mut stream, path) = session(&site, "2024-11-05").await;
+    // A thread that is kept may have been the one that waits for sockets; something to do wakes another.
+    let (nudged, runtime) = (Arc::clone(&stage), tokio::runtime::Handle::current());
+    let nudging = std::thread::spawn(move || {
+        while !nudged.is_released.load(super::Ordering::SeqCst) {
+            runtime.spawn(async {});
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let mut waiting = Vec::new();
+    for (id, name) in [(1, "blocks"), (2, "quick"), (3, "quick"), (4, "quick")] {
+        let mut connection = site.connect().await;
+        connection.write(&call(id, name).path(&path).bytes()).await;
+        waiting.push(connection);
+        stage.has_begun(1).await;
+    }
+    for _ in 0..10 {
+        assert_eq!(site.send(&super::request::call("quick")).await.text(), "quick");
+    }
+    stage.is_released.store(true, super::Ordering::SeqCst);
+    nudging.join().unwrap();
+    for connection in waiting {
+        assert_eq!(connection.answer().await.status, 202);
+    }
+    assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], "released");
+    for id in 2..=4 {
+        assert_eq!(next(&mut stream).await["id"], id);
+    }
+}
+
 #[tokio::test]
 async fn the_end_of_the_stream_ends_the_session() {
     let (stage, site) = legacy().await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    client::{Connection, Site, soon},
+    client::{Connection, Session, Site, soon},
     request::{Request, call, initialize, stateless},
     server, site, site_with,
 };
@@ -130,7 +130,7 @@ async fn a_body_that_trickles_is_given_up() {
 }
 
 #[tokio::test]
-async fn requests_in_work_are_capped() {
+async fn calls_in_work_are_capped() {
     let (stage, site) = site_with(HttpOptions::default().max_in_flight(2)).await;
     let session = site.session("2025-11-25").await;
     let mut streamed = site.open(&session.call(1, "tells")).await;
@@ -138,11 +138,14 @@ async fn requests_in_work_are_capped() {
     let waiting = call("waits");
     let others = async {
         stage.has_begun(2).await;
-        for request in [call("quick"), session.ping(), initialize("2025-11-25")] {
+        for request in [call("quick"), session.call(2, "quick")] {
             let refused = site.send(&request).await;
             assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
         }
-        // A stream for what belongs to no request takes nobody's place.
+        // What is no call takes nobody's place.
+        for request in [stateless("tools/list", &json!({})), session.ping(), initialize("2025-11-25")] {
+            assert_eq!(site.send(&request).await.outcome(), (200, 0));
+        }
         let listening = site.open(&session.get()).await;
         assert_eq!(listening.status, 200);
         stage.open();
@@ -152,6 +155,118 @@ async fn requests_in_work_are_capped() {
     assert_eq!(answer.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+/// Calls that wait for their clients would wait for ever otherwise.
+#[tokio::test]
+async fn answers_and_cancellations_get_through_when_no_call_does() {
+    let (stage, site) = site_with(HttpOptions::default().max_in_flight(1)).await;
+    let opening =
+        initialize("2025-11-25").change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
+    let opened = site.send(&opening).await;
+    let id = opened.header("mcp-session-id").unwrap().to_owned();
+    let session = Session { site: &site, version: "2025-11-25", id };
+
+    let mut asking = site.open(&session.call(1, "asks")).await;
+    let question = asking.message().await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    for request in [session.call(2, "quick"), call("quick")] {
+        assert_eq!(site.send(&request).await.outcome(), (503, -32603));
+    }
+    let result = json!({"action": "accept", "content": {"sure": true}});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+    assert_eq!(site.send(&answer).await.status, 202);
+    assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
+
+    let mut asking = site.open(&session.call(1, "asks")).await;
+    assert!(asking.message().await.is_some());
+    assert_eq!(site.send(&call("quick")).await.outcome(), (503, -32603));
+    assert_eq!(site.send(&session.cancel(1)).await.status, 202);
+    stage.has_dropped(2).await;
+    // There is no answer, and the question is taken back.
+    let rest = asking.messages().await;
+    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+/// A body that is not there yet, of which the server has some.
+async fn stalled(site: &Site, bytes: usize) -> Connection {
+    let mut client = site.connect().await;
+    let head = call("quick").with("content-length", &(bytes + 1).to_string()).head();
+    client.write(&[head.as_bytes(), &vec![b' '; bytes]].concat()).await;
+    client
+}
+
+/// Whatever they declare, what counts is what has come.
+#[tokio::test]
+async fn bodies_are_capped_all_together() {
+    let options = HttpOptions::default().max_body_bytes(MEGABYTE).max_body_bytes_in_all(0);
+    let (_, site) = site_with(options).await;
+    let padding = "x".repeat(MEGABYTE - 1000);
+    let long = call("quick").change(|message| message["params"]["_meta"]["padding"] = padding.into());
+    let mut announced = Vec::new();
+    for _ in 0..20 {
+        let mut client = site.connect().await;
+        client.write(call("quick").with("content-length", &MEGABYTE.to_string()).head().as_bytes()).await;
+        announced.push(client);
+    }
+    assert_eq!(site.send(&long).await.text(), "quick");
+    let mut held = Vec::new();
+    let refused = loop {
+        let answer = site.send(&long).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(held.len() < 100, "nothing is refused");
+        held.push(stalled(&site, MEGABYTE - 10).await);
+    };
+    assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
+    assert_eq!(refused.header("connection"), Some("close"));
+    // What is short gets through, and what ended makes room.
+    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    drop(held);
+    soon(async { while site.send(&long).await.status != 200 {} }).await;
+}
+
+/// Their memory is bounded: the oldest ones are forgotten, whoever's they are.
+#[tokio::test]
+async fn answers_that_nobody_fetches_are_bounded() {
+    const LENGTH: usize = 8 * MEGABYTE;
+    const KEPT: usize = 64 * MEGABYTE;
+    let (stage, site) = site().await;
+    let sessions = [site.session("2025-11-25").await, site.session("2025-06-18").await];
+    let mut lost = Vec::new();
+    for id in 0..12 {
+        let session = &sessions[id % 2];
+        let params = json!({"name": "tells_long", "arguments": {"length": LENGTH}, "_meta": {"progressToken": id}});
+        let request = session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        let mut answer = site.open(&request).await;
+        let event = loop {
+            let event = answer.event().await.unwrap();
+            if !event.data.is_empty() {
+                break event.id.unwrap();
+            }
+        };
+        lost.push((session, event));
+    }
+    for ended in 1..=lost.len() {
+        stage.open();
+        stage.has_dropped(ended).await;
+    }
+    let mut fetched = Vec::new();
+    for (session, event) in &lost {
+        let mut answer = site.open(&session.resume(event)).await;
+        fetched.push(match answer.status {
+            200 => answer.messages().await[0].to_string().len() > LENGTH,
+            status => {
+                assert_eq!(status, 400);
+                false
+            }
+        });
+    }
+    let kept = fetched.iter().filter(|is_there| **is_there).count();
+    assert!(kept * LENGTH <= KEPT && kept * LENGTH >= KEPT / 2, "{fetched:?}");
+    assert!(fetched.is_sorted(), "the oldest should be forgotten first: {fetched:?}");
 }
 
 /// Waits until requests are no longer refused, and gives the connection of one that was not.
@@ -247,7 +362,7 @@ async fn streams_that_are_not_read_keep_nobody_out() {
     // A call that goes on without its client is still in work.
     let mut lost = site.connect().await;
     lost.write(&session.call(1, "waits").bytes()).await;
-    stage.has_begun(1).await;
+    stage.has_begun(3).await;
     drop(lost);
     assert_eq!(site.send(&call("quick")).await.status, 503);
     stage.open();
@@ -344,6 +459,26 @@ async fn the_end_lets_calls_end_and_streams_too() {
     // With the end of a chunked body, not with a break.
     assert_eq!(listening.messages().await, Vec::<Value>::new());
     assert_eq!(legacy.messages().await, Vec::<Value>::new());
+    site.stopped().await;
+}
+
+/// A message that is on its way is received, and its call is in work.
+#[tokio::test]
+async fn the_end_waits_for_messages_that_have_begun() {
+    let (stage, mut site) = site().await;
+    let (request, mut late) = (call("tells"), site.connect().await);
+    let bytes = request.bytes();
+    let (begun, rest) = bytes.split_at(bytes.len() - 10);
+    late.write(begun).await;
+    // Until it is there, the server has no reason to wait.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    site.stop();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    late.write(rest).await;
+    let mut answer = late.answer().await;
+    assert!(answer.message().await.is_some());
+    stage.open();
+    assert_eq!(answer.messages().await.len(), 2);
     site.stopped().await;
 }
 

@@ -68,6 +68,19 @@ async fn requests_are_checked() {
             (400, -32022),
         ),
         (
+            "an unknown version, and a session that means nothing to it",
+            good()
+                .change(version("2099-01-01"))
+                .with("mcp-protocol-version", "2099-01-01")
+                .with("mcp-session-id", "AAAA"),
+            (400, -32022),
+        ),
+        (
+            "an unknown version in the header only, and a session",
+            good().with("mcp-protocol-version", "2099-01-01").with("mcp-session-id", "AAAA"),
+            MISMATCH,
+        ),
+        (
             "an unknown version without a method header",
             good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01").without("mcp-method"),
             MISMATCH,

@@ -1,0 +1,219 @@
+//! The bodies of requests, which may be neither too long nor too slow, nor too much all together.
+
+use std::{pin::Pin, time::Duration};
+
+use bytes::Bytes;
+use http::{StatusCode, header, request::Parts};
+use http_body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::{
+    endpoint::Endpoint,
+    response::{self, HttpResponse},
+    work::Work,
+};
+use crate::error::Fault;
+
+/// The first bytes of a body are no part of the memory for all of them, so that answers and cancellations get through when others
+/// have used it up. A connection buffers more than that by itself.
+const SHORT: usize = 4 << 10;
+
+/// How long the body of a request that is refused is read, for nobody.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A body, as far as it is there.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// What came in one piece is not copied.
+    first: Bytes,
+    /// All of it, once there is more than one piece.
+    joined: Vec<u8>,
+    memory: Option<OwnedSemaphorePermit>,
+    _receiving: watch::Receiver<()>,
+}
+
+/// Why a body was not read.
+#[derive(Debug)]
+enum Unread {
+    TooLong,
+    TooSlow,
+    /// All bodies together take too much memory.
+    TooMuch,
+    BreaksOff(String),
+}
+
+impl Endpoint {
+    /// Reads the body of a request. It counts as one in work, and takes memory, until what was read is dropped.
+    pub(super) async fn read<B>(&self, request: &Parts, body: B) -> Result<Received, Box<HttpResponse>>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let most = self.options().max_body_bytes;
+        let mut body = Box::pin(body);
+        let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let read = match length.is_some_and(|length: u64| length > most as u64) {
+            true => Err(Unread::TooLong),
+            false => tokio::time::timeout(self.options().body_timeout, collect(body.as_mut(), most, self.work()))
+                .await
+                .unwrap_or(Err(Unread::TooSlow)),
+        };
+        read.map_err(|unread| {
+            if matches!(unread, Unread::TooLong | Unread::TooMuch) {
+                linger(request, body);
+            }
+            Box::new(closing(unread.response(most)))
+        })
+    }
+}
+
+async fn collect<B>(mut body: Pin<&mut B>, most: usize, work: &Work) -> Result<Received, Unread>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut received = Received::new(work);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Unread::because(&*error.into()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if received.bytes().len() + data.len() > most {
+            return Err(Unread::TooLong);
+        }
+        received.push(data, work)?;
+    }
+    Ok(received)
+}
+
+impl Received {
+    fn new(work: &Work) -> Self {
+        Self { first: Bytes::new(), joined: Vec::new(), memory: None, _receiving: work.receiving() }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        if self.joined.is_empty() { &self.first } else { &self.joined }
+    }
+
+    fn push(&mut self, data: Bytes, work: &Work) -> Result<(), Unread> {
+        let before = self.bytes().len();
+        let more = (before + data.len()).saturating_sub(before.max(SHORT));
+        if more > 0 {
+            let memory = work.body_memory(more).ok_or(Unread::TooMuch)?;
+            match &mut self.memory {
+                Some(taken) => taken.merge(memory),
+                None => self.memory = Some(memory),
+            }
+        }
+        if before == 0 {
+            self.first = data;
+        } else {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+            self.joined.extend_from_slice(&data);
+        }
+        Ok(())
+    }
+}
+
+impl Unread {
+    fn because(error: &(dyn std::error::Error + 'static)) -> Self {
+        match error.is::<LengthLimitError>() {
+            true => Self::TooLong,
+            false => Self::BreaksOff(error.to_string()),
+        }
+    }
+
+    fn response(&self, most: usize) -> HttpResponse {
+        match self {
+            Self::TooLong => {
+                let why = format!("a body may have at most {most} bytes");
+                response::refuse_because(StatusCode::PAYLOAD_TOO_LARGE, &why)
+            }
+            Self::TooSlow => response::refuse_because(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+            Self::TooMuch => response::busy("the bodies of all requests together are too long"),
+            Self::BreaksOff(why) => {
+                response::refuse(StatusCode::BAD_REQUEST, &Fault::Parse(format!("the body breaks off: {why}")))
+            }
+        }
+    }
+}
+
+/// Reads on for a while after a refusal, since most clients read only when they have written everything.
+pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    // Whoever asks before it sends the body need not send it.
+    if !body.is_end_stream() && !request.headers.contains_key(header::EXPECT) {
+        tokio::spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
+    }
+}
+
+/// Ends the connection after the response, since the rest of the request is not read.
+fn closing(mut response: HttpResponse) -> HttpResponse {
+    response::set(&mut response, header::CONNECTION, "close");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::transport::http::{HttpOptions, sessions::Sessions};
+
+    /// Memory for four bodies of 10,000 bytes.
+    fn work() -> Work {
+        let options = HttpOptions::default().max_body_bytes(10_000).max_body_bytes_in_all(0);
+        Work::new(&options, Arc::new(Sessions::new(1, Duration::ZERO)))
+    }
+
+    async fn read(body: impl Body<Data = Bytes, Error = Infallible>, work: &Work) -> Result<Received, Unread> {
+        collect(std::pin::pin!(body).as_mut(), 10_000, work).await
+    }
+
+    #[tokio::test]
+    async fn one_piece_is_not_copied() {
+        let bytes = Bytes::from(vec![b'x'; 10_000]);
+        let received = read(Full::new(bytes.clone()), &work()).await.unwrap();
+        assert_eq!(received.bytes().as_ptr(), bytes.as_ptr());
+        assert_eq!(received.bytes(), bytes);
+    }
+
+    #[tokio::test]
+    async fn pieces_are_joined_and_counted() {
+        let work = work();
+        let mut received = Received::new(&work);
+        let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        for (piece, pieces) in whole.chunks(1000).zip(1..) {
+            received.push(Bytes::copy_from_slice(piece), &work).unwrap();
+            let taken = received.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            assert_eq!(taken, (pieces * 1000_usize).saturating_sub(SHORT));
+        }
+        assert_eq!(received.bytes(), whole);
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_are_bounded() {
+        let work = work();
+        let long = || Full::new(Bytes::from(vec![b'x'; 10_000]));
+        let short = || Full::new(Bytes::from(vec![b'x'; SHORT]));
+        let mut received = Vec::new();
+        let refused = loop {
+            match read(long(), &work).await {
+                Ok(body) => received.push(body),
+                Err(refused) => break refused,
+            }
+            assert!(received.len() < 100, "nothing is refused");
+        };
+        assert!(matches!(refused, Unread::TooMuch), "{refused:?}");
+        let refused = refused.response(10_000);
+        assert_eq!((refused.status(), &refused.headers()[header::RETRY_AFTER]), (StatusCode::SERVICE_UNAVAILABLE, "1"));
+        // What is short gets through, and what ended makes room.
+        assert!(read(short(), &work).await.is_ok());
+        assert!(read(long(), &work).await.is_err());
+        received.pop();
+        assert!(read(long(), &work).await.is_ok());
+    }
+}
