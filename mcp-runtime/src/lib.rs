@@ -17,6 +17,7 @@
 //! mcp_runtime::main!();
 //! ```
 
+mod backend;
 mod cli;
 mod engine;
 mod error;
@@ -32,12 +33,15 @@ mod server;
 mod testing;
 mod transport;
 
+pub use backend::{
+    MemoryTasks, Stored, TaskInput, TaskOutcome, TaskRecord, TaskRoom, TaskStatus, TaskStore, TaskStoreError,
+};
 pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
-    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments, ListOutput,
-    PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
+    ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]
@@ -68,8 +72,8 @@ pub mod __private {
             Running, Slot, ToolOutput, complete_fn as complete, complete_needs,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
-                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, ToolEntry, need, running,
-                shown,
+                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,
+                need, running, shown,
             },
             list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },

@@ -342,8 +342,9 @@ impl TestClient {
     /// Answers the requests of the server that came, if there is somebody to answer; false if there were none.
     fn answer_requests(&mut self) -> bool {
         let Some(mut answers) = self.answers.take() else { return false };
-        let (requests, notifications) =
-            std::mem::take(&mut self.notifications).into_iter().partition(|message: &Value| message.get("id").is_some());
+        let (requests, notifications) = std::mem::take(&mut self.notifications)
+            .into_iter()
+            .partition(|message: &Value| message.get("id").is_some());
         self.notifications = notifications;
         let any = !requests.is_empty();
         for request in requests {

@@ -49,7 +49,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ("--list", "Show what the server offers"),
         ("--schema", "Show the same as JSON, with schemas"),
         ("--call <TOOL> [JSON]", "Call a tool here and now, and show the messages"),
-        ("--state-key <KEY>", "Seal the state of requests with this key; may be repeated, old ones last [env: MCP_STATE_KEY]"),
+        (
+            "--state-key <KEY>",
+            "Seal the state of requests with this key; may be repeated, old ones last [env: MCP_STATE_KEY]",
+        ),
         ("-h, --help", "Show this"),
         ("-V, --version", "Show the version"),
     ] {

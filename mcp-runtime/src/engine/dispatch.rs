@@ -1,6 +1,10 @@
 //! The methods.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use super::{
     Caller, Catalog, Session,
@@ -13,13 +17,13 @@ use super::{
     listen::{self, Filter, LISTENS, Listen},
     outbox::Outbox,
     params::{self, Params},
-    results,
+    results, tasks,
 };
 use crate::{
     error::Fault,
     handler::{
-        Asker, ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
-        OwnedEnv, Produced, Refusal,
+        Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
+        Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
         entry::{Common, ServerFnEntry},
         from_strings, on_a_thread,
     },
@@ -37,13 +41,22 @@ pub(super) struct Speaker {
 }
 
 /// One request, with everything that answering it needs.
-struct Request<'a> {
-    speaker: &'a Speaker,
-    params: &'a Params<'a>,
-    id: &'a Id<'a>,
-    sink: &'a Sink,
+pub(super) struct Request<'a> {
+    pub(super) speaker: &'a Speaker,
+    pub(super) params: &'a Params<'a>,
+    pub(super) id: &'a Id<'a>,
+    pub(super) sink: &'a Sink,
     /// What the server offers while the request is answered.
-    catalog: &'a Arc<Catalog>,
+    pub(super) catalog: &'a Arc<Catalog>,
+}
+
+/// How a call reaches its client, where that is not how every call does.
+#[derive(Default)]
+pub(super) struct Ways {
+    pub(super) asker: Option<Arc<dyn Asker>>,
+    pub(super) peer: Option<Arc<dyn Peer>>,
+    pub(super) notes: Option<Arc<dyn Notes>>,
+    pub(super) departure: Option<Arc<dyn Departure>>,
 }
 
 impl Connection {
@@ -84,6 +97,7 @@ impl Connection {
                 self.unsubscribe(&request, out)
             }
             "subscriptions/listen" if changes && has(Feature::Listening) => self.listen(&request),
+            method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
                 results::respond(out, id, catalog.introduction(&engine, speaker.dialect));
@@ -139,8 +153,18 @@ impl Connection {
         let subscriber = self.engine.announces_changes().then(|| Subscriber::of_session(&self.engine.hub, &outbox));
         let capabilities = request.params.member("capabilities").unwrap_or("{}").into();
         let questions = Arc::default();
-        self.session =
-            Some(Arc::new(Session { dialect, client, capabilities, questions, flights, level, outbox, subscriber }));
+        let id = OnceLock::new();
+        self.session = Some(Arc::new(Session {
+            id,
+            dialect,
+            client,
+            capabilities,
+            questions,
+            flights,
+            level,
+            outbox,
+            subscriber,
+        }));
         results::respond(out, request.id, request.catalog.introduction(&self.engine, dialect));
         Ok(true)
     }
@@ -228,7 +252,12 @@ impl Connection {
         };
         let arguments = request.params.arguments()?;
         self.check_headers(request, tool, arguments)?;
-        self.call(request, &tool.item, Subject { method: "tools/call", name: &name, uri: "" }, arguments, out)
+        let subject = Subject { method: "tools/call", name: &name, uri: "" };
+        match tasks::Execution::of(request, tool)? {
+            tasks::Execution::Plain => self.call(request, &tool.item, subject, arguments, out),
+            tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.item, subject, arguments, ttl, out),
+            tasks::Execution::Deferred => self.call_deferred(request, &tool.item, subject, arguments, out),
+        }
     }
 
     /// Compares the arguments that the transport repeats with what it says of them.
@@ -281,8 +310,21 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
         let asker = self.asker(request, &subject, arguments, item.uses_context)?;
+        self.call_by(request, item, subject, arguments, Ways { asker, ..Ways::default() }, out)
+    }
+
+    /// Calls a function that reaches its client in these ways.
+    pub(super) fn call_by(
+        &self,
+        request: &Request<'_>,
+        item: &Item,
+        subject: Subject<'_>,
+        arguments: &str,
+        ways: Ways,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
-        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, asker)?;
+        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, ways)?;
         let context = call.context.clone();
         let input = Input {
             arguments,
@@ -332,7 +374,7 @@ impl Connection {
         let dialect = request.speaker.dialect;
         let start = registry_offset(cursor)?;
         let ResourceLists { common, functions, uses_context } = lists;
-        let call = self.prepare(request, common, "resources/list", false, uses_context, None)?;
+        let call = self.prepare(request, common, "resources/list", false, uses_context, Ways::default())?;
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
             let mut listed = Vec::new();
@@ -417,7 +459,7 @@ impl Connection {
         completing: Completing,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let call = self.prepare(request, common, "completion/complete", false, uses_context, None)?;
+        let call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
         let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
@@ -443,12 +485,9 @@ impl Connection {
         name: &str,
         is_tool: bool,
         uses_context: bool,
-        asker: Option<Arc<dyn Asker>>,
+        ways: Ways,
     ) -> Result<Call<'a>, Fault> {
-        let most = self.engine.limits.in_flight;
-        if self.flights.count() >= most {
-            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
-        }
+        self.check_flights()?;
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
             flights: &self.flights,
@@ -456,14 +495,23 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
-            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, asker))),
+            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, ways))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },
         })
     }
 
+    /// Refuses a call where there are as many in flight as may be.
+    pub(super) fn check_flights(&self) -> Result<(), Fault> {
+        let most = self.engine.limits.in_flight;
+        if self.flights.count() >= most {
+            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
+        }
+        Ok(())
+    }
+
     /// Says how a call asks its client, if its function has a way to.
-    fn asker(
+    pub(super) fn asker(
         &self,
         request: &Request<'_>,
         subject: &Subject<'_>,
@@ -498,11 +546,12 @@ impl Connection {
         Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, Arc::clone(wire)))))
     }
 
-    fn context(&self, request: &Request<'_>, name: &str, asker: Option<Arc<dyn Asker>>) -> Context {
+    pub(super) fn context(&self, request: &Request<'_>, name: &str, ways: Ways) -> Context {
+        let Ways { asker, peer, notes, departure } = ways;
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
-            peer: Arc::clone(&self.outbox) as _,
+            peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
             attachment: self.origin.as_ref().map(|origin| origin.attachment()),
             principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
             dialect: request.speaker.dialect,
@@ -513,6 +562,8 @@ impl Connection {
             meta: meta.whole.map(Into::into),
             client: self.client(request),
             asker,
+            notes,
+            departure,
         })
     }
 
@@ -531,11 +582,11 @@ impl Connection {
 }
 
 /// What a call is about.
-struct Subject<'a> {
-    method: &'static str,
-    name: &'a str,
+pub(super) struct Subject<'a> {
+    pub(super) method: &'static str,
+    pub(super) name: &'a str,
     /// Empty where nothing is read.
-    uri: &'a str,
+    pub(super) uri: &'a str,
 }
 
 /// Runs a function of the server's own, on a thread of its own if it blocks.

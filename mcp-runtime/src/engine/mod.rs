@@ -17,6 +17,7 @@ mod outbox;
 mod params;
 mod results;
 mod session;
+mod tasks;
 
 use std::{
     sync::{
@@ -46,11 +47,14 @@ pub(crate) use outbox::Outbox;
 #[cfg(feature = "http")]
 pub(crate) use results::refuse;
 pub(crate) use session::Session;
+pub(crate) use tasks::TaskTerms;
 
 use catalog::Workshop;
 use hub::Hub;
+use tasks::Tasks;
 
 use crate::{
+    backend::TaskStore,
     handler::{States, Wire},
     model::Implementation,
     registry::{Offers, Pager, Stock},
@@ -80,6 +84,7 @@ pub(crate) struct Limits {
     pub(crate) answer: Duration,
     /// How long a client may take from one round of a request to the next.
     pub(crate) round: Duration,
+    pub(crate) tasks: TaskTerms,
 }
 
 impl Default for Limits {
@@ -95,6 +100,7 @@ impl Default for Limits {
             list_ttl: Duration::from_secs(60),
             answer: Duration::from_secs(600),
             round: Duration::from_secs(3600),
+            tasks: TaskTerms::default(),
         }
     }
 }
@@ -110,6 +116,8 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// Who sees what; everybody everything where nobody decides.
     pub(crate) visibility: Option<Visibility>,
+    /// Where tasks are kept; in memory if nobody says.
+    pub(crate) task_store: Option<Arc<dyn TaskStore>>,
 }
 
 /// A server that is built: everything that its connections share.
@@ -127,6 +135,7 @@ pub(crate) struct Engine {
     /// Whether the log of functions goes to their clients.
     pub(crate) forwards_log: bool,
     state_keys: Arc<StateKeys>,
+    tasks: Arc<Tasks>,
     visibility: Option<Visibility>,
     /// One for each of [`revision::ALL`], oldest first.
     wires: [Arc<Wire>; revision::ALL.len()],
@@ -134,7 +143,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility } = profile;
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store } = profile;
         let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
         wires.reverse();
         Self {
@@ -146,6 +155,7 @@ impl Engine {
             identity,
             instructions,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round)),
+            tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
             visibility,

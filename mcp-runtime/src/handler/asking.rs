@@ -176,9 +176,9 @@ impl Context {
         let mut ended = pin!(self.ended());
         poll_fn(|cx| match asking.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(answer),
-            Poll::Pending => ended.as_mut().poll(cx).map(|()| {
-                Err(Fault::internal("the call ended before its client answered"))
-            }),
+            Poll::Pending => {
+                ended.as_mut().poll(cx).map(|()| Err(Fault::internal("the call ended before its client answered")))
+            }
         })
         .await
     }

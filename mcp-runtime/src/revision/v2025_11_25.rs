@@ -9,6 +9,7 @@ dialect!(
         Feature::Icons,
         Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
-        Feature::StreamPolling
+        Feature::StreamPolling,
+        Feature::SessionTasks
     ])
 );

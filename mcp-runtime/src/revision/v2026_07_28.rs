@@ -5,13 +5,16 @@ use super::{Feature, dialect::dialect, v2025_11_25::V2025_11_25};
 dialect!(
     V2026_07_28,
     "2026-07-28",
-    V2025_11_25::FEATURES.without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling]).and(&[
-        Feature::RequestMeta,
-        Feature::StructuredAnyValue,
-        Feature::ResultType,
-        Feature::CacheHints,
-        Feature::Listening,
-    ]),
+    V2025_11_25::FEATURES
+        .without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling, Feature::SessionTasks])
+        .and(&[
+            Feature::RequestMeta,
+            Feature::StructuredAnyValue,
+            Feature::ResultType,
+            Feature::CacheHints,
+            Feature::Listening,
+            Feature::TaskExtension,
+        ]),
     {
         fn resource_not_found(&self) -> i32 {
             -32602

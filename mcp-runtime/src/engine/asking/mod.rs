@@ -4,9 +4,9 @@ mod live;
 mod rounds;
 mod seal;
 
-pub(super) use live::{Kept, Live};
 pub(crate) use live::Questions;
+pub(super) use live::{Kept, Live, Waiting, put};
 pub(super) use rounds::{Retry, Rounds};
 pub(super) use seal::Binding;
-pub use seal::{StateKey, StateKeyError};
 pub(crate) use seal::StateKeys;
+pub use seal::{StateKey, StateKeyError};

@@ -152,7 +152,8 @@ fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let sorted: BTreeMap<_, _> = members.iter().map(|(name, value)| (name, canonical(value))).collect();
-            let members: Vec<_> = sorted.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+            let members: Vec<_> =
+                sorted.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
             format!("{{{}}}", members.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
@@ -332,7 +333,11 @@ mod tests {
         let sealed = keys.seal(&binding().digest(), state()).unwrap();
         for (what, binding, is_good) in [
             ("the same", binding(), true),
-            ("rewritten arguments", Binding { arguments: r#"{ "force": true, "path": "\u002fa" }"#.into(), ..binding() }, true),
+            (
+                "rewritten arguments",
+                Binding { arguments: r#"{ "force": true, "path": "\u002fa" }"#.into(), ..binding() },
+                true,
+            ),
             ("other arguments", Binding { arguments: r#"{"path":"/b","force":true}"#.into(), ..binding() }, false),
             ("another tool", Binding { name: "copy".into(), ..binding() }, false),
             ("another method", Binding { method: "prompts/get", ..binding() }, false),

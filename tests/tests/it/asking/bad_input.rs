@@ -44,7 +44,10 @@ async fn answers_to_nothing_are_ignored() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     for id in [json!(99), json!("1"), json!(-1), json!("no number"), json!(null)] {
-        assert_eq!(send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(), usize::from(id.is_null()));
+        assert_eq!(
+            send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(),
+            usize::from(id.is_null())
+        );
     }
     assert_eq!(client.in_flight(), 1);
     let answer = json!({"jsonrpc": "2.0", "id": question, "result": accept()});
@@ -159,11 +162,14 @@ async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
         send(&mut client, json!({"jsonrpc": "2.0", "id": question["id"], "result": accept()}));
     }
     let lines = client.settle().await;
-    let mut answered: Vec<_> = lines.iter().map(|line| {
-        let id = line["id"].as_u64().unwrap();
-        assert_eq!(line["result"]["content"][0]["text"], format!("deleted /{id}"));
-        id
-    }).collect();
+    let mut answered: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let id = line["id"].as_u64().unwrap();
+            assert_eq!(line["result"]["content"][0]["text"], format!("deleted /{id}"));
+            id
+        })
+        .collect();
     answered.sort_unstable();
     assert!(answered.into_iter().eq(1..=MANY));
 }
@@ -175,7 +181,8 @@ async fn one_call_may_not_ask_without_end() {
     /// Ask a hundred things at once.
     #[tool]
     async fn hundred(ctx: &Context) -> Result<usize, Fault> {
-        let questions = (0..100).map(|number| Elicitation::<Confirm>::new(number.to_string(), "Yes?")).collect::<Vec<_>>();
+        let questions =
+            (0..100).map(|number| Elicitation::<Confirm>::new(number.to_string(), "Yes?")).collect::<Vec<_>>();
         ctx.ask_all(questions).await.map(|answers| answers.len())
     }
 
@@ -202,7 +209,8 @@ async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
     #[tool]
     async fn leaves_a_task(ctx: &Context, outcome: &Outcome) -> String {
         let ctx = ctx.clone();
-        let task = tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
+        let task =
+            tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
         tokio::task::yield_now().await;
         *outcome.lock().await = Some(task);
         "done".to_owned()

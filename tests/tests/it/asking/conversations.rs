@@ -33,7 +33,8 @@ fn cases() -> Vec<Case> {
     let path = json!({"path": "/a"});
     let pizza = json!({"name": "Ada", "email": "ada@example.com", "size": "l", "toppings": ["basil"]});
     // Where there is no choice of several, each choice is asked for itself.
-    let older_pizza = json!({"name": "Ada", "email": "ada@example.com", "count": 1, "size": "l", "toppings.basil": true});
+    let older_pizza =
+        json!({"name": "Ada", "email": "ada@example.com", "count": 1, "size": "l", "toppings.basil": true});
     let mut both = older_pizza.clone();
     both["toppings"] = pizza["toppings"].clone();
     let sampled = json!({
@@ -49,7 +50,12 @@ fn cases() -> Vec<Case> {
         tool("accepted_with_no", "delete", path.clone(), &[accept(json!({"sure": false}))]),
         tool("declined", "delete", path.clone(), &[json!({"action": "decline"})]),
         tool("cancelled_by_the_user", "delete", path.clone(), &[json!({"action": "cancel"})]),
-        tool("of_a_wrong_shape", "delete", path.clone(), &[accept(json!({"sure": "yes"})), accept(json!({"sure": true}))]),
+        tool(
+            "of_a_wrong_shape",
+            "delete",
+            path.clone(),
+            &[accept(json!({"sure": "yes"})), accept(json!({"sure": true}))],
+        ),
         tool("step_by_step", "order", json!({}), &[accept(both.clone()), accept(json!({"sure": true}))]),
         tool("step_by_step_and_declined", "order", json!({}), &[accept(both.clone()), json!({"action": "decline"})]),
         tool("sampled", "sample", json!({}), &[sampled.clone()]),
@@ -108,7 +114,8 @@ async fn conversations_are_as_recorded() {
                 fs::create_dir_all(&folder).unwrap();
                 fs::write(file, said).unwrap();
             } else if fs::read_to_string(&file).unwrap_or_default() != said {
-                problems.push(format!("{revision}/{name}: the conversation is not the recorded one, it is now\n{said}"));
+                problems
+                    .push(format!("{revision}/{name}: the conversation is not the recorded one, it is now\n{said}"));
             }
         }
         for file in fs::read_dir(&folder).unwrap() {
@@ -190,9 +197,11 @@ async fn converse(case: Case, revision: Revision) -> Vec<Value> {
 /// Answers all questions of a round. An object does not say in which order they were asked, so the methods do.
 fn in_order_of_asking(asked: &serde_json::Map<String, Value>, answers: &mut Vec<Value>) -> Value {
     let mut keys: Vec<_> = asked.keys().collect();
-    let rank = |key: &str| ["elicitation/create", "sampling/createMessage", "roots/list"]
-        .iter()
-        .position(|method| asked[key]["method"] == **method);
+    let rank = |key: &str| {
+        ["elicitation/create", "sampling/createMessage", "roots/list"]
+            .iter()
+            .position(|method| asked[key]["method"] == **method)
+    };
     keys.sort_by_key(|key| rank(key));
     keys.into_iter().map(|key| (key.clone(), next(answers))).collect::<serde_json::Map<_, _>>().into()
 }

@@ -43,8 +43,14 @@ async fn a_state_is_refused_by_everybody_but_its_own_request() {
     let go_on = |state: &Value| json!({"requestState": state, "inputResponses": order()});
     for (what, server, tool, arguments, beside, is_good) in [
         ("the same request", keyed(1), "order", json!({}), go_on(&state), true),
-        ("a server with the key as its old one",
-            server().state_keys([StateKey::new([2; 32]), StateKey::new([1; 32])]), "order", json!({}), go_on(&state), true),
+        (
+            "a server with the key as its old one",
+            server().state_keys([StateKey::new([2; 32]), StateKey::new([1; 32])]),
+            "order",
+            json!({}),
+            go_on(&state),
+            true,
+        ),
         ("a server with another key", keyed(2), "order", json!({}), go_on(&state), false),
         ("a server with a key of its own", server(), "order", json!({}), go_on(&state), false),
         ("another tool", keyed(1), "same_key", json!({}), go_on(&state), false),
