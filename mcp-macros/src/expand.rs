@@ -7,8 +7,8 @@ use syn::{Attribute, ItemImpl};
 use crate::{
     crate_name, emit,
     errors::Errors,
-    model::{Kind, Owner, Prompt, Resource, Server, Tool, Tools, check_block},
-    syntax::{Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
+    model::{Elicit, Kind, Owner, Prompt, Resource, Server, Tool, Tools, check_block},
+    syntax::{ElicitSyntax, Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
 
 pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -102,6 +102,17 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     // A `main` with parameters would be an error of its own.
     let item = if server.function == "main" { quote!(fn main() { #function }) } else { function };
     with_errors(item, errors)
+}
+
+pub(crate) fn elicit(item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(syntax) = ElicitSyntax::read(item, &mut errors) else { return errors.into_tokens() };
+    let private = crate_name::private(syntax.krate.as_ref());
+    let elicit = Elicit::check(syntax, &mut errors);
+    if errors.is_empty() {
+        return emit::elicit(&elicit, &private);
+    }
+    with_errors(emit::elicit_nothing(&elicit, &private), errors)
 }
 
 /// Keeps a function that nothing calls because of its mistakes.

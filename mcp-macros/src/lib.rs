@@ -60,6 +60,20 @@ pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tools(options.into(), item.into()).into()
 }
 
+/// Makes a struct a form that a person fills in, and an enum without data the choices of one of its fields.
+///
+/// A form is flat: its fields are text, numbers, `bool`, such enums, a `Vec` of such an enum, or an `Option` of these. The doc
+/// comments are the descriptions.
+///
+/// Options of a field, in `#[elicit(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `format = "…"` (`email`,
+/// `uri`, `date` or `date-time`), `rename = "…"`, `title = "…"`, `description = "…"`; of a variant: `rename = "…"`, `title = "…"`;
+/// of the enum: `legacy_names` (titles go out as `enumNames`, for clients that know no others). Option of either:
+/// `crate = path`.
+#[proc_macro_derive(Elicit, attributes(elicit))]
+pub fn elicit(item: TokenStream) -> TokenStream {
+    expand::elicit(item.into()).into()
+}
+
 /// Makes a function, plain or async, the `main` of a server.
 ///
 /// It takes the server with every annotated function of the program, and returns it configured. Further parameters are

@@ -39,8 +39,10 @@ pub enum Fault {
     /// What the HTTP headers say of the request differs from what it says itself.
     HeaderMismatch(String),
     /// The client has not declared a capability that the request needs.
+    ///
+    /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/basic/index#meta).
     MissingCapability {
-        /// The capabilities that it would have to declare.
+        /// The capabilities that are needed, as the client would declare them.
         required: serde_json::Value,
     },
     /// A code of the author's own, outside the range that JSON-RPC reserves (-32768 to -32000).
@@ -89,13 +91,29 @@ impl fmt::Display for Fault {
             Self::Internal(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {requested}"),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
-            Self::MissingCapability { required } => write!(f, "the client has not declared {required}"),
+            Self::MissingCapability { required } => {
+                write!(f, "the client has not declared the capability {}", declared(required))
+            }
             Self::Custom { message, .. } => f.write_str(message),
         }
     }
 }
 
 impl std::error::Error for Fault {}
+
+/// Names capabilities as people do: `` `sampling.tools` ``.
+fn declared(capabilities: &serde_json::Value) -> String {
+    fn name(path: &str, value: &serde_json::Value, names: &mut Vec<String>) {
+        match value.as_object().filter(|members| !members.is_empty()) {
+            Some(members) => members.iter().for_each(|(member, value)| name(&format!("{path}.{member}"), value, names)),
+            None => names.push(format!("`{}`", path.trim_start_matches('.'))),
+        }
+    }
+
+    let mut names = Vec::new();
+    name("", capabilities, &mut names);
+    names.join(", ")
+}
 
 /// Why a server could not be built: everything that is wrong, each with the source lines that are to blame.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,6 +27,7 @@ mod jsonrpc;
 #[cfg(feature = "log")]
 mod log;
 mod model;
+mod random;
 mod registry;
 mod revision;
 mod server;
@@ -42,11 +43,15 @@ pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
     ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    ask::{
+        Answer, Ask, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, ListRoots, Root, SampleContent,
+        SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
+    },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
-pub use mcp_macros::{prompt, resource, server, tool, tools};
+pub use mcp_macros::{Elicit, prompt, resource, server, tool, tools};
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, PromptMessage, PromptResult, Resource, ResourceBody,
     ResourceLink, Role, Text, Theme, ToolResult,
@@ -69,7 +74,12 @@ pub mod __private {
         cli::{Body, Package, Started, Starting, as_it_is, start},
         handler::{
             Argument, Finished, Input, Outcome, OwnedEnv, Producing, PromptOutput, Refusal, Reply, ResourceOutput,
-            Running, Slot, ToolOutput, complete_fn as complete, complete_needs,
+            Running, Slot, ToolOutput,
+            ask::{
+                Choice, Choices, Elicit, ElicitChoice, Filled, FormField, asked, field_type, fits,
+                spelled as spelled_question,
+            },
+            complete_fn as complete, complete_needs,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
                 PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,

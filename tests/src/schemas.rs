@@ -43,6 +43,7 @@ impl Official {
             let of = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };
             problems.extend(self.validate(of, &message));
             let typed = match message["error"]["code"].as_i64() {
+                Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
                 Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 _ => None,
@@ -76,7 +77,8 @@ impl Official {
         if self.schema.get("$defs").is_some() { "$defs" } else { "definitions" }
     }
 
-    fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
+    /// Says what is wrong with a value of a definition.
+    pub fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
         let keyword = self.keyword();
         let schema = &self.schema;
         let validator = self.validators.entry(definition.to_owned()).or_insert_with(|| {
@@ -101,7 +103,8 @@ fn result_type(method: &str) -> Option<&'static str> {
         "prompts/list" => "ListPromptsResult",
         "prompts/get" => "GetPromptResult",
         "completion/complete" => "CompleteResult",
-        "ping" | "logging/setLevel" => "EmptyResult",
+        "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => "EmptyResult",
+        "subscriptions/listen" => "SubscriptionsListenResult",
         _ => return None,
     })
 }

@@ -50,7 +50,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     }
 }
 
-fn rule(rule: &Rule, private: &TokenStream) -> TokenStream {
+pub(super) fn rule(rule: &Rule, private: &TokenStream) -> TokenStream {
     let (name, value) = match rule {
         Rule::Minimum(bound) => ("Minimum", self::bound(bound, private)),
         Rule::Maximum(bound) => ("Maximum", self::bound(bound, private)),
@@ -112,7 +112,7 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
 }
 
 /// Writes an expression such that whatever is wrong with it is said in the same words wherever it stands, and thus once.
-fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
+pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
             let value: #of = #value;

@@ -5,12 +5,14 @@ mod call;
 mod collected;
 mod common;
 mod docs;
+mod elicit;
 mod prompt;
 mod resource;
 mod server;
 mod tool;
 
 pub(crate) use collected::{Entry, collected, marker, tools};
+pub(crate) use elicit::{elicit, elicit_nothing};
 pub(crate) use prompt::prompt;
 pub(crate) use resource::resource;
 pub(crate) use server::server;

@@ -98,7 +98,7 @@ fn slot(of: &Type, owner: &Owner) -> (TokenStream, bool) {
 }
 
 #[allow(clippy::too_many_arguments, reason = "a step of one check, not an interface")]
-fn default_of(
+pub(super) fn default_of(
     value: Option<Expr>,
     place: Span,
     of: &TokenStream,
@@ -134,8 +134,8 @@ fn is_completed(kind: Kind, path: &Path, errors: &mut Errors) -> bool {
             );
             false
         }
-        Kind::Server => {
-            errors.on(path, "a flag of the command line cannot be completed");
+        Kind::Server | Kind::Form => {
+            errors.on(path, format_args!("{} cannot be completed", kind.argument()));
             false
         }
     }

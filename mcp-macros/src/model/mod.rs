@@ -5,6 +5,7 @@ mod bounds;
 mod call;
 mod common;
 mod duration;
+mod elicit;
 mod literal;
 mod owner;
 mod prompt;
@@ -21,6 +22,7 @@ mod tools;
 pub(crate) use argument::{Argument, Default};
 pub(crate) use call::{Call, Given, Manner};
 pub(crate) use common::Common;
+pub(crate) use elicit::{Choices, Elicit, Field};
 pub(crate) use owner::Owner;
 pub(crate) use prompt::Prompt;
 pub(crate) use resource::Resource;
@@ -37,6 +39,7 @@ pub(crate) enum Kind {
     Resource,
     Prompt,
     Server,
+    Form,
 }
 
 impl Kind {
@@ -47,6 +50,7 @@ impl Kind {
             Self::Resource => "a resource",
             Self::Prompt => "a prompt",
             Self::Server => "a `#[server]` function",
+            Self::Form => "a form",
         }
     }
 
@@ -57,6 +61,7 @@ impl Kind {
             Self::Resource => "an argument of a resource",
             Self::Prompt => "an argument of a prompt",
             Self::Server => "a flag of the command line",
+            Self::Form => "a field of a form",
         }
     }
 
@@ -66,6 +71,7 @@ impl Kind {
             Self::Resource => "#[resource]",
             Self::Prompt => "#[prompt]",
             Self::Server => "#[server]",
+            Self::Form => "#[derive(Elicit)]",
         }
     }
 }

@@ -58,13 +58,17 @@ impl Rules {
         if let Some(pattern) = given.pattern.as_ref().filter(|_| !shape.has_pattern()) {
             unfit(pattern, "pattern", "text");
         }
+        let has_header = kind != Kind::Tool || Shape::has_header(of);
+        if let Some(header) = given.header.as_ref().filter(|_| !has_header) {
+            unfit(header, "header", "text, whole numbers and `bool`");
+        }
         let mut rules = Self {
             range: given.range.filter(|_| shape.has_range()).and_then(|range| Range::check(&range, errors)),
             length: given.length.filter(|_| shape.has_length()).and_then(|length| Length::check(&length, errors)),
             pattern: given.pattern.filter(|_| shape.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
             format: given.format,
             examples: Vec::new(),
-            header: given.header.filter(|header| is_header(kind, header, errors)),
+            header: given.header.filter(|header| has_header && is_header(kind, header, errors)),
         };
         for example in &given.examples {
             match Literal::of(example) {

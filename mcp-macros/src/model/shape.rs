@@ -1,6 +1,6 @@
-//! What can be told of a type by its tokens alone: only what the language itself names.
+//! What can be told of a type by its tokens alone: only what the language and its prelude name.
 
-use syn::Type;
+use syn::{GenericArgument, PathArguments, Type, TypePath};
 
 /// What a parameter's type certainly is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,21 @@ impl Shape {
         }
     }
 
+    /// Says whether HTTP can repeat it in a header: text, a whole number or a truth.
+    ///
+    /// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
+    pub(super) fn has_header(parameter: &Type) -> bool {
+        match ungrouped(parameter) {
+            Type::Array(_) | Type::Slice(_) | Type::Tuple(_) => false,
+            Type::Path(path) if path.qself.is_none() => match of_prelude(path) {
+                Some(("Option" | "Box", inner)) => Self::has_header(inner),
+                Some(("Vec", _)) => false,
+                _ => !matches!(Self::of(parameter), Self::Float),
+            },
+            _ => !matches!(Self::of(parameter), Self::Float | Self::List),
+        }
+    }
+
     pub(super) fn has_range(self) -> bool {
         matches!(self, Self::Integer { .. } | Self::Float | Self::Unknown)
     }
@@ -45,6 +60,19 @@ impl Shape {
 
     pub(super) fn has_pattern(self) -> bool {
         matches!(self, Self::Text | Self::Letter | Self::Unknown)
+    }
+}
+
+/// The name and the parameter of a generic type that is named as the prelude names its own.
+fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
+    let segment = path.path.segments.first().filter(|_| path.path.segments.len() == 1)?;
+    let name = ["Box", "Option", "Vec"].into_iter().find(|name| segment.ident == name)?;
+    match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
+            GenericArgument::Type(inner) => Some((name, inner)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -22,6 +22,7 @@ static KNOWN: [Known; 12] = [
 ];
 
 /// The options of a parameter as written.
+#[derive(Default)]
 pub(crate) struct ArgumentSyntax {
     /// The value, if one is given, and the option.
     pub(crate) default: Option<(Option<Expr>, Span)>,

@@ -3,6 +3,7 @@
 mod argument;
 mod common;
 mod docs;
+mod elicit;
 mod function;
 mod options;
 mod prompt;
@@ -14,6 +15,7 @@ mod tools;
 pub(crate) use argument::ArgumentSyntax;
 pub(crate) use common::{CommonSyntax, MetaSyntax};
 pub(crate) use docs::{Docs, Piece};
+pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
 pub(crate) use function::{Function, Parameter};
 pub(crate) use prompt::PromptSyntax;
 pub(crate) use resource::{CompleteSyntax, ResourceSyntax};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    flights::{Flight, Flights, Sink},
+    flights::{Flight, Flights, Permit, Sink},
     outbox::Outbox,
     results,
 };
@@ -34,6 +34,7 @@ pub(super) struct Call<'a> {
     pub(super) wire: &'a Arc<Wire>,
     pub(super) id: Id<'a>,
     pub(super) sink: &'a Sink,
+    pub(super) permit: &'a Option<Permit>,
     pub(super) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
     pub(super) forwards_log: bool,
@@ -110,7 +111,7 @@ impl Call<'_> {
     }
 
     fn take_off(self, running: Guarded) {
-        let Self { flights, outbox, wire, id, sink, context, answering, .. } = self;
+        let Self { flights, outbox, wire, id, sink, permit, context, answering, .. } = self;
         let id = id.to_owned();
         if let Sink::Batch(batch) = sink {
             batch.expect();
@@ -133,7 +134,8 @@ impl Call<'_> {
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
-            Flight { number, abort, context, outbox: Arc::clone(outbox), sink: sink.clone() }
+            let (outbox, sink) = (Arc::clone(outbox), sink.clone());
+            Flight { number, abort, context, outbox, sink, _permit: permit.clone() }
         });
     }
 

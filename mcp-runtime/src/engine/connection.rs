@@ -7,7 +7,7 @@ use super::{
     Engine, Origin, Session,
     batch::Batch,
     dispatch::Speaker,
-    flights::{Flights, Sink},
+    flights::{Flights, Permit, Sink},
     origin::Mirrored,
     outbox::{Outbox, SessionLevel},
     params, results,
@@ -32,6 +32,7 @@ pub(crate) struct Connection {
     pub(super) origin: Option<Arc<dyn Origin>>,
     /// Whether a session that is opened here outlives the connection.
     pub(super) is_brief: bool,
+    pub(super) permit: Option<Permit>,
 }
 
 /// What became of a transmission.
@@ -41,6 +42,8 @@ pub(crate) struct Receipt {
     pub(crate) is_request: bool,
     /// It could not be understood, or lacked what every request must have.
     pub(crate) is_malformed: bool,
+    /// It was a response, to a request that was never made.
+    pub(crate) is_response: bool,
     /// There are too many calls in flight for it.
     pub(crate) is_too_much: bool,
 }
@@ -50,7 +53,16 @@ impl Connection {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false }
+        Self {
+            engine,
+            session: None,
+            flights: Arc::default(),
+            level,
+            outbox,
+            origin: None,
+            is_brief: false,
+            permit: None,
+        }
     }
 
     /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
@@ -64,13 +76,19 @@ impl Connection {
     pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true }
+        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true, permit: None }
     }
 
     /// Says what the transport knows of the messages that follow.
     #[cfg(feature = "http")]
     pub(crate) fn set_origin(&mut self, origin: Arc<dyn Origin>) {
         self.origin = Some(origin);
+    }
+
+    /// Says what the calls of the messages that follow hold until they end.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_permit(&mut self, permit: Option<Permit>) {
+        self.permit = permit;
     }
 
     /// The session that was opened here.
@@ -172,13 +190,13 @@ impl Connection {
                 if !known {
                     tracing::debug!("the client answered what nobody asked, or no longer");
                 }
-                return Receipt::default();
+                return Receipt { is_response: true, ..Receipt::default() };
             }
             Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };
         results::refuse(out, self.dialect(), id.as_ref(), &fault);
-        Receipt { is_request: true, is_malformed: true, is_too_much: false }
+        Receipt { is_request: true, is_malformed: true, ..Receipt::default() }
     }
 
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> Receipt {
@@ -213,7 +231,7 @@ impl Connection {
     fn refuse_line(&self, fault: &Fault, out: &mut Vec<u8>) -> Receipt {
         results::refuse(out, self.dialect(), None, fault);
         out.push(b'\n');
-        Receipt { is_request: true, is_malformed: true, is_too_much: false }
+        Receipt { is_request: true, is_malformed: true, ..Receipt::default() }
     }
 
     fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {

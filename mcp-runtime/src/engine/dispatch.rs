@@ -70,11 +70,10 @@ impl Connection {
         sink: &Sink,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let engine = Arc::clone(&self.engine);
-        let catalog = engine.catalog();
+        let catalog = self.engine.catalog();
         let request = Request { speaker, params, id, sink, catalog: &catalog };
         let offers = catalog.registry.offers();
-        let changes = engine.announces_changes();
+        let changes = self.engine.announces_changes();
         let has = |feature| speaker.dialect.has(feature);
         match &*message.method {
             "tools/call" if offers.tools => self.call_tool(&request, out),
@@ -100,7 +99,7 @@ impl Connection {
             method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
-                results::respond(out, id, catalog.introduction(&engine, speaker.dialect));
+                results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
                 Ok(true)
             }
             method => Err(Fault::MethodNotFound(method.to_owned())),
@@ -495,6 +494,7 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
+            permit: &self.permit,
             context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, ways))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },

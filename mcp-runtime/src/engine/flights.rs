@@ -1,6 +1,7 @@
 //! The calls that outlive their message: whoever takes one out of the table decides about its answer.
 
 use std::{
+    any::Any,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -24,6 +25,9 @@ pub(crate) struct Flights {
     listening: AtomicUsize,
 }
 
+/// What a transport counts the requests in work by: dropped when the last call of a message has ended.
+pub(crate) type Permit = Arc<dyn Any + Send + Sync>;
+
 /// Tells a call from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number(u64);
@@ -36,6 +40,7 @@ pub(super) struct Flight {
     pub(super) context: Option<Arc<Context>>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) sink: Sink,
+    pub(super) _permit: Option<Permit>,
 }
 
 /// Where in its outbox the response of a call goes.

@@ -38,7 +38,7 @@ pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::Receipt;
 #[cfg(feature = "http")]
-pub(crate) use flights::Flights;
+pub(crate) use flights::{Flights, Permit};
 #[cfg(feature = "http")]
 pub(crate) use origin::Mirrored;
 pub(crate) use origin::Origin;

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Context,
-    ask::{Answer, Ask, Elicit, Elicitation, Question},
+    ask::{Answer, Ask, Elicit, Elicitation, ListRoots, Question, Root, SampleRequest, SampleResult, UrlElicitation},
 };
 use crate::error::Fault;
 
@@ -75,6 +75,46 @@ impl Context {
         message: impl Into<String>,
     ) -> Result<Answer<T>, Fault> {
         self.ask(Elicitation::new(key, message)).await
+    }
+
+    /// Sends the user to a page of the server's own, for what must not pass through the client: credentials, payments.
+    ///
+    /// [`Answer::Accept`] says that the user agreed to go there, not that anything was done there.
+    ///
+    /// # Errors
+    ///
+    /// As [`elicit`](Self::elicit); only revisions from 2025-11-25 on have it.
+    ///
+    /// See [URL mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests).
+    pub async fn elicit_url(
+        &self,
+        key: impl Into<String>,
+        url: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Result<Answer<()>, Fault> {
+        self.ask(UrlElicitation::new(key, url, message)).await
+    }
+
+    /// Has the client's model write something.
+    ///
+    /// # Errors
+    ///
+    /// As [`elicit`](Self::elicit).
+    ///
+    /// See [Sampling](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling).
+    pub async fn sample(&self, request: SampleRequest) -> Result<SampleResult, Fault> {
+        self.ask(request).await
+    }
+
+    /// Asks for the directories that the client lets the server work in.
+    ///
+    /// # Errors
+    ///
+    /// As [`elicit`](Self::elicit).
+    ///
+    /// See [Roots](https://modelcontextprotocol.io/specification/2026-07-28/client/roots).
+    pub async fn roots(&self) -> Result<Vec<Root>, Fault> {
+        self.ask(ListRoots).await
     }
 
     /// Asks one thing: what [`elicit`](Self::elicit), [`sample`](Self::sample) and the like do, for a request that was made before.

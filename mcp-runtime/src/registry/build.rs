@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    collections::HashMap,
     panic::resume_unwind,
     sync::{Arc, OnceLock},
     thread,
@@ -163,11 +164,10 @@ impl<'a> Builder<'a> {
 
     /// Refuses templates that differ in the names of their variables only: the second would never be reached.
     fn check_templates(&mut self, templates: &[Arc<Resource>]) {
-        for (index, template) in templates.iter().enumerate() {
-            let alike = templates[..index].iter().find(|other| {
-                other.entry.uri != template.entry.uri && shape(other.entry.template) == shape(template.entry.template)
-            });
-            if let Some(other) = alike {
+        let mut shapes: HashMap<_, &Resource> = HashMap::new();
+        for template in templates {
+            let other = *shapes.entry(shape(template.entry.template)).or_insert(template);
+            if other.entry.uri != template.entry.uri {
                 let (first, second) = (describe(&other.item.common.source), describe(&template.item.common.source));
                 self.problems.push(format!(
                     "the templates `{}` of {first} and `{}` of {second} match the same URIs",

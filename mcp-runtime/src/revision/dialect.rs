@@ -53,11 +53,21 @@ pub(crate) enum Feature {
     SessionTasks,
     /// The extension for tasks: a client says that it can have them, the server which calls are.
     TaskExtension,
+    /// `elicitation/create`: a person fills in a form.
+    Elicitation,
+    /// `mode` of an elicitation, defaults of every kind, choices with titles, several choices in one field.
+    RichForms,
+    /// A person is sent to a URL.
+    UrlElicitation,
+    /// `elicitationId`, by which a session hears of the end of what a URL started.
+    ElicitationIds,
+    /// Tools in `sampling/createMessage`, and several contents in one of its messages.
+    SamplingTools,
 }
 
 /// A set of features, to be asked on the hot path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Features(u32);
+pub struct Features(u32);
 
 impl Features {
     pub(crate) const fn of(features: &[Feature]) -> Self {
@@ -107,7 +117,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::Internal(_) => -32603,
             Fault::UnsupportedVersion { .. } => self.unsupported_version(),
             Fault::HeaderMismatch(_) => -32020,
-            Fault::MissingCapability { .. } => -32021,
+            Fault::MissingCapability { .. } => self.missing_capability(),
             Fault::Custom { code, .. } => *code,
         }
     }
@@ -122,6 +132,11 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
         -32602
     }
 
+    /// The code for a client that has not declared what a request needs.
+    fn missing_capability(&self) -> i32 {
+        -32600
+    }
+
     /// The `data` of a fault's error object.
     fn data(&self, fault: &Fault) -> Option<Value> {
         match fault {
@@ -130,7 +145,9 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
                 let supported: Vec<_> = ALL.iter().map(|dialect| dialect.name()).collect();
                 Some(json!({ "supported": supported, "requested": requested }))
             }
-            Fault::MissingCapability { required } => Some(json!({ "requiredCapabilities": required })),
+            Fault::MissingCapability { required } if self.has(Feature::RequestMeta) => {
+                Some(json!({ "requiredCapabilities": required }))
+            }
             Fault::Custom { data, .. } => data.clone(),
             _ => None,
         }

@@ -11,5 +11,6 @@ dialect!(
         Feature::LastModified,
         Feature::ResourceLinks,
         Feature::StructuredContent,
+        Feature::Elicitation,
     ])
 );

@@ -10,6 +10,10 @@ dialect!(
         Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
         Feature::StreamPolling,
-        Feature::SessionTasks
+        Feature::SessionTasks,
+        Feature::RichForms,
+        Feature::UrlElicitation,
+        Feature::ElicitationIds,
+        Feature::SamplingTools,
     ])
 );

@@ -6,7 +6,13 @@ dialect!(
     V2026_07_28,
     "2026-07-28",
     V2025_11_25::FEATURES
-        .without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling, Feature::SessionTasks])
+        .without(&[
+            Feature::Handshake,
+            Feature::SessionUtilities,
+            Feature::StreamPolling,
+            Feature::ElicitationIds,
+            Feature::SessionTasks,
+        ])
         .and(&[
             Feature::RequestMeta,
             Feature::StructuredAnyValue,
@@ -22,6 +28,10 @@ dialect!(
 
         fn unsupported_version(&self) -> i32 {
             -32022
+        }
+
+        fn missing_capability(&self) -> i32 {
+            -32021
         }
     }
 );

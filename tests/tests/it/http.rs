@@ -6,6 +6,8 @@ mod legacy;
 mod limits;
 #[cfg(target_os = "linux")]
 mod load;
+#[cfg(target_os = "linux")]
+mod process;
 mod request;
 mod session;
 mod stateless;
@@ -125,6 +127,14 @@ fn long(length: usize) -> String {
     "x".repeat(length)
 }
 
+/// Tells how far it is, waits for the test, and makes a long text.
+#[tool]
+async fn tells_long(stage: &Stage, ctx: &Context, length: usize) -> String {
+    ctx.progress(1, 2, "half");
+    stage.gate.acquire().await.unwrap().forget();
+    "x".repeat(length)
+}
+
 /// Tells much before its result.
 #[tool]
 fn floods(ctx: &Context) -> &'static str {
@@ -145,6 +155,7 @@ fn server() -> (Arc<Stage>, Server) {
         .with::<routed>()
         .with::<whoami>()
         .with::<long>()
+        .with::<tells_long>()
         .with::<floods>()
         .with_shared(Arc::clone(&stage));
     (stage, server)

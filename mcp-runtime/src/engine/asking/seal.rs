@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::Fault;
+use crate::{error::Fault, random};
 
 const KEY: usize = 32;
 const NONCE: usize = 24;
@@ -291,10 +291,8 @@ fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
 }
 
 fn fill(bytes: &mut [u8]) -> Result<(), Fault> {
-    getrandom::fill(bytes).map_err(|error| {
-        tracing::error!(%error, "there is no randomness to seal with");
-        Fault::internal("the state of the request cannot be sealed")
-    })
+    let sealed = random::fill(bytes).then_some(());
+    sealed.ok_or_else(|| Fault::internal("the state of the request cannot be sealed"))
 }
 
 fn now() -> u64 {

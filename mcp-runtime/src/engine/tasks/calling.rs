@@ -229,6 +229,7 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
+            permit: &self.permit,
             context: None,
             forwards_log: false,
             answering: Answering { name, is_tool: false, timeout },

@@ -23,7 +23,7 @@ use super::{
     stream::{Closing, Events, Manner, read_event_id},
 };
 use crate::{
-    engine::{Engine, Session},
+    engine::{Engine, Permit, Session},
     revision::{self, Feature},
 };
 
@@ -71,8 +71,24 @@ impl Endpoint {
         &self.shared.sessions
     }
 
-    pub(super) fn permits(&self) -> &Arc<Semaphore> {
-        &self.shared.permits
+    /// Turns away whom the server is not meant for.
+    pub(super) fn guard(&self, request: &Parts) -> Result<(), Box<HttpResponse>> {
+        guard::check(request, self.options()).map_err(|refused| {
+            refused.log(request);
+            let status = match refused {
+                guard::Refused::NoHost => StatusCode::BAD_REQUEST,
+                guard::Refused::Host | guard::Refused::Origin => StatusCode::FORBIDDEN,
+            };
+            Box::new(response::refuse_because(status, refused.why()))
+        })
+    }
+
+    /// Counts a request as one in work, until the permit is dropped.
+    pub(super) fn permit(&self) -> Result<Permit, Box<HttpResponse>> {
+        match Arc::clone(&self.shared.permits).try_acquire_owned() {
+            Ok(permit) => Ok(Arc::new(permit)),
+            Err(_) => Err(Box::new(response::busy("too many requests are in work"))),
+        }
     }
 
     pub(super) fn closing(&self) -> watch::Receiver<Closing> {
@@ -82,7 +98,7 @@ impl Endpoint {
     /// Waits until no request is in work.
     pub(super) async fn settled(&self) {
         let all = u32::try_from(self.options().max_in_flight).unwrap_or(u32::MAX);
-        let _ = self.permits().acquire_many(all).await;
+        let _ = self.shared.permits.acquire_many(all).await;
     }
 
     /// Answers every request that listens.
@@ -105,11 +121,8 @@ impl Endpoint {
     {
         self.sweep();
         let (parts, body) = request.into_parts();
-        if let Err(refused) = guard::check(&parts, self.options()) {
-            tracing::warn!(why = refused.why(), host = ?parts.headers.get(header::HOST), origin = ?parts.headers.get(header::ORIGIN), "a request was turned away");
-            let status =
-                if refused == guard::Refused::NoHost { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
-            return response::refuse_because(status, refused.why());
+        if let Err(response) = self.guard(&parts) {
+            return *response;
         }
         match parts.method {
             Method::POST => self.post(parts, body).await,
@@ -218,9 +231,9 @@ pub(super) fn check_version(request: &Parts) -> Result<(), Box<HttpResponse>> {
     }
 }
 
-fn not_allowed(methods: &'static str) -> HttpResponse {
+pub(super) fn not_allowed(methods: &'static str) -> HttpResponse {
     let mut response =
-        response::refuse_because(StatusCode::METHOD_NOT_ALLOWED, "the endpoint does not know this HTTP method");
+        response::refuse_because(StatusCode::METHOD_NOT_ALLOWED, "this path does not know this HTTP method");
     response::set(&mut response, header::ALLOW, methods);
     response
 }

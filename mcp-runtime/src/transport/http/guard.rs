@@ -23,6 +23,12 @@ impl Refused {
             Self::Origin => "this `Origin` is not allowed",
         }
     }
+
+    /// Tells the operator, who may have meant to allow it.
+    pub(super) fn log(self, request: &Parts) {
+        let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
+        tracing::warn!(why = self.why(), ?host, ?origin, method = %request.method, "a request was turned away");
+    }
 }
 
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Refused> {
@@ -42,7 +48,14 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
     let options = Arc::clone(options);
     let names = |names: &[&'static str]| names.iter().map(|name| HeaderName::from_static(name)).collect::<Vec<_>>();
     CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(move |origin, _| is_allowed_origin(origin, &options)))
+        .allow_origin(AllowOrigin::predicate(move |origin, request| {
+            let is_allowed = is_allowed_origin(origin, &options);
+            // Only preflights end here, the others are checked behind.
+            if !is_allowed && request.method == Method::OPTIONS {
+                Refused::Origin.log(request);
+            }
+            is_allowed
+        }))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
         .expose_headers(names(&["mcp-session-id", "mcp-protocol-version", "retry-after", "www-authenticate"]))

@@ -5,27 +5,30 @@
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, request::Parts};
 use hyper::body::Incoming;
+use tower_service::Service;
 
 use super::{
-    endpoint::Endpoint,
-    guard,
+    endpoint::{self, Endpoint},
     headers::{self, HttpOrigin},
-    response::{self, HttpResponse},
+    post::linger,
+    response::{self, Answer, HttpResponse},
     sessions::new_id,
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
-use crate::engine::Connection;
+use crate::engine::{Connection, Permit};
 
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
 
-/// The two paths.
+/// The two paths, without what browsers need.
 #[derive(Debug, Clone)]
 pub(super) struct Legacy {
     endpoint: Endpoint,
@@ -47,38 +50,31 @@ impl Legacy {
         Self { endpoint, clients: Arc::default() }
     }
 
-    /// Answers a request to one of the two paths; none for any other.
-    pub(super) async fn route(&self, request: Request<Incoming>) -> Option<HttpResponse> {
-        let method = match request.uri().path() {
-            STREAM => Method::GET,
-            MESSAGES => Method::POST,
-            _ => return None,
-        };
+    pub(super) fn stands_at(path: &str) -> bool {
+        matches!(path, STREAM | MESSAGES)
+    }
+
+    async fn handle(self, request: Request<Incoming>) -> HttpResponse {
         let (parts, body) = request.into_parts();
-        if let Err(refused) = guard::check(&parts, self.endpoint.options()) {
-            return Some(response::refuse_because(StatusCode::FORBIDDEN, refused.why()));
+        if let Err(response) = self.endpoint.guard(&parts) {
+            return *response;
         }
-        if parts.method != method {
-            return Some(response::refuse_because(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this path does not know this HTTP method",
-            ));
+        match (parts.uri.path(), &parts.method) {
+            (STREAM, &Method::GET) => self.open(),
+            (STREAM, _) => endpoint::not_allowed("GET"),
+            (_, &Method::POST) => self.receive(parts, body).await,
+            _ => endpoint::not_allowed("POST"),
         }
-        Some(match method {
-            Method::GET => self.open(),
-            _ => self.receive(parts, body).await,
-        })
     }
 
     fn open(&self) -> HttpResponse {
         let most = self.endpoint.options().max_sessions;
-        let (Some(id), true) = (new_id(), self.clients.table().len() < most) else {
-            return response::busy("there are too many sessions");
-        };
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream = Arc::new(Stream::new(0, Arc::clone(connection.outbox()), false));
         let cancels = CancelOnDrop(connection.flights());
-        self.clients.table().insert(Arc::clone(&id), Arc::new(Mutex::new(connection)));
+        let Some(id) = self.clients.enter(connection, most) else {
+            return response::busy("there are too many sessions");
+        };
         let manner = Manner { ids: false, primed: false, keep_alive: self.endpoint.options().keep_alive };
         let greeting = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let leave = Leave { clients: Arc::clone(&self.clients), id };
@@ -87,28 +83,42 @@ impl Legacy {
     }
 
     async fn receive(&self, request: Parts, body: Incoming) -> HttpResponse {
-        let query = request.uri.query().unwrap_or_default();
-        let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
-        let Some(connection) = self.clients.table().get(id).map(Arc::clone) else {
-            return response::refuse_because(StatusCode::NOT_FOUND, "there is no such session, or no longer");
+        let (connection, permit) = match self.admit(&request) {
+            Ok(admitted) => admitted,
+            Err(response) => {
+                linger(&request, Box::pin(body));
+                return *response;
+            }
         };
-        if !headers::is_json(&request.headers) {
-            let why = "`Content-Type` must be application/json";
-            return response::refuse_because(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-        }
-        if is_unread(&connection, self.endpoint.engine().limits.unread) {
-            return response::busy("the stream of this session is not read");
-        }
         let body = match self.endpoint.read(&request, body).await {
             Ok(body) => body,
             Err(response) => return *response,
         };
         let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
         connection.set_origin(Arc::new(HttpOrigin(Arc::new(request))));
+        connection.set_permit(Some(permit));
         let mut answers = Vec::new();
         connection.receive(body.trim_ascii(), &mut answers);
+        connection.set_permit(None);
         connection.outbox().push(&answers);
         response::empty(StatusCode::ACCEPTED)
+    }
+
+    /// Checks what can be checked before the body is there.
+    fn admit(&self, request: &Parts) -> Result<(Arc<Mutex<Connection>>, Permit), Box<HttpResponse>> {
+        let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
+        let query = request.uri.query().unwrap_or_default();
+        let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
+        let Some(connection) = self.clients.table().get(id).map(Arc::clone) else {
+            return refuse(StatusCode::NOT_FOUND, "there is no such session, or no longer");
+        };
+        if !headers::is_json(&request.headers) {
+            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
+        }
+        if is_unread(&connection, self.endpoint.engine().limits.unread) {
+            return Err(Box::new(response::busy("the stream of this session is not read")));
+        }
+        Ok((connection, self.endpoint.permit()?))
     }
 }
 
@@ -116,7 +126,33 @@ fn is_unread(connection: &Mutex<Connection>, most: usize) -> bool {
     connection.lock().unwrap_or_else(PoisonError::into_inner).outbox().unread() > most
 }
 
+impl Service<Request<Incoming>> for Legacy {
+    type Response = HttpResponse;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
+        task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Answer {
+        let legacy = self.clone();
+        Box::pin(async move { Ok(legacy.handle(request).await) })
+    }
+}
+
 impl Clients {
+    /// Enters a client and gives its id; none if there are too many.
+    fn enter(&self, connection: Connection, most: usize) -> Option<Arc<str>> {
+        let id = new_id()?;
+        let mut table = self.table();
+        if table.len() >= most {
+            return None;
+        }
+        table.insert(Arc::clone(&id), Arc::new(Mutex::new(connection)));
+        Some(id)
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Mutex<Connection>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

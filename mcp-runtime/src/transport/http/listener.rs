@@ -8,20 +8,21 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{net::TcpListener, sync::OwnedSemaphorePermit};
+use tower_http::cors::Cors;
+use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
     HttpOptions, HttpService,
     context::PeerAddress,
-    first,
+    first, guard,
     legacy::Legacy,
     response::{self, HttpResponse},
+    socket::{Places, Socket},
 };
 use crate::engine::Engine;
 
-/// How long the headers of a request may take.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// How many headers a request may have, and how many bytes of them.
 const HEADERS: usize = 100;
 const HEADER_BYTES: usize = 64 << 10;
@@ -43,13 +44,19 @@ pub(crate) async fn serve(
     }
     let listener = TcpListener::bind(address).await?;
     let grace = engine.limits.grace;
+    let mut places = Places::new(options.max_connections);
     let site = Site::new(engine, options);
     ready(listener.local_addr()?);
     let connections = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
         match first(stop.as_mut(), listener.accept()).await {
-            Err(Ok((stream, peer))) => site.connect(stream, peer, &connections),
+            Err(Ok((stream, peer))) => {
+                if let Some((stream, place)) = places.admit(stream) {
+                    let socket = Socket::new(stream, site.options.write_timeout);
+                    site.connect(socket, peer, place, &connections);
+                }
+            }
             Err(Err(error)) => {
                 // Too many open files, for one: others may end.
                 tracing::warn!(%error, "a connection cannot be accepted");
@@ -67,7 +74,7 @@ pub(crate) async fn serve(
 #[derive(Debug, Clone)]
 struct Site {
     service: HttpService,
-    legacy: Option<Legacy>,
+    legacy: Option<Cors<Legacy>>,
     options: Arc<HttpOptions>,
 }
 
@@ -75,12 +82,11 @@ impl Site {
     fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
         let service = HttpService::new(engine, options);
         let options = Arc::clone(service.endpoint().options());
-        let legacy = options.legacy_sse.then(|| Legacy::new(service.endpoint().clone()));
+        let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(Legacy::new(service.endpoint().clone())));
         Self { service, legacy, options }
     }
 
-    fn connect(&self, stream: TcpStream, peer: SocketAddr, connections: &GracefulShutdown) {
-        let _ = stream.set_nodelay(true);
+    fn connect(&self, socket: Socket, peer: SocketAddr, place: OwnedSemaphorePermit, connections: &GracefulShutdown) {
         let site = self.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(PeerAddress(peer));
@@ -89,15 +95,16 @@ impl Site {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
+            .header_read_timeout(self.options.header_timeout)
             .max_headers(HEADERS)
             .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(socket), service);
         let connection = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, %peer, "a connection broke off");
             }
+            drop(place);
         });
     }
 
@@ -109,10 +116,8 @@ impl Site {
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }
-        if let Some(legacy) = &self.legacy
-            && let Some(answer) = legacy.route(request).await
-        {
-            return answer;
+        if let Some(legacy) = self.legacy.as_mut().filter(|_| Legacy::stands_at(path)) {
+            return legacy.call(request).await.unwrap_or_else(|never| match never {});
         }
         let why = format!("nothing stands here, the endpoint is {}", self.options.path);
         response::refuse_because(StatusCode::NOT_FOUND, &why)

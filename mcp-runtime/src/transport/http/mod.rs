@@ -16,6 +16,7 @@ mod options;
 mod post;
 mod response;
 mod sessions;
+mod socket;
 mod stream;
 
 use std::{convert::Infallible, sync::Arc, task};

@@ -11,6 +11,9 @@ pub struct HttpOptions {
     pub(crate) max_body_bytes: usize,
     pub(crate) body_timeout: Duration,
     pub(crate) max_in_flight: usize,
+    pub(crate) max_connections: usize,
+    pub(crate) header_timeout: Duration,
+    pub(crate) write_timeout: Duration,
     pub(crate) max_sessions: usize,
     pub(crate) session_idle: Duration,
     pub(crate) keep_alive: Duration,
@@ -28,6 +31,9 @@ impl Default for HttpOptions {
             max_body_bytes: 4 << 20,
             body_timeout: Duration::from_secs(30),
             max_in_flight: 4096,
+            max_connections: 10_240,
+            header_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(120),
             max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
@@ -78,10 +84,41 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the most requests in work at once, over all clients; 4096 unless set. More are refused with 503.
+    /// Sets the most requests in work at once, over all clients; 4096 unless set. More are refused with 503. A stream counts until
+    /// its calls are answered, read or not.
     #[must_use]
     pub fn max_in_flight(mut self, requests: usize) -> Self {
         self.max_in_flight = requests.clamp(1, 1 << 20);
+        self
+    }
+
+    /// Sets the most connections at once; 10,240 unless set. One more is answered with 503 and closed, so that its client knows and a
+    /// proxy asks another server, where one left waiting would look like a server that hangs.
+    ///
+    /// The system must allow the process as many open files. A mounted service leaves connections to what it is mounted into.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections.clamp(1, 1 << 20);
+        self
+    }
+
+    /// Sets how long a connection may take for the headers of its next request, idle or slow; 75 seconds unless set. That is longer
+    /// than most proxies keep a connection that they do not use, so that none of them sends a request to one that is just closed.
+    ///
+    /// A mounted service leaves connections to what it is mounted into.
+    #[must_use]
+    pub fn header_timeout(mut self, timeout: Duration) -> Self {
+        self.header_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a client may take nothing of what waits for it before its connection ends; 2 minutes unless set. A session, and
+    /// what its client can resume, outlives the connection.
+    ///
+    /// A mounted service leaves connections to what it is mounted into.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = timeout;
         self
     }
 

@@ -16,7 +16,7 @@ use super::{
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
 use crate::{
-    engine::{Connection, Receipt},
+    engine::{Connection, Permit, Receipt},
     error::Fault,
 };
 
@@ -26,7 +26,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// A request whose body is worth reading.
 struct Admitted {
     session: Option<Arc<HttpSession>>,
-    permit: tokio::sync::OwnedSemaphorePermit,
+    permit: Permit,
 }
 
 /// A message that was received, and what its answer depends on.
@@ -42,7 +42,6 @@ struct Exchange {
     /// Ends the calls of a stateless request when nobody waits for it any more.
     cancels: Option<CancelOnDrop>,
     busy: Option<Busy>,
-    permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 impl Endpoint {
@@ -62,9 +61,7 @@ impl Endpoint {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let mut exchange = self.receive(request, admitted.session, &body);
-        exchange.permit = Some(admitted.permit);
-        self.answer(exchange).await
+        self.answer(self.receive(request, admitted, &body)).await
     }
 
     /// Checks what can be checked before the body is there.
@@ -78,9 +75,7 @@ impl Endpoint {
             let why = "`Accept` must take application/json and text/event-stream";
             return refuse(StatusCode::NOT_ACCEPTABLE, why);
         }
-        let Ok(permit) = Arc::clone(self.permits()).try_acquire_owned() else {
-            return Err(Box::new(response::busy("too many requests are in work")));
-        };
+        let permit = self.permit()?;
         let session = if endpoint::is_stateless(request) { None } else { self.find_session(request)? };
         if session.is_some() {
             check_version(request)?;
@@ -124,7 +119,8 @@ impl Endpoint {
     }
 
     /// Gives the message to the engine.
-    fn receive(&self, request: Parts, session: Option<Arc<HttpSession>>, body: &[u8]) -> Exchange {
+    fn receive(&self, request: Parts, admitted: Admitted, body: &[u8]) -> Exchange {
+        let Admitted { session, permit } = admitted;
         let is_stateless = session.is_none();
         let needs_session = is_stateless && !endpoint::is_stateless(&request);
         let mut connection = match &session {
@@ -132,6 +128,7 @@ impl Endpoint {
             None => Connection::of_exchange(Arc::clone(self.engine())),
         };
         connection.set_origin(Arc::new(HttpOrigin(Arc::new(request))));
+        connection.set_permit(Some(permit));
         let mut answers = Vec::new();
         let receipt = connection.receive(body.trim_ascii(), &mut answers);
         // Notifications of a function come before its answer.
@@ -140,15 +137,19 @@ impl Endpoint {
         lines.append(&mut answers);
         let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
         let busy = session.as_ref().map(HttpSession::busy);
-        Exchange { connection, session, is_stateless, needs_session, receipt, lines, cancels, busy, permit: None }
+        Exchange { connection, session, is_stateless, needs_session, receipt, lines, cancels, busy }
     }
 
     /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
     async fn answer(&self, mut exchange: Exchange) -> HttpResponse {
         if !exchange.receipt.is_request {
-            return match exchange.needs_session {
-                false => response::empty(StatusCode::ACCEPTED),
-                true => response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"),
+            let refuse = |why| response::refuse_because(StatusCode::BAD_REQUEST, why);
+            return match (exchange.needs_session, exchange.receipt.is_response) {
+                (true, _) => refuse("`Mcp-Session-Id` is missing"),
+                (false, true) if exchange.is_stateless => {
+                    refuse("a response answers nothing: without a session, the server makes no requests")
+                }
+                (false, _) => response::empty(StatusCode::ACCEPTED),
             };
         }
         let deadline = tokio::time::sleep(self.options().stream_after);
@@ -159,7 +160,7 @@ impl Endpoint {
             outbox.drain(&mut exchange.lines);
             if outbox.is_listening() {
                 // It lasts as long as the client likes, and is no work.
-                exchange.permit = None;
+                exchange.connection.set_permit(None);
                 return self.stream(exchange);
             }
             let has_lines = !exchange.lines.is_empty();
@@ -215,16 +216,13 @@ impl Endpoint {
         };
         stream.append(&exchange.lines);
         let is_listening = exchange.connection.outbox().is_listening();
-        let events = Events::new(stream, manner, 0, self.closing())
-            .cancelling(exchange.cancels)
-            .busy(exchange.busy)
-            .permitted(exchange.permit);
+        let events = Events::new(stream, manner, 0, self.closing()).cancelling(exchange.cancels).busy(exchange.busy);
         response::events(if is_listening { events.listening() } else { events })
     }
 }
 
 /// Reads on for a while after a refusal, since most clients read only when they have written everything.
-fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
+pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
 where
     B: Body<Data = Bytes> + Send + 'static,
 {

@@ -12,7 +12,10 @@ use std::{
 };
 
 use super::stream::{Stream, logs_are_full};
-use crate::engine::{Outbox, Session};
+use crate::{
+    engine::{Outbox, Session},
+    random,
+};
 
 /// The most streams of one session whose messages are kept for a client that comes back.
 const STREAMS: usize = 32;
@@ -186,14 +189,5 @@ impl Drop for Busy {
 
 /// Makes an id that nobody can guess: 192 random bits, in visible ASCII.
 pub(super) fn new_id() -> Option<Arc<str>> {
-    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
-    let mut bytes = [0; 24];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => Some(URL_SAFE_NO_PAD.encode(bytes).into()),
-        Err(error) => {
-            tracing::error!(%error, "there is no randomness for the id of a session");
-            None
-        }
-    }
+    random::id().map(Into::into)
 }

@@ -209,7 +209,6 @@ pub(super) struct Events {
     leave: Option<Leave>,
     /// What must not be taken for idle while the response lasts.
     _busy: Option<Busy>,
-    _permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 /// The wait for the end of the server.
@@ -251,7 +250,6 @@ impl Events {
             greeting: None,
             leave: None,
             _busy: None,
-            _permit: None,
         }
     }
 
@@ -274,11 +272,6 @@ impl Events {
 
     pub(super) fn busy(mut self, busy: Option<Busy>) -> Self {
         self._busy = busy;
-        self
-    }
-
-    pub(super) fn permitted(mut self, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> Self {
-        self._permit = permit;
         self
     }
 

@@ -22,3 +22,12 @@ impl Speaker {
         word
     }
 }
+
+/// A form.
+#[derive(Debug, hygiene_strict::framework::Elicit)]
+#[elicit(crate = hygiene_strict::framework)]
+pub struct Form {
+    /// Text.
+    #[elicit(length = 1..)]
+    pub text: String,
+}

@@ -6,3 +6,11 @@
 pub fn renamed(word: String) -> String {
     word
 }
+
+/// A form.
+#[derive(Debug, framework::Elicit)]
+pub struct Form {
+    /// Text.
+    #[elicit(length = 1..)]
+    pub text: String,
+}

@@ -195,3 +195,28 @@ pub fn local() -> ::std::vec::Vec<&'static str> {
         _ => "",
     }))
 }
+
+/// A form.
+#[derive(Debug, framework::Elicit)]
+#[non_exhaustive]
+pub struct Form {
+    /// Text.
+    #[elicit(default = ::std::string::String::new(), length = ..=80)]
+    pub filled: ::std::string::String,
+    /// A choice.
+    #[elicit(default = "None")]
+    pub index: Chosen,
+    /// Choices.
+    pub r#loop: ::core::option::Option<::std::vec::Vec<Chosen>>,
+}
+
+/// Choices, with names that an expansion could use for its own.
+#[derive(Debug, Clone, Copy, framework::Elicit)]
+#[non_exhaustive]
+pub enum Chosen {
+    /// Nothing.
+    None,
+    /// Something.
+    #[elicit(title = "Something")]
+    Some,
+}

@@ -116,13 +116,9 @@ async fn what_is_done_once_is_not_done_again() {
 async fn answers_need_no_state_in_the_first_round() {
     let accept = json!({"action": "accept", "content": {"sure": true}});
     // Neither that of the round nor that of a server which shares no key with this one.
-    let result = call(
-        &mut connect(server()),
-        "delete",
-        json!({"path": "/a"}),
-        json!({"inputResponses": {"confirm": accept, "unknown": {"action": "cancel"}, "other": 7}}),
-    );
-    assert_eq!(result.await.unwrap()["content"][0]["text"], "deleted /a");
+    let beside = json!({"inputResponses": {"confirm": accept, "unknown": {"action": "cancel"}, "other": 7}});
+    let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), beside).await;
+    assert_eq!(result.unwrap()["content"][0]["text"], "deleted /a");
     let asked = call(&mut connect(server()), "delete", json!({"path": "/a"}), json!({})).await.unwrap();
     let elsewhere = json!({"inputResponses": {"confirm": accept}, "requestState": asked["requestState"]});
     let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), elsewhere).await;

@@ -98,6 +98,27 @@ async fn pages_of_allowed_origins_may_read_answers() {
     }
 }
 
+/// At every path, and with the same rules.
+#[tokio::test]
+async fn pages_of_allowed_origins_may_use_the_older_transport() {
+    let origin = "https://app.example.com";
+    let (_, site) = site_with(HttpOptions::default().allow_origin(origin).legacy_sse(true)).await;
+    for (path, method) in [("/mcp", "POST"), ("/sse", "GET"), ("/message", "POST")] {
+        let request = |method: &str, origin| Request::new(method).path(path).with("origin", origin);
+        let preflight = |origin| request("OPTIONS", origin).with("access-control-request-method", method);
+        let allowed = site.send(&preflight(origin)).await;
+        assert_eq!((allowed.status, allowed.header("access-control-allow-origin")), (200, Some(origin)), "{path}");
+        assert_eq!(allowed.header("access-control-allow-methods"), Some("GET,POST,DELETE"), "{path}");
+        let refused = site.send(&preflight("https://evil.example")).await;
+        assert_eq!(refused.header("access-control-allow-origin"), None, "{path}");
+
+        let answer = site.open(&request(method, origin)).await;
+        assert_eq!(answer.header("access-control-allow-origin"), Some(origin), "{path}");
+        let refused = site.open(&request(method, "https://evil.example")).await;
+        assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_public_address_needs_an_allowed_host() {
     for address in [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0; 8], 0))] {

@@ -93,10 +93,15 @@ async fn requests_are_checked() {
         ("another method", Request::new("GET").path(&path), 405),
         ("another method for the stream", call(1, "quick").path("/sse"), 405),
         ("another host", good().with("host", "evil.example"), 403),
+        ("no host", good().without("host"), 400),
         ("another origin", good().with("origin", "https://evil.example"), 403),
         ("a stream for another host", sse().with("host", "evil.example"), 403),
     ] {
         assert_eq!(site.send(&request).await.status, status, "{name}");
+    }
+    for (path, allowed) in [("/sse", "GET"), ("/message", "POST")] {
+        let refused = site.send(&Request::new("PUT").path(path)).await;
+        assert_eq!((refused.status, refused.header("allow")), (405, Some(allowed)));
     }
     // What is wrong with the message itself is told on the stream.
     assert_eq!(site.send(&good().body("{")).await.status, 202);
@@ -106,6 +111,33 @@ async fn requests_are_checked() {
     let across = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
     assert_eq!(site.send(&across).await.status, 202);
     assert_eq!(next(&mut stream).await["id"], 5);
+}
+
+/// Until they are answered, whoever else asks.
+#[tokio::test]
+async fn requests_in_work_are_capped() {
+    let (stage, site) = site_with(HttpOptions::default().legacy_sse(true).max_in_flight(2)).await;
+    let (mut stream, path) = session(&site, "2024-11-05").await;
+    for id in 1..=2 {
+        assert_eq!(site.send(&call(id, "waits").path(&path)).await.status, 202);
+    }
+    stage.has_begun(2).await;
+    for request in [call(3, "quick").path(&path), super::request::call("quick")] {
+        let refused = site.send(&request).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    }
+    stage.open();
+    next(&mut stream).await;
+    // One place is free again, though the other call goes on.
+    assert_eq!(site.send(&call(3, "quick").path(&path)).await.status, 202);
+    assert_eq!(next(&mut stream).await["id"], 3);
+    // The end of the session frees the other.
+    assert_eq!(site.send(&call(4, "waits").path(&path)).await.status, 202);
+    stage.has_begun(3).await;
+    assert_eq!(site.send(&super::request::call("quick")).await.status, 503);
+    drop(stream);
+    stage.has_dropped(3).await;
+    assert_eq!(site.send(&super::request::call("quick")).await.status, 200);
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 //! Too much, too slow, too soon; and the end of the server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_runtime::HttpOptions;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    client::{Site, soon},
+    client::{Connection, Site, soon},
     request::{Request, call, initialize, stateless},
     server, site, site_with,
 };
@@ -152,6 +152,127 @@ async fn requests_in_work_are_capped() {
     assert_eq!(answer.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     assert_eq!(site.send(&call("quick")).await.text(), "quick");
+}
+
+/// Waits until requests are no longer refused, and gives the connection of one that was not.
+async fn served(site: &Site) -> Connection {
+    soon(async {
+        loop {
+            let (answer, connection) = site.connect().await.send(&call("quick")).await;
+            match answer.status {
+                200 => break connection,
+                503 => tokio::time::sleep(Duration::from_millis(2)).await,
+                other => panic!("{other}"),
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn connections_are_capped() {
+    let (_, site) = site_with(HttpOptions::default().max_connections(2)).await;
+    let idle = served(&site).await;
+    let session = site.session("2025-11-25").await;
+    let listening = served(&site).await.open(&session.get()).await;
+    assert_eq!(listening.status, 200);
+    for request in [call("quick"), Request::new("GET").path("/healthz"), call("quick").path("/nowhere")] {
+        let refused = site.send(&request).await;
+        assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
+        assert_eq!(refused.header("connection"), Some("close"));
+    }
+    // Those that have a place keep it.
+    let (answer, idle) = idle.send(&call("quick")).await;
+    assert_eq!(answer.text(), "quick");
+    drop(idle);
+    served(&site).await;
+    drop(listening);
+}
+
+/// Neither those that wait for nothing nor those that send little keep others out.
+#[tokio::test]
+async fn slow_and_idle_connections_are_given_up() {
+    let options = HttpOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
+    let (stage, site) = site_with(options).await;
+    let began = Instant::now();
+    let silent = site.connect().await;
+    let idle = site.connect().await.send(&call("quick")).await.1;
+    let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
+    let trickle = tokio::spawn(async move {
+        writer.write_all(b"POST /mcp HTTP/1.1\r\n").await.unwrap();
+        while writer.write_all(b"x-a: b\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    silent.closed().await;
+    idle.closed().await;
+    let mut answer = Vec::new();
+    let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut answer)).await;
+    assert_eq!(answer, b"");
+    soon(trickle).await.unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "it is not the option that ended them, but what hyper does by itself"
+    );
+    served(&site).await;
+
+    // Whoever waits for an answer is not idle.
+    let mut waiting = site.connect().await;
+    waiting.write(&call("waits").bytes()).await;
+    stage.has_begun(1).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    stage.open();
+    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited");
+}
+
+/// More than the buffers between a server and its client hold.
+const UNREAD: usize = 24 * MEGABYTE;
+
+/// A request is in work until it is answered, not until the answer is read.
+#[tokio::test]
+async fn streams_that_are_not_read_keep_nobody_out() {
+    let (stage, site) = site_with(HttpOptions::default().max_in_flight(1)).await;
+    let session = site.session("2025-11-25").await;
+    let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
+    let of_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long});
+    for request in [stateless("tools/call", &long), session.post(&of_session)] {
+        let mut unread = site.open(&request).await;
+        assert!(unread.message().await.is_some());
+        assert_eq!(site.send(&call("quick")).await.status, 503);
+        stage.open();
+        served(&site).await;
+        // Nothing of it is lost.
+        assert!(unread.message().await.unwrap().to_string().len() > UNREAD);
+    }
+    // A call that goes on without its client is still in work.
+    let mut lost = site.connect().await;
+    lost.write(&session.call(1, "waits").bytes()).await;
+    stage.has_begun(1).await;
+    drop(lost);
+    assert_eq!(site.send(&call("quick")).await.status, 503);
+    stage.open();
+    served(&site).await;
+}
+
+/// Its connection ends, what it can resume does not.
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_given_up() {
+    let options = HttpOptions::default().write_timeout(Duration::from_millis(200)).max_connections(1);
+    let (stage, site) = site_with(options).await;
+    let session = site.session("2025-11-25").await;
+    let mut whole = served(&site).await;
+    let long = json!({"name": "long", "arguments": {"length": UNREAD}});
+    whole.write(&stateless("tools/call", &long).bytes()).await;
+    let connection = served(&site).await;
+
+    let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
+    let request = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long}));
+    let mut streamed = connection.open(&request).await;
+    let id = streamed.event().await.unwrap().id.unwrap();
+    stage.open();
+    let messages = served(&site).await.open(&session.resume(&id)).await.messages().await;
+    assert!(messages.last().unwrap().to_string().len() > UNREAD);
+    drop((whole, streamed));
 }
 
 /// Also those whose clients have gone.

@@ -1,59 +1,12 @@
 //! Crowds, and the memory that they take of a process.
 
-use std::{
-    io::{BufRead, BufReader},
-    net::SocketAddr,
-    process::{Child, Command, Stdio},
-};
-
 use serde_json::json;
 
 use super::{
     client::{Connection, soon},
+    process::Process,
     request::{Request, initialize, stateless},
 };
-
-/// The fixture as a process of its own.
-struct Process {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Process {
-    fn start() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
-        command.args(["--http", "127.0.0.1:0"]).env("RUST_LOG", "off");
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the server ends");
-            if let Some((_, url)) = line.trim_end().split_once("listens on http://") {
-                break url.strip_suffix("/mcp").unwrap().parse().unwrap();
-            }
-        };
-        Self { child, address }
-    }
-
-    /// The memory that it has now, in kilobytes.
-    fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-
-    async fn connect(&self) -> Connection {
-        Connection::to(self.address).await
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn add() -> Request {
     stateless("tools/call", &json!({"name": "add", "arguments": {"a": 1, "b": 2}}))
@@ -73,7 +26,7 @@ async fn abandon(mut connection: Connection, sessions: usize) -> (Vec<String>, C
 /// The server keeps as many as it may, and each of them costs little.
 #[tokio::test]
 async fn sessions_that_are_abandoned_take_little_memory() {
-    let server = Process::start();
+    let server = Process::start("off", &[]);
     let (_, connection) = abandon(server.connect().await, 100).await;
     let before = server.memory();
     let (ids, connection) = abandon(connection, 9_900).await;
@@ -94,7 +47,7 @@ async fn sessions_that_are_abandoned_take_little_memory() {
 /// Streams that nobody reads hold up nobody else.
 #[tokio::test]
 async fn streams_that_are_never_read_take_little_memory() {
-    let server = Process::start();
+    let server = Process::start("off", &[]);
     let before = server.memory();
     let (ids, mut connection) = abandon(server.connect().await, 1_000).await;
     let mut streams = Vec::new();
@@ -124,7 +77,7 @@ async fn streams_that_are_never_read_take_little_memory() {
 /// Nothing is set aside for bodies that are only announced.
 #[tokio::test]
 async fn bodies_that_never_come_take_little_memory() {
-    let server = Process::start();
+    let server = Process::start("off", &[]);
     let (_, connection) = abandon(server.connect().await, 10).await;
     let before = server.memory();
     let mut stalled = Vec::new();

@@ -102,6 +102,11 @@ async fn requests_are_checked() {
         ("a stream that may not be one", session.get().with("accept", "application/json"), (406, -32600)),
         ("another method", session.wrap(Request::new("PUT")), (405, -32600)),
         ("a response", session.post(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})), (202, 0)),
+        (
+            "a response without a session",
+            session.post(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})).without("mcp-session-id"),
+            (400, -32600),
+        ),
         ("an unknown notification", session.post(&json!({"jsonrpc": "2.0", "method": "x"})), (202, 0)),
         ("another path", good().path("/other"), (404, -32600)),
         ("a header across lines", good().with("x-a", "b\r\n c"), (400, 0)),

@@ -100,6 +100,12 @@ async fn requests_are_checked() {
             (400, -32022),
         ),
         ("a batch", good().body("[]"), (400, -32600)),
+        ("a response", good().body(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), (400, -32600)),
+        (
+            "an error response",
+            good().body(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}"#),
+            (400, -32600),
+        ),
         ("no JSON", good().body("{"), (400, -32700)),
         ("no text", good().body(b"\xff".to_vec()), (400, -32700)),
         ("nothing", good().body(""), (400, -32700)),

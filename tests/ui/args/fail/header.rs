@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use mcp_runtime::{prompt, tool};
+use mcp_runtime::{prompt, resource, tool};
 
 #[tool]
 fn headers(
@@ -8,6 +8,30 @@ fn headers(
     #[arg(header = "Region")] first: String,
     #[arg(header = "region")] second: String,
 ) {
+}
+
+#[tool]
+fn values(
+    #[arg(header = "")] empty: String,
+    #[arg(header = "Größe")] not_ascii: String,
+    #[arg(header = "Number")] number: f64,
+    #[arg(header = "Small")] small: Option<f32>,
+    #[arg(header = "List")] list: Vec<String>,
+    #[arg(header = "Lists")] lists: Option<Vec<u8>>,
+    #[arg(header = "Slice")] slice: &[String],
+    #[arg(header = "Array")] array: [u8; 2],
+    #[arg(header = "Pair")] pair: (String, bool),
+    #[arg(header = "Text")] text: Option<Box<str>>,
+    #[arg(header = "Borrowed")] borrowed: &str,
+    #[arg(header = "Letter")] letter: char,
+    #[arg(header = "Count")] count: Option<u64>,
+    #[arg(header = "Truth")] truth: bool,
+) {
+}
+
+#[resource("test://{name}")]
+fn nor_here(#[arg(header = "Region")] name: String) -> String {
+    name
 }
 
 #[prompt]

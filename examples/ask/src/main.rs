@@ -1,0 +1,138 @@
+//! Tools that ask the user before they act: a confirmation, and a form of several steps.
+//!
+//! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25), and those that call again with
+//! the answers (2026-07-28). There the function runs from its start each time, so what must happen once stands in `ctx.once`.
+//!
+//! ```text
+//! cargo run -p ask
+//! cargo run -p ask -- --http 127.0.0.1:8080
+//! ```
+
+mod theatre;
+
+use mcp_runtime::{Answer, Context, Elicit, Fault, SampleRequest, Server, server, tool};
+
+use theatre::{Hall, Theatre};
+
+/// Whether to go through with it.
+#[derive(Elicit)]
+struct Confirm {
+    /// Tick this to go ahead.
+    #[elicit(title = "Go ahead", default = false)]
+    sure: bool,
+}
+
+/// Who comes, and how many.
+#[derive(Elicit)]
+struct Party {
+    /// The name that the seats are kept under.
+    #[elicit(title = "Name", length = 1..=40)]
+    name: String,
+    /// Where the tickets go.
+    #[elicit(title = "E-mail", format = "email")]
+    email: Option<String>,
+    #[elicit(title = "Seats", range = 1..=8, default = 2)]
+    seats: u32,
+}
+
+/// Where they sit, and what they need.
+#[derive(Elicit)]
+struct Places {
+    area: Area,
+    #[elicit(title = "Extras", length = ..=2)]
+    extras: Vec<Extra>,
+}
+
+#[derive(Elicit, Debug, Clone, Copy, PartialEq)]
+enum Area {
+    #[elicit(rename = "stalls", title = "Stalls, near the stage")]
+    Stalls,
+    #[elicit(rename = "balcony", title = "Balcony, with a view")]
+    Balcony,
+}
+
+impl From<Area> for Hall {
+    fn from(area: Area) -> Self {
+        match area {
+            Area::Stalls => Hall::Stalls,
+            Area::Balcony => Hall::Balcony,
+        }
+    }
+}
+
+#[derive(Elicit, Debug, Clone, Copy, PartialEq)]
+enum Extra {
+    #[elicit(rename = "wheelchair", title = "Room for a wheelchair")]
+    Wheelchair,
+    #[elicit(rename = "programme", title = "A printed programme")]
+    Programme,
+}
+
+/// Cancel a booking for good, if the user confirms it.
+#[tool(destructive)]
+async fn cancel_booking(
+    ctx: &Context,
+    theatre: &Theatre,
+    /// The booking's number.
+    number: u32,
+) -> Result<String, Fault> {
+    let Some(booking) = theatre.booking(number) else {
+        return Ok(format!("there is no booking {number}"));
+    };
+    let question = format!("Cancel booking {number}, {} seats for {}?", booking.seats, booking.name);
+    match ctx.elicit::<Confirm>("confirm", question).await? {
+        Answer::Accept(Confirm { sure: true }) => {
+            theatre.cancel(number);
+            Ok(format!("booking {number} is cancelled"))
+        }
+        Answer::Accept(Confirm { sure: false }) | Answer::Decline | Answer::Cancel => {
+            Ok(format!("booking {number} stands"))
+        }
+    }
+}
+
+/// Book seats, asking the user for what is needed step by step.
+#[tool]
+async fn book_seats(
+    ctx: &Context,
+    theatre: &Theatre,
+    /// The play's title.
+    play: String,
+) -> Result<String, Fault> {
+    let Answer::Accept(party) = ctx.elicit::<Party>("party", format!("Who would like to see {play}?")).await? else {
+        return Ok("nothing is booked".to_owned());
+    };
+    let question = format!("Where would you like to sit, {}?", party.name);
+    let Answer::Accept(places) = ctx.elicit::<Places>("places", question).await? else {
+        return Ok("nothing is booked".to_owned());
+    };
+    // From here on the seats are kept, also while the last question is open: once, however often this function runs.
+    let held = ctx.once("held", async { theatre.hold(&play, places.area.into(), party.seats) }).await?;
+    let Some(price) = held else {
+        return Ok(format!("there are not enough seats left for {play}"));
+    };
+    let question = format!("{} seats for {play} cost {price} francs. Book them?", party.seats);
+    let Answer::Accept(Confirm { sure: true }) = ctx.elicit::<Confirm>("pay", question).await? else {
+        theatre.release(&play, places.area.into(), party.seats);
+        return Ok("nothing is booked".to_owned());
+    };
+    let number = theatre.book(&play, &party.name, party.seats);
+    let extras = if places.extras.is_empty() { String::new() } else { format!(", with {:?}", places.extras) };
+    let sent = party.email.map(|email| format!("; the tickets go to {email}")).unwrap_or_default();
+    Ok(format!("booking {number}: {} seats in the {:?}{extras}{sent}", party.seats, places.area))
+}
+
+/// Have the client's model write an invitation to a play.
+#[tool(read_only)]
+async fn invitation(ctx: &Context, play: String) -> Result<String, Fault> {
+    let request = SampleRequest::new(format!("Write one sentence that invites a friend to see {play}.")).max_tokens(100);
+    Ok(ctx.sample(request).await?.text())
+}
+
+#[server]
+fn main(server: Server) -> Server {
+    server.with_state(Theatre::new(12)).instructions("Books seats in a small theatre. The user is asked before anything is done.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use mcp_runtime::{Revision, Server, TestClient};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The revisions in which users can be asked: two while the call waits, one round by round.
+const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
+
+/// A client whose user gives the same answer to a question whenever it is asked.
+fn client(revision: Revision, answers: &'static [(&'static str, fn() -> Value)]) -> TestClient {
+    let theatre = Theatre::new(12);
+    theatre.book("Faust", "Ada", 3);
+    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(|asked| {
+        let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
+        answer.map_or_else(|| panic!("nobody expected {:?}", asked.message()), |(_, answer)| answer())
+    })
+}
+
+fn accept(content: Value) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+fn party() -> Value {
+    accept(json!({"name": "Grace", "email": "grace@example.com", "seats": 2}))
+}
+
+fn places() -> Value {
+    // Before 2025-11-25 a choice of several is one question each.
+    accept(json!({"area": "balcony", "extras": ["programme"], "extras.programme": true}))
+}
+
+fn yes() -> Value {
+    accept(json!({"sure": true}))
+}
+
+fn no() -> Value {
+    json!({"action": "decline"})
+}
+
+#[tokio::test]
+async fn seats_are_booked_step_by_step() {
+    for revision in REVISIONS {
+        let mut client = client(revision, &[("Who", party), ("Where", places), ("Book them?", yes)]);
+        let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
+        let booked = "booking 2: 2 seats in the Balcony, with [Programme]; the tickets go to grace@example.com";
+        assert_eq!(result.text(), booked, "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn seats_are_held_once_and_given_back() {
+    for revision in REVISIONS {
+        let mut client = client(revision, &[("Who", party), ("Where", places), ("Book them?", no)]);
+        // Twelve seats: were any of them held twice or kept, they would run out.
+        for _ in 0..8 {
+            let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
+            assert_eq!(result.text(), "nothing is booked", "{revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_cancelled_without_a_yes() {
+    for revision in REVISIONS {
+        for (answer, told) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 stands")] {
+            let answers: &'static [_] = Box::leak(Box::new([("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]));
+            let mut client = client(revision, answers);
+            let result = client.call("cancel_booking", json!({"number": 1})).await.unwrap();
+            assert_eq!(result.text(), told, "{revision}");
+            let result = client.call("cancel_booking", json!({"number": 7})).await.unwrap();
+            assert_eq!(result.text(), "there is no booking 7");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_so() {
+    for (revision, code) in [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)] {
+        let mut client = Server::new("ask", "0.1.0").with_state(Theatre::new(12)).test_client(revision);
+        let refused = client.call("book_seats", json!({"play": "Faust"})).await.unwrap_err();
+        assert_eq!(refused.code, code, "{revision}: {refused}");
+    }
+}

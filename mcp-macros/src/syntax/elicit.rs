@@ -1,0 +1,143 @@
+//! `#[derive(Elicit)]`
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::{
+    Attribute, Fields, Generics, Item, ItemEnum, ItemStruct, LitStr, Meta, Path, Type, punctuated::Punctuated, token,
+};
+
+use super::{
+    ArgumentSyntax, Docs, common,
+    options::{Known, Options, known},
+};
+use crate::errors::Errors;
+
+static FIELD: [Known; 7] = [
+    known("default", "default` or `default = 10"),
+    known("range", "range = 1..=100"),
+    known("length", "length = 1..=80"),
+    known("format", r#"format = "date-time""#),
+    known("rename", r#"rename = "aName""#),
+    known("title", r#"title = "For people""#),
+    known("description", r#"description = "What to fill in""#),
+];
+
+static VARIANT: [Known; 2] = [known("rename", r#"rename = "aName""#), known("title", r#"title = "For people""#)];
+
+static ENUM: [Known; 1] = [known("legacy_names", "legacy_names")];
+
+/// A `#[derive(Elicit)]` as written.
+pub(crate) struct ElicitSyntax {
+    pub(crate) name: Ident,
+    pub(crate) generics: Generics,
+    pub(crate) item: ItemSyntax,
+    pub(crate) krate: Option<Path>,
+}
+
+/// What the derive stands on.
+pub(crate) enum ItemSyntax {
+    Struct(Vec<FieldSyntax>),
+    Enum { legacy_names: Option<(bool, Span)>, variants: Vec<VariantSyntax> },
+}
+
+/// A field, and what is said about it.
+pub(crate) struct FieldSyntax {
+    pub(crate) name: Ident,
+    pub(crate) of: Type,
+    pub(crate) docs: Docs,
+    pub(crate) options: ArgumentSyntax,
+}
+
+/// A variant, and what is said about it.
+pub(crate) struct VariantSyntax {
+    pub(crate) name: Ident,
+    pub(crate) fields: Fields,
+    pub(crate) rename: Option<LitStr>,
+    pub(crate) title: Option<LitStr>,
+}
+
+impl ElicitSyntax {
+    pub(crate) fn read(item: TokenStream, errors: &mut Errors) -> Option<Self> {
+        match errors.keep(syn::parse2(item))? {
+            Item::Struct(item) => Some(Self::of_struct(item, errors)),
+            Item::Enum(item) => Some(Self::of_enum(item, errors)),
+            _ => {
+                errors.at(Span::call_site(), "`#[derive(Elicit)]` goes on a struct or an enum");
+                None
+            }
+        }
+    }
+
+    fn of_struct(item: ItemStruct, errors: &mut Errors) -> Self {
+        let mut options = read(&item.attrs, &[], errors);
+        let fields = match item.fields {
+            Fields::Named(fields) => fields.named,
+            Fields::Unit => Punctuated::new(),
+            Fields::Unnamed(fields) => {
+                errors.help(
+                    fields,
+                    "the fields of a form need names, which a person reads",
+                    format_args!("write `struct {} {{ name: Type, … }}`", item.ident),
+                );
+                Punctuated::<_, token::Comma>::new()
+            }
+        };
+        let field = |field: syn::Field| Some(FieldSyntax::read(field.ident?, field.ty, &field.attrs, errors));
+        let item_syntax = ItemSyntax::Struct(fields.into_iter().filter_map(field).collect());
+        let krate = options.path("crate", errors);
+        Self { name: item.ident, generics: item.generics, item: item_syntax, krate }
+    }
+
+    fn of_enum(item: ItemEnum, errors: &mut Errors) -> Self {
+        let mut options = read(&item.attrs, &ENUM, errors);
+        let legacy_names = options.switch("legacy_names", errors);
+        let krate = options.path("crate", errors);
+        let variants = item.variants.into_iter().map(|variant| VariantSyntax::read(variant, errors)).collect();
+        let item_syntax = ItemSyntax::Enum { legacy_names, variants };
+        Self { name: item.ident, generics: item.generics, item: item_syntax, krate }
+    }
+}
+
+impl FieldSyntax {
+    fn read(name: Ident, of: Type, attributes: &[Attribute], errors: &mut Errors) -> Self {
+        let mut options = Options::new("elicit", &FIELD);
+        read_into(&mut options, attributes, errors);
+        let options = ArgumentSyntax {
+            default: options.optional_value("default", errors),
+            range: options.value("range", errors),
+            length: options.value("length", errors),
+            format: options.text("format", errors),
+            rename: options.text("rename", errors),
+            title: options.text("title", errors),
+            description: options.prose("description", errors),
+            ..ArgumentSyntax::default()
+        };
+        Self { name, of, docs: Docs::read(attributes), options }
+    }
+}
+
+impl VariantSyntax {
+    fn read(variant: syn::Variant, errors: &mut Errors) -> Self {
+        let mut options = Options::new("elicit", &VARIANT);
+        read_into(&mut options, &variant.attrs, errors);
+        let (rename, title) = (options.text("rename", errors), options.text("title", errors));
+        Self { name: variant.ident, fields: variant.fields, rename, title }
+    }
+}
+
+/// Reads the options of the item itself.
+fn read(attributes: &[Attribute], known: &'static [Known], errors: &mut Errors) -> Options {
+    static OTHERS: [Known; 8] = common::OTHERS;
+    let of_all = OTHERS.iter().filter(|known| known.name == "crate");
+    let mut options = Options::new("elicit", known.iter().chain(of_all));
+    read_into(&mut options, attributes, errors);
+    options
+}
+
+fn read_into(options: &mut Options, attributes: &[Attribute], errors: &mut Errors) {
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("elicit")) {
+        match &attribute.meta {
+            Meta::List(list) => options.read(list.tokens.clone(), errors),
+            meta => errors.on(meta, "expected options: `#[elicit(name = value, …)]`"),
+        }
+    }
+}

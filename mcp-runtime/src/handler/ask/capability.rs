@@ -1,0 +1,130 @@
+use serde_json::{Value, json};
+
+use crate::{
+    error::Fault,
+    jsonrpc::raw::{self, Kind},
+};
+
+/// A capability of the client that a question needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capability {
+    /// Forms.
+    Elicitation,
+    /// URLs.
+    UrlElicitation,
+    /// Sampling.
+    Sampling,
+    /// Sampling with tools.
+    SamplingTools,
+    /// Sampling with the context of other servers.
+    SamplingContext,
+    /// Roots.
+    Roots,
+}
+
+impl Capability {
+    /// Tells whether the client's capabilities, an object as JSON, declare it.
+    ///
+    /// An `elicitation` that names no mode is one of forms.
+    pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
+        let elicitation = || member(capabilities, "elicitation");
+        let sampling = || member(capabilities, "sampling");
+        let declared = match self {
+            Self::Elicitation => {
+                elicitation().filter(|modes| member(modes, "form").is_some() || member(modes, "url").is_none())
+            }
+            Self::UrlElicitation => elicitation().and_then(|modes| member(modes, "url")),
+            Self::Sampling => sampling(),
+            Self::SamplingTools => sampling().and_then(|parts| member(parts, "tools")),
+            Self::SamplingContext => sampling().and_then(|parts| member(parts, "context")),
+            Self::Roots => member(capabilities, "roots"),
+        };
+        declared.is_some()
+    }
+
+    /// Spells the least that a client must declare, as `requiredCapabilities` of an error.
+    pub(crate) fn required(self) -> Value {
+        match self {
+            Self::Elicitation => json!({ "elicitation": {} }),
+            Self::UrlElicitation => json!({ "elicitation": { "url": {} } }),
+            Self::Sampling => json!({ "sampling": {} }),
+            Self::SamplingTools => json!({ "sampling": { "tools": {} } }),
+            Self::SamplingContext => json!({ "sampling": { "context": {} } }),
+            Self::Roots => json!({ "roots": {} }),
+        }
+    }
+
+    /// Makes the fault of a client that has not declared it.
+    pub(crate) fn missing(self) -> Fault {
+        Fault::MissingCapability { required: self.required() }
+    }
+}
+
+/// Finds a member that is an object, which is how a capability is declared.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let value = raw::members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)?;
+    (raw::kind(value) == Kind::Object).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Capability::{self, *};
+    use crate::revision::{ALL, Revision};
+
+    #[test]
+    fn declared_capabilities() {
+        for (capabilities, expected) in [
+            ("{}", &[] as &[Capability]),
+            (r#"{"elicitation":{}}"#, &[Elicitation]),
+            (r#"{"elicitation":{"form":{}}}"#, &[Elicitation]),
+            (r#"{"elicitation":{"url":{}}}"#, &[UrlElicitation]),
+            (r#"{"elicitation":{"url":{},"form":{}}}"#, &[Elicitation, UrlElicitation]),
+            (r#"{"elicitation":{"schemaValidation":true}}"#, &[Elicitation]),
+            (r#"{"elicitation":null,"sampling":false,"roots":[]}"#, &[]),
+            (r#"{"sampling":{}}"#, &[Sampling]),
+            (r#"{"sampling":{"tools":{}}}"#, &[Sampling, SamplingTools]),
+            (r#"{"sampling":{"context":{},"tools":null}}"#, &[Sampling, SamplingContext]),
+            (r#"{ "roots" : { "listChanged" : true } }"#, &[Roots]),
+            (r#"{"experimental":{"roots":{}}}"#, &[]),
+            ("[]", &[]),
+            ("", &[]),
+        ] {
+            for capability in [Elicitation, UrlElicitation, Sampling, SamplingTools, SamplingContext, Roots] {
+                let declared = capability.is_declared_in(capabilities);
+                assert_eq!(declared, expected.contains(&capability), "{capability:?} in {capabilities}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_error_says_what_is_required_where_the_revision_has_words_for_it() {
+        let fault = UrlElicitation.missing();
+        for dialect in ALL {
+            let (code, data) = match dialect.revision() {
+                Revision::V2026_07_28 => {
+                    (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
+                }
+                _ => (-32600, None),
+            };
+            assert_eq!((dialect.code(&fault), dialect.data(&fault)), (code, data), "{}", dialect.name());
+        }
+    }
+
+    #[test]
+    fn what_is_required_would_be_enough() {
+        for (capability, named) in [
+            (Elicitation, "`elicitation`"),
+            (UrlElicitation, "`elicitation.url`"),
+            (Sampling, "`sampling`"),
+            (SamplingTools, "`sampling.tools`"),
+            (SamplingContext, "`sampling.context`"),
+            (Roots, "`roots`"),
+        ] {
+            assert!(capability.is_declared_in(&capability.required().to_string()), "{capability:?}");
+            let said = format!("the client has not declared the capability {named}");
+            assert_eq!(capability.missing().to_string(), said);
+        }
+    }
+}

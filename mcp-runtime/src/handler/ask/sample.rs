@@ -1,0 +1,287 @@
+//! Messages to and from a model.
+
+use std::sync::LazyLock;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+
+use super::conforming;
+use crate::{
+    jsonrpc::write::plain,
+    model::{Audio, Content, Image, Role},
+    revision::{
+        Features,
+        spell::{self, Object, array},
+    },
+};
+
+/// One message to a model, or from it.
+///
+/// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SampleMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub content: Vec<SampleContent>,
+}
+
+/// One piece of a message to a model, or from it.
+///
+/// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SampleContent {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image(Image),
+    /// A sound. Known from revision 2025-03-26 on.
+    Audio(Audio),
+    /// The model wants a tool to be called. Known from revision 2025-11-25 on.
+    ToolUse(SampleToolUse),
+    /// What came of a tool that the model wanted. Known from revision 2025-11-25 on.
+    ToolResult(SampleToolResult),
+}
+
+/// The model wants a tool to be called.
+///
+/// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SampleToolUse {
+    /// What tells it from the other uses; its result bears the same.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, which nobody has checked.
+    pub input: Map<String, Value>,
+}
+
+impl SampleToolUse {
+    /// Makes a use of a tool, as a model would have asked for it.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, input: Map<String, Value>) -> Self {
+        Self { id: id.into(), name: name.into(), input }
+    }
+}
+
+/// What came of a tool that the model wanted.
+///
+/// See [Multi-turn tool loop](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#multi-turn-tool-loop).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SampleToolResult {
+    /// The use that it answers.
+    pub tool_use_id: String,
+    /// What the model reads.
+    pub content: Vec<Content>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+}
+
+impl SampleToolResult {
+    /// Answers the use of a tool.
+    pub fn new(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
+        Self { tool_use_id: tool_use_id.into(), content: vec![content.into()], is_error: false }
+    }
+
+    /// Says why the tool failed.
+    pub fn error(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
+        Self { is_error: true, ..Self::new(tool_use_id, content) }
+    }
+}
+
+/// What a model answered.
+///
+/// See [Result fields](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#result-fields).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SampleResult {
+    /// Who says it: the assistant, as a rule.
+    pub role: Role,
+    /// What is said.
+    pub content: Vec<SampleContent>,
+    /// The name of the model.
+    pub model: String,
+    /// Why it stopped, if that is known: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or something else.
+    pub stop_reason: Option<String>,
+}
+
+impl SampleResult {
+    /// Returns all the text, one piece after the other.
+    pub fn text(&self) -> String {
+        self.content.iter().filter_map(SampleContent::as_text).collect()
+    }
+
+    /// Lists the tools that the model wants to be called.
+    pub fn tool_uses(&self) -> impl Iterator<Item = &SampleToolUse> {
+        self.content.iter().filter_map(|content| match content {
+            SampleContent::ToolUse(tool_use) => Some(tool_use),
+            _ => None,
+        })
+    }
+
+    pub(super) fn read(result: &str) -> Result<Self, String> {
+        let mut result = conforming(&SCHEMA, result)?;
+        let content = match result["content"].take() {
+            Value::Array(all) => {
+                let place = |(index, one)| SampleContent::read(&format!("content[{index}]"), one);
+                all.into_iter().enumerate().map(place).collect::<Result<_, _>>()?
+            }
+            one => vec![SampleContent::read("content", one)?],
+        };
+        Ok(Self {
+            role: if result["role"] == "user" { Role::User } else { Role::Assistant },
+            content,
+            model: text(&mut result, "model"),
+            stop_reason: result["stopReason"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+impl SampleContent {
+    /// A piece of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Returns the text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether only revisions with tools in sampling know it.
+    pub(super) fn is_of_tools(&self) -> bool {
+        matches!(self, Self::ToolUse(_) | Self::ToolResult(_))
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>, features: Features) {
+        let mut object = match self {
+            Self::Text(text) => return spell::text(out, text),
+            Self::Image(image) => return spell::content(out, features, &Content::Image(image.clone())),
+            Self::Audio(audio) => return spell::content(out, features, &Content::Audio(audio.clone())),
+            Self::ToolUse(_) | Self::ToolResult(_) => Object::begin(out),
+        };
+        match self {
+            Self::ToolUse(tool_use) => {
+                object.string("type", "tool_use");
+                object.string("id", &tool_use.id);
+                object.string("name", &tool_use.name);
+                plain(object.key("input"), &tool_use.input);
+            }
+            Self::ToolResult(result) => {
+                object.string("type", "tool_result");
+                object.string("toolUseId", &result.tool_use_id);
+                array(object.key("content"), &result.content, |out, one| spell::content(out, features, one));
+                if result.is_error {
+                    plain(object.key("isError"), &true);
+                }
+            }
+            _ => {}
+        }
+        object.end();
+    }
+
+    fn read(place: &str, mut content: Value) -> Result<Self, String> {
+        Ok(match content["type"].as_str() {
+            Some("image") => Self::Image(Image::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
+            Some("audio") => Self::Audio(Audio::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
+            Some("tool_use") => Self::ToolUse(SampleToolUse {
+                id: text(&mut content, "id"),
+                name: text(&mut content, "name"),
+                input: content["input"].as_object_mut().map(std::mem::take).unwrap_or_default(),
+            }),
+            _ => Self::Text(text(&mut content, "text")),
+        })
+    }
+}
+
+impl From<&str> for SampleContent {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for SampleContent {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Image> for SampleContent {
+    fn from(image: Image) -> Self {
+        Self::Image(image)
+    }
+}
+
+impl From<Audio> for SampleContent {
+    fn from(audio: Audio) -> Self {
+        Self::Audio(audio)
+    }
+}
+
+impl From<SampleToolUse> for SampleContent {
+    fn from(tool_use: SampleToolUse) -> Self {
+        Self::ToolUse(tool_use)
+    }
+}
+
+impl From<SampleToolResult> for SampleContent {
+    fn from(result: SampleToolResult) -> Self {
+        Self::ToolResult(result)
+    }
+}
+
+/// What a client may answer. The result of a tool is none of a model's answers.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let string = || json!({ "type": "string" });
+    let content = |kind: &str, members: &[&str]| {
+        let mut properties = Map::new();
+        properties.insert("type".to_owned(), json!({ "const": kind }));
+        for member in members {
+            let value = if *member == "input" { json!({ "type": "object" }) } else { string() };
+            properties.insert((*member).to_owned(), value);
+        }
+        let required: Vec<&str> = ["type"].into_iter().chain(members.iter().copied()).collect();
+        json!({ "type": "object", "properties": properties, "required": required })
+    };
+    let media = ["data", "mimeType"];
+    let one = json!({ "oneOf": [
+        content("text", &["text"]),
+        content("image", &media),
+        content("audio", &media),
+        content("tool_use", &["id", "name", "input"]),
+    ] });
+    json!({
+        "type": "object",
+        "properties": {
+            "role": { "enum": ["user", "assistant"] },
+            "content": {
+                "type": ["object", "array"],
+                "if": { "type": "array" },
+                "then": { "items": { "$ref": "#/$defs/content" } },
+                "else": { "$ref": "#/$defs/content" },
+            },
+            "model": string(),
+            "stopReason": { "type": ["string", "null"] },
+        },
+        "required": ["role", "content", "model"],
+        "$defs": { "content": one },
+    })
+});
+
+fn text(object: &mut Value, member: &str) -> String {
+    match object[member].take() {
+        Value::String(text) => text,
+        _ => String::new(),
+    }
+}
+
+fn bytes(place: &str, content: &Value) -> Result<Vec<u8>, String> {
+    let data = content["data"].as_str().unwrap_or_default();
+    STANDARD.decode(data).map_err(|error| format!("`{place}.data` is not base64: {error}"))
+}

@@ -1,0 +1,647 @@
+//! What is asked of a client, in the words of each revision, and how its answers are read.
+
+use std::fmt::Debug;
+
+use mcp_runtime::{
+    __private::spelled_question, Answer, Ask, Audio, Elicit, Elicitation, Fault, Image, IncludeContext, ListRoots,
+    Revision, Role, SampleContent, SampleRequest, SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
+};
+use mcp_tests::schemas::Official;
+use serde_json::{Value, json};
+
+/// Everything that a form can hold.
+#[derive(Debug, PartialEq, Elicit)]
+struct Every {
+    /// Your name.
+    #[elicit(title = "Name", length = 1..=20, default = "Jane")]
+    name: String,
+    #[elicit(format = "email", description = "Where to write to")]
+    email: Option<String>,
+    #[elicit(range = 18..)]
+    age: u8,
+    #[elicit(range = 0.0..=1.0, default = 0.5)]
+    share: f64,
+    #[elicit(range = -5..5)]
+    offset: Option<i64>,
+    #[elicit(default = true)]
+    verified: bool,
+    agreed: bool,
+    size: Size,
+    #[elicit(default = "b", title = "The grade")]
+    grade: Grade,
+    #[elicit(default = Old::Two)]
+    old: Old,
+    #[elicit(length = 1..=2, default = vec![Size::Small])]
+    sizes: Vec<Size>,
+    /// Any number.
+    grades: Option<Vec<Grade>>,
+    #[elicit(rename = "type")]
+    r#type: Option<u32>,
+}
+
+#[derive(Debug, PartialEq, Elicit)]
+enum Size {
+    #[elicit(rename = "s")]
+    Small,
+    Large,
+}
+
+#[derive(Debug, PartialEq, Elicit)]
+enum Grade {
+    #[elicit(rename = "a", title = "Very good")]
+    A,
+    #[elicit(rename = "b", title = "Good")]
+    B,
+    C,
+}
+
+#[derive(Debug, PartialEq, Elicit)]
+#[elicit(legacy_names)]
+enum Old {
+    #[elicit(title = "The first")]
+    One,
+    #[elicit(title = "The second")]
+    Two,
+}
+
+#[derive(Debug, PartialEq, Elicit)]
+struct Confirm {}
+
+#[derive(Debug, PartialEq, Elicit)]
+struct Unit;
+
+#[derive(Debug, PartialEq, Elicit)]
+struct Several {
+    #[elicit(length = ..=1)]
+    sizes: Vec<Size>,
+    grades: Option<Vec<Grade>>,
+}
+
+fn every() -> Elicitation<Every> {
+    Elicitation::new("every", "Fill in.")
+}
+
+fn spelled(ask: &impl Ask, revision: Revision) -> Value {
+    serde_json::from_str(&spelled_question(ask, revision).unwrap()).unwrap()
+}
+
+fn properties(ask: &impl Ask, revision: Revision) -> Value {
+    spelled(ask, revision)["params"]["requestedSchema"]["properties"].clone()
+}
+
+#[test]
+fn a_form_in_the_words_of_each_revision() {
+    let rich = json!({
+        "name": { "type": "string", "title": "Name", "description": "Your name.", "minLength": 1, "maxLength": 20, "default": "Jane" },
+        "email": { "type": "string", "description": "Where to write to", "format": "email" },
+        "age": { "type": "integer", "minimum": 18, "maximum": 255 },
+        "share": { "type": "number", "minimum": 0.0, "maximum": 1.0, "default": 0.5 },
+        "offset": { "type": "integer", "minimum": -5, "maximum": 4 },
+        "verified": { "type": "boolean", "default": true },
+        "agreed": { "type": "boolean" },
+        "size": { "type": "string", "enum": ["s", "Large"] },
+        "grade": { "type": "string", "title": "The grade", "oneOf": [
+            { "const": "a", "title": "Very good" }, { "const": "b", "title": "Good" }, { "const": "C", "title": "C" },
+        ], "default": "b" },
+        "old": { "type": "string", "enum": ["One", "Two"], "enumNames": ["The first", "The second"], "default": "Two" },
+        "sizes": { "type": "array", "items": { "type": "string", "enum": ["s", "Large"] }, "minItems": 1, "maxItems": 2, "default": ["s"] },
+        "grades": { "type": "array", "description": "Any number.", "items": { "anyOf": [
+            { "const": "a", "title": "Very good" }, { "const": "b", "title": "Good" }, { "const": "C", "title": "C" },
+        ] } },
+        "type": { "type": "integer", "minimum": 0 },
+    });
+    let plain = json!({
+        "name": { "type": "string", "title": "Name", "description": "Your name.", "minLength": 1, "maxLength": 20 },
+        "email": { "type": "string", "description": "Where to write to", "format": "email" },
+        "age": { "type": "integer", "minimum": 18, "maximum": 255 },
+        "share": { "type": "number", "minimum": 0.0, "maximum": 1.0 },
+        "offset": { "type": "integer", "minimum": -5, "maximum": 4 },
+        "verified": { "type": "boolean", "default": true },
+        "agreed": { "type": "boolean" },
+        "size": { "type": "string", "enum": ["s", "Large"] },
+        "grade": { "type": "string", "title": "The grade", "enum": ["a", "b", "C"], "enumNames": ["Very good", "Good", "C"] },
+        "old": { "type": "string", "enum": ["One", "Two"], "enumNames": ["The first", "The second"] },
+        "sizes.s": { "type": "boolean", "title": "sizes: s", "description": "(at least 1 and at most 2)", "default": true },
+        "sizes.Large": { "type": "boolean", "title": "sizes: Large", "description": "(at least 1 and at most 2)", "default": false },
+        "grades.a": { "type": "boolean", "title": "grades: Very good", "description": "Any number.", "default": false },
+        "grades.b": { "type": "boolean", "title": "grades: Good", "description": "Any number.", "default": false },
+        "grades.C": { "type": "boolean", "title": "grades: C", "description": "Any number.", "default": false },
+        "type": { "type": "integer", "minimum": 0 },
+    });
+    for (revision, mode, expected) in [
+        (Revision::V2025_06_18, Value::Null, plain),
+        (Revision::V2025_11_25, json!("form"), rich.clone()),
+        (Revision::V2026_07_28, json!("form"), rich),
+    ] {
+        let question = spelled(&every(), revision);
+        assert_eq!(question["method"], "elicitation/create");
+        assert_eq!(question["params"]["mode"], mode, "{revision}");
+        assert_eq!(question["params"]["message"], "Fill in.");
+        let schema = &question["params"]["requestedSchema"];
+        assert_eq!(schema["properties"], expected, "{revision}: {:#}", schema["properties"]);
+        assert_eq!(schema["required"], json!(["age", "agreed", "size"]), "{revision}");
+        let several = spelled(&Elicitation::<Several>::new("several", ""), revision);
+        let required = match revision {
+            Revision::V2025_06_18 => json!(["sizes.s", "sizes.Large"]),
+            _ => json!(["sizes"]),
+        };
+        assert_eq!(several["params"]["requestedSchema"]["required"], required, "{revision}");
+        let empty = json!({ "type": "object", "properties": {} });
+        assert_eq!(spelled(&Elicitation::<Confirm>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
+        assert_eq!(spelled(&Elicitation::<Unit>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
+    }
+}
+
+#[test]
+fn fields_stay_in_their_order() {
+    let text = spelled_question(&every(), Revision::V2026_07_28).unwrap();
+    let places: Vec<usize> = ["name", "email", "age", "share", "offset", "verified", "agreed", "size", "grade"]
+        .iter()
+        .map(|name| text.find(&format!("\"{name}\":{{")).unwrap())
+        .collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+/// The forms that the official conformance suite wants to see.
+#[test]
+fn forms_of_the_conformance_suite() {
+    #[derive(Elicit)]
+    #[allow(dead_code)]
+    struct Defaults {
+        #[elicit(default = "John Doe")]
+        name: String,
+        #[elicit(default = 30)]
+        age: i64,
+        #[elicit(default = 95.5)]
+        score: f64,
+        #[elicit(default = "active")]
+        status: Status,
+        #[elicit(default = true)]
+        verified: bool,
+    }
+
+    #[derive(Elicit)]
+    enum Status {
+        #[elicit(rename = "active")]
+        Active,
+        #[elicit(rename = "inactive")]
+        Inactive,
+    }
+
+    let ask = Elicitation::<Defaults>::new("defaults", "");
+    let expected = json!({
+        "name": { "type": "string", "default": "John Doe" },
+        "age": { "type": "integer", "default": 30 },
+        "score": { "type": "number", "default": 95.5 },
+        "status": { "type": "string", "enum": ["active", "inactive"], "default": "active" },
+        "verified": { "type": "boolean", "default": true },
+    });
+    assert_eq!(properties(&ask, Revision::V2025_11_25), expected);
+}
+
+fn url() -> UrlElicitation {
+    UrlElicitation::new("key", "https://example.com/connect?a=b#c", "Connect.")
+}
+
+fn weather() -> SampleRequest {
+    let input = json!({ "city": "Paris" }).as_object().unwrap().clone();
+    SampleRequest::new("How is the weather?")
+        .contents(Role::Assistant, ["Let me see.".into(), SampleToolUse::new("1", "weather", input).into()])
+        .tool_results([SampleToolResult::error("1", "nobody knows")])
+        .tool("weather", "Look out.", json!({ "type": "object", "properties": { "city": { "type": "string" } } }))
+        .tool_choice(ToolChoice::Required)
+}
+
+fn detailed() -> SampleRequest {
+    SampleRequest::new("Hello")
+        .message(Role::Assistant, "Hi")
+        .contents(Role::User, ["Look:".into(), Image::png([1, 2]).into()])
+        .system_prompt("Be kind.")
+        .max_tokens(10)
+        .temperature(0.5)
+        .stop_sequences(["a", "b"])
+        .model_hint("sonnet")
+        .model_hint("claude")
+        .cost(0.1)
+        .speed(0.2)
+        .intelligence(1.0)
+        .metadata("provider", json!({ "top_k": 3 }))
+        .include_context(IncludeContext::None)
+}
+
+#[test]
+fn questions_keep_to_the_official_schemas() {
+    fn check<A: Ask>(ask: &A, definition: &str, since: Revision) -> Vec<String> {
+        let mut problems = Vec::new();
+        for revision in Revision::ALL {
+            let question = match spelled_question(ask, revision) {
+                Ok(question) => question,
+                Err(fault) => {
+                    assert!(revision < since, "{revision}: {fault}");
+                    assert!(matches!(fault, Fault::MissingCapability { .. }), "{revision}: {fault}");
+                    continue;
+                }
+            };
+            assert!(revision >= since, "{revision}: {question}");
+            let Some(mut official) = Official::load(revision) else { continue };
+            let mut question: Value = serde_json::from_str(&question).unwrap();
+            question["jsonrpc"] = json!("2.0");
+            question["id"] = json!(1);
+            problems.extend(official.validate(definition, &question).iter().map(|it| format!("{revision}: {it}")));
+        }
+        problems
+    }
+
+    let problems = [
+        check(&every(), "ElicitRequest", Revision::V2025_06_18),
+        check(&Elicitation::<Confirm>::new("confirm", "Sure?"), "ElicitRequest", Revision::V2025_06_18),
+        check(&Elicitation::<Several>::new("several", "Choose."), "ElicitRequest", Revision::V2025_06_18),
+        check(&url(), "ElicitRequest", Revision::V2025_11_25),
+        check(&detailed(), "CreateMessageRequest", Revision::V2024_11_05),
+        check(&weather(), "CreateMessageRequest", Revision::V2025_11_25),
+        check(&ListRoots, "ListRootsRequest", Revision::V2024_11_05),
+    ]
+    .concat();
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[test]
+fn urls() {
+    let params = |revision| spelled(&url(), revision)["params"].clone();
+    let mut expected = json!({ "mode": "url", "url": "https://example.com/connect?a=b#c", "message": "Connect." });
+    assert_eq!(params(Revision::V2026_07_28), expected);
+    expected["elicitationId"] = json!("key");
+    assert_eq!(params(Revision::V2025_11_25), expected);
+    for url in [
+        "",
+        "/connect",
+        "example.com",
+        "javascript:alert(1)",
+        "https://",
+        "https:///a",
+        "https://a b",
+        "ftp://a",
+        "http://ü",
+    ] {
+        let fault = spelled_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
+        let said = format!("a person cannot be sent to {url:?}, expected an absolute URL such as https://…");
+        assert_eq!(fault, Fault::Internal(said));
+    }
+    assert!(spelled_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
+}
+
+#[test]
+fn what_a_client_lacks() {
+    for (fault, expected) in [
+        (spelled_question(&every(), Revision::V2025_03_26), json!({ "elicitation": {} })),
+        (spelled_question(&url(), Revision::V2025_06_18), json!({ "elicitation": { "url": {} } })),
+        (spelled_question(&weather(), Revision::V2025_06_18), json!({ "sampling": { "tools": {} } })),
+    ] {
+        assert_eq!(fault, Err(Fault::MissingCapability { required: expected }));
+    }
+}
+
+#[test]
+fn conversations() {
+    let params = |ask: &SampleRequest, revision| spelled(ask, revision)["params"].clone();
+    let image = json!({ "type": "image", "data": "AQI=", "mimeType": "image/png" });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let mut expected = json!({
+        "messages": [
+            { "role": "user", "content": text("Hello") },
+            { "role": "assistant", "content": text("Hi") },
+            { "role": "user", "content": [text("Look:"), image] },
+        ],
+        "modelPreferences": {
+            "hints": [{ "name": "sonnet" }, { "name": "claude" }],
+            "costPriority": 0.1, "speedPriority": 0.2, "intelligencePriority": 1.0,
+        },
+        "systemPrompt": "Be kind.", "includeContext": "none", "temperature": 0.5, "maxTokens": 10,
+        "stopSequences": ["a", "b"], "metadata": { "provider": { "top_k": 3 } },
+    });
+    assert_eq!(params(&detailed(), Revision::V2026_07_28), expected);
+    expected["messages"] = json!([
+        { "role": "user", "content": text("Hello") },
+        { "role": "assistant", "content": text("Hi") },
+        { "role": "user", "content": text("Look:") },
+        { "role": "user", "content": image },
+    ]);
+    assert_eq!(params(&detailed(), Revision::V2025_06_18), expected);
+    assert_eq!(
+        params(&weather(), Revision::V2025_11_25),
+        json!({
+            "messages": [
+                { "role": "user", "content": text("How is the weather?") },
+                { "role": "assistant", "content": [
+                    text("Let me see."),
+                    { "type": "tool_use", "id": "1", "name": "weather", "input": { "city": "Paris" } },
+                ] },
+                { "role": "user", "content": {
+                    "type": "tool_result", "toolUseId": "1", "content": [text("nobody knows")], "isError": true,
+                } },
+            ],
+            "maxTokens": 1000,
+            "tools": [{
+                "name": "weather", "description": "Look out.",
+                "inputSchema": { "type": "object", "properties": { "city": { "type": "string" } } },
+            }],
+            "toolChoice": { "mode": "required" },
+        })
+    );
+}
+
+#[test]
+fn conversations_that_make_no_sense() {
+    let tool_use = || SampleToolUse::new("1", "a", serde_json::Map::new());
+    let ask = || SampleRequest::new("Hello");
+    for (ask, revision, expected) in [
+        (ask().cost(1.5), Revision::V2026_07_28, "`costPriority` is 1.5, expected a number from 0 to 1"),
+        (ask().speed(f64::NAN), Revision::V2026_07_28, "`speedPriority` is NaN, expected a number from 0 to 1"),
+        (ask().temperature(f64::INFINITY), Revision::V2026_07_28, "`temperature` is inf, expected a number"),
+        (
+            ask().tool("a", "b", json!({})),
+            Revision::V2026_07_28,
+            "the schema of the tool `a` is not that of an object, as a tool's arguments are",
+        ),
+        (
+            ask().message(Role::User, Audio::wav([1])),
+            Revision::V2024_11_05,
+            "the client's revision of the protocol has no audio in messages to a model",
+        ),
+        (
+            ask().message(Role::Assistant, tool_use()),
+            Revision::V2026_07_28,
+            r#"the tool use "1" has no result in the message behind it"#,
+        ),
+        (
+            ask().message(Role::Assistant, tool_use()).message(Role::User, "and now?"),
+            Revision::V2026_07_28,
+            r#"the tool use "1" has no result in the message behind it"#,
+        ),
+        (
+            ask().tool_results([SampleToolResult::new("1", "a")]),
+            Revision::V2026_07_28,
+            r#"the result of the tool use "1" answers none of the message before"#,
+        ),
+        (
+            ask()
+                .message(Role::Assistant, tool_use())
+                .contents(Role::User, ["See:".into(), SampleToolResult::new("1", "a").into()]),
+            Revision::V2026_07_28,
+            "results of tools stand by themselves, in a message of the user's",
+        ),
+    ] {
+        assert_eq!(spelled_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
+    }
+}
+
+#[test]
+fn a_default_that_breaks_its_own_rules() {
+    #[derive(Elicit)]
+    #[allow(dead_code)]
+    struct Wrong {
+        #[elicit(format = "email", default = "nobody")]
+        email: String,
+        #[elicit(range = ..=3, default = 2 + 2)]
+        count: u8,
+    }
+
+    let fault = spelled_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
+    let said = r#"a default of the form breaks its own rules: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
+    assert_eq!(fault.to_string(), said);
+}
+
+#[track_caller]
+fn says<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
+    assert_eq!(ask.read(result).unwrap_err(), expected, "{result}");
+}
+
+#[test]
+fn an_accepted_form() {
+    let least = r#"{"action":"accept","content":{"age":18,"agreed":true,"size":"s"}}"#;
+    let expected = || Every {
+        name: "Jane".to_owned(),
+        email: None,
+        age: 18,
+        share: 0.5,
+        offset: None,
+        verified: true,
+        agreed: true,
+        size: Size::Small,
+        grade: Grade::B,
+        old: Old::Two,
+        sizes: vec![Size::Small],
+        grades: None,
+        r#type: None,
+    };
+    assert_eq!(every().read(least), Ok(Answer::Accept(expected())));
+    let all = r#"{"action":"accept","content":{
+        "name":"Jöhn","email":"a@b.c","age":2e1,"share":1,"offset":-5.0,"verified":false,"agreed":false,"size":"Large",
+        "grade":"C","old":"One","sizes":["Large","s"],"grades":[],"type":4294967295,"unknown":{"a":[1]}
+    },"_meta":{}}"#;
+    let filled = Every {
+        name: "Jöhn".to_owned(),
+        email: Some("a@b.c".to_owned()),
+        age: 20,
+        share: 1.0,
+        offset: Some(-5),
+        verified: false,
+        agreed: false,
+        size: Size::Large,
+        grade: Grade::C,
+        old: Old::One,
+        sizes: vec![Size::Large, Size::Small],
+        grades: Some(Vec::new()),
+        r#type: Some(u32::MAX),
+    };
+    assert_eq!(every().read(all), Ok(Answer::Accept(filled)));
+    let nulls = r#"{"action":"accept","content":{
+        "age":18,"agreed":true,"size":"s","name":null,"email":null,"sizes":null,"grades":null
+    }}"#;
+    assert_eq!(every().read(nulls), Ok(Answer::Accept(expected())));
+}
+
+#[test]
+fn choices_one_by_one() {
+    let ask = Elicitation::<Several>::new("several", "");
+    for (content, sizes, grades) in [
+        (r#""sizes.s":true,"sizes.Large":false,"grades.a":false"#, vec![Size::Small], Some(vec![])),
+        (r#""sizes.s":false,"grades.C":true,"grades.a":true,"grades.b":null"#, vec![], Some(vec![Grade::A, Grade::C])),
+        (r#""sizes.Large":true"#, vec![Size::Large], None),
+        (r#""sizes":["s"],"sizes.Large":true"#, vec![Size::Small], None),
+    ] {
+        let result = format!(r#"{{"action":"accept","content":{{{content}}}}}"#);
+        assert_eq!(ask.read(&result), Ok(Answer::Accept(Several { sizes, grades })), "{result}");
+    }
+    for (content, expected) in [
+        ("", "`sizes` is missing: it is required (array)"),
+        (r#""sizes.s":"yes""#, r#"`sizes.s`: "yes" must be a boolean"#),
+        (r#""sizes.s":true,"sizes.Large":true"#, r#"`sizes`: ["s","Large"] must have at most 1 item"#),
+        (r#""sizes":[],"grades.b":1"#, "`grades.b`: 1 must be a boolean"),
+    ] {
+        says(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
+    }
+}
+
+#[test]
+fn other_actions() {
+    for (result, expected) in [
+        (r#"{"action":"decline"}"#, Answer::Decline),
+        (r#"{"action":"cancel","content":{"age":"x"}}"#, Answer::Cancel),
+        (r#"{"action":"decline","content":null}"#, Answer::Decline),
+    ] {
+        assert_eq!(every().read(result), Ok(expected), "{result}");
+    }
+    for (result, expected) in [
+        (r#"{"action":"accept"}"#, Answer::Accept(())),
+        (r#"{"action":"accept","content":{}}"#, Answer::Accept(())),
+        (r#"{"action":"decline"}"#, Answer::Decline),
+        (r#"{"action":"cancel"}"#, Answer::Cancel),
+    ] {
+        assert_eq!(url().read(result), Ok(expected), "{result}");
+    }
+    let confirm = Elicitation::<Confirm>::new("a", "b");
+    for result in
+        [r#"{"action":"accept"}"#, r#"{"action":"accept","content":{}}"#, r#"{"action":"accept","content":null}"#]
+    {
+        assert_eq!(confirm.read(result), Ok(Answer::Accept(Confirm {})), "{result}");
+    }
+    assert_eq!(Elicitation::<Unit>::new("a", "b").read(r#"{"action":"accept"}"#), Ok(Answer::Accept(Unit)));
+    assert_eq!(Answer::Accept(1).accepted(), Some(1));
+    assert_eq!((Answer::<u8>::Decline.accepted(), Answer::<u8>::Cancel.is_accepted()), (None, false));
+}
+
+#[test]
+fn a_form_that_does_not_fit() {
+    for (field, expected) in [
+        (r#""name":5"#, "`name`: 5 must be a string"),
+        (r#""name":"""#, r#"`name`: "" must have at least 1 and at most 20 characters"#),
+        (r#""email":"nobody""#, r#"`email`: "nobody" must match the format `email`"#),
+        (r#""age":null"#, "`age`: null must be an integer"),
+        (r#""age":"30""#, r#"`age`: "30" must be an integer"#),
+        (r#""age":17"#, "`age`: 17 must be at least 18 and at most 255"),
+        (r#""age":256"#, "`age`: 256 must be at least 18 and at most 255"),
+        (r#""age":20.5"#, "`age`: 20.5 must be an integer"),
+        (r#""share":1.5"#, "`share`: 1.5 must be at least 0.0 and at most 1.0"),
+        (r#""offset":5"#, "`offset`: 5 must be at least -5 and at most 4"),
+        (r#""verified":"yes""#, r#"`verified`: "yes" must be a boolean"#),
+        (r#""size":"Small""#, r#"`size`: "Small" must be one of "s", "Large""#),
+        (r#""grade":"A""#, r#"`grade`: "A" must be one of "a", "b", "C" (did you mean "a"?)"#),
+        (r#""old":["One"]"#, r#"`old`: ["One"] must be one of "One", "Two""#),
+        (r#""sizes":[]"#, "`sizes`: [] must have at least 1 and at most 2 items"),
+        (r#""sizes":["s","s"]"#, r#"`sizes[1]`: "s" must not be there twice"#),
+        (r#""sizes":["s","x"]"#, r#"`sizes[1]`: "x" must be one of "s", "Large""#),
+        (r#""sizes":"s""#, r#"`sizes`: "s" must be an array"#),
+        (r#""grades":["d"]"#, r#"`grades[0]`: "d" must be one of "a", "b", "C""#),
+        (r#""type":4294967296"#, "`type`: 4294967296 must be at least 0 and at most 4294967295"),
+        (
+            r#""type":-1,"size":1"#,
+            r#"`size`: 1 must be one of "s", "Large"; `type`: -1 must be at least 0 and at most 4294967295"#,
+        ),
+    ] {
+        let name = field.split('"').nth(1).unwrap();
+        let mut content = json!({ "age": 18, "agreed": true, "size": "s" });
+        content.as_object_mut().unwrap().remove(name);
+        let rest = content.to_string();
+        let result = format!(r#"{{"action":"accept","content":{{{},{field}}}}}"#, rest.trim_matches(['{', '}']));
+        says(&every(), &result, expected);
+    }
+    for (result, expected) in [
+        ("12345", "12345 must be an object"),
+        ("null", "null must be an object"),
+        ("{}", r#"`action` is missing: it is required (one of "accept", "decline", "cancel")"#),
+        (r#"{"action":"yes"}"#, r#"`action`: "yes" must be one of "accept", "decline", "cancel""#),
+        (r#"{"action":1}"#, r#"`action`: 1 must be one of "accept", "decline", "cancel""#),
+        (r#"{"action":"accept"}"#, "`content` is missing: a form that is accepted has one"),
+        (r#"{"action":"accept","content":null}"#, "`content` is missing: a form that is accepted has one"),
+        (r#"{"action":"accept","content":[]}"#, "`content`: [] must be an object"),
+        (
+            r#"{"action":"accept","content":{}}"#,
+            "`age` is missing: it is required (integer); `agreed` is missing: it is required (boolean); \
+             `size` is missing: it is required (one of \"s\", \"Large\")",
+        ),
+    ] {
+        says(&every(), result, expected);
+    }
+}
+
+#[test]
+fn what_a_model_answers() {
+    let result = SampleRequest::new("a")
+        .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","more":1}"#)
+        .unwrap();
+    assert_eq!((result.role, &*result.model, result.stop_reason.as_deref()), (Role::Assistant, "m", Some("endTurn")));
+    assert_eq!(result.text(), "Paris");
+    let result = SampleRequest::new("a")
+        .read(
+            r#"{"role":"user","model":"m","stopReason":null,"content":[
+                {"type":"text","text":"a","annotations":{}}, {"type":"image","data":"AQI=","mimeType":"image/png"},
+                {"type":"audio","data":"","mimeType":"audio/wav"}, {"type":"text","text":"b"},
+                {"type":"tool_use","id":"1","name":"t","input":{"x":[1]}}
+            ]}"#,
+        )
+        .unwrap();
+    assert_eq!((result.role, result.text(), &result.stop_reason), (Role::User, "ab".to_owned(), &None));
+    let input = json!({ "x": [1] }).as_object().unwrap().clone();
+    let tool_use = SampleToolUse::new("1", "t", input);
+    let expected = [
+        SampleContent::text("a"),
+        SampleContent::Image(Image::png([1, 2])),
+        SampleContent::Audio(Audio::wav([])),
+        "b".into(),
+        SampleContent::ToolUse(tool_use.clone()),
+    ];
+    assert_eq!(result.content, expected);
+    assert_eq!(result.tool_uses().collect::<Vec<_>>(), [&tool_use]);
+}
+
+#[test]
+fn what_no_model_answers() {
+    let ask = SampleRequest::new("a");
+    for (content, expected) in [
+        ("5", "`content`: 5 must be an array or an object"),
+        ("{}", r#"`content.type` is missing: it is required (one of "text", "image", "audio", "tool_use")"#),
+        (r#"{"type":"text"}"#, "`content.text` is missing: it is required (string)"),
+        (r#"{"type":"text","text":1}"#, "`content.text`: 1 must be a string"),
+        (
+            r#"[{"type":"text","text":""},{"type":"tool_result"}]"#,
+            r#"`content[1].type`: "tool_result" must be one of "text", "image", "audio", "tool_use""#,
+        ),
+        (
+            r#"[{"type":"image","data":"?","mimeType":"a"}]"#,
+            "`content[0].data` is not base64: Invalid symbol 63, offset 0.",
+        ),
+        (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
+    ] {
+        says(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
+    }
+    for (result, expected) in [
+        ("[]", "[] must be an object"),
+        (r#"{"role":"system","model":"m","content":[]}"#, r#"`role`: "system" must be one of "user", "assistant""#),
+        (
+            r#"{"content":[]}"#,
+            r#"`role` is missing: it is required (one of "user", "assistant"); `model` is missing: it is required (string)"#,
+        ),
+    ] {
+        says(&ask, result, expected);
+    }
+}
+
+#[test]
+fn roots() {
+    let read =
+        |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
+    assert_eq!(read(r#"{"roots":[]}"#), []);
+    let result = r#"{"roots":[{"uri":"file:///a","name":"A"},{"uri":"file:///b","name":null},{"uri":"file:///c"}]}"#;
+    let expected = [("file:///a", Some("A")), ("file:///b", None), ("file:///c", None)];
+    assert_eq!(read(result), expected.map(|(uri, name)| (uri.to_owned(), name.map(str::to_owned))));
+    for (result, expected) in [
+        ("true", "true must be an object"),
+        ("{}", "`roots` is missing: it is required (array)"),
+        (r#"{"roots":{}}"#, "`roots`: {} must be an array"),
+        (r#"{"roots":["file:///a"]}"#, r#"`roots[0]`: "file:///a" must be an object"#),
+        (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is missing: it is required (string)"),
+    ] {
+        says(&ListRoots, result, expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! The fixture as a process of its own: its memory, its log, its end.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, ChildStderr, Command, Stdio},
+};
+
+use serde_json::json;
+
+use super::{
+    client::{Connection, soon},
+    request::{Request, initialize},
+};
+
+/// A server that listens.
+pub(super) struct Process {
+    child: Child,
+    address: SocketAddr,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Process {
+    pub(super) fn start(log: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
+        command.args(["--http", "127.0.0.1:0"]).args(arguments).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let line = line_with(&mut stderr, "listens on http://");
+        let (_, url) = line.split_once("listens on http://").unwrap();
+        let address = url.strip_suffix("/mcp").unwrap().parse().unwrap();
+        Self { child, address, stderr }
+    }
+
+    /// The memory that it has now, in kilobytes.
+    pub(super) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    pub(super) async fn connect(&self) -> Connection {
+        Connection::to(self.address).await
+    }
+
+    fn terminate(&self) {
+        assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads up to a line that says something.
+fn line_with(stderr: &mut BufReader<ChildStderr>, what: &str) -> String {
+    let mut line = String::new();
+    while !line.contains(what) {
+        line.clear();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the server ends");
+    }
+    line.trim_end().to_owned()
+}
+
+fn call(session: &str, name: &str, arguments: &serde_json::Value) -> Request {
+    let params = json!({"name": name, "arguments": arguments});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    Request::post(&message).with("mcp-session-id", session)
+}
+
+/// What is in work is answered, what is idle or open ends.
+#[tokio::test]
+async fn a_signal_lets_calls_in_flight_finish() {
+    let mut server = Process::start("off", &[]);
+    let (opened, mut idle) = server.connect().await.send(&initialize("2025-11-25")).await;
+    let session = opened.header("mcp-session-id").unwrap();
+    let mut waiting = server.connect().await;
+    waiting.write(&call(session, "wait", &json!({"milliseconds": 1000})).bytes()).await;
+    // As long as it is in flight, no other may have its id.
+    loop {
+        let (answer, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
+        idle = kept;
+        if answer.outcome() == (200, -32600) {
+            break;
+        }
+    }
+    let get = Request::new("GET").with("accept", "text/event-stream").with("mcp-session-id", session);
+    let mut listening = server.connect().await.open(&get).await;
+
+    server.terminate();
+    idle.closed().await;
+    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited 1000 ms");
+    assert!(listening.messages().await.is_empty());
+    let ended = tokio::task::spawn_blocking(move || server.child.wait().unwrap().code());
+    assert_eq!(soon(ended).await.unwrap(), Some(0));
+}
+
+/// The operator sees who was turned away, also before a browser has sent its request.
+#[tokio::test]
+async fn refusals_are_logged() {
+    let mut server = Process::start("warn", &["--legacy-sse"]);
+    for (method, path) in
+        [("OPTIONS", "/mcp"), ("POST", "/mcp"), ("OPTIONS", "/sse"), ("GET", "/sse"), ("OPTIONS", "/message")]
+    {
+        let origin = format!("https://{}.evil.example", path.trim_start_matches('/'));
+        let request = Request::new(method).path(path).with("origin", &origin);
+        server.connect().await.send(&request.with("access-control-request-method", "POST")).await;
+        let line = line_with(&mut server.stderr, "turned away");
+        assert!(line.contains("WARN") && line.contains(&origin) && line.contains(method), "{line}");
+    }
+}

@@ -1,0 +1,33 @@
+use mcp_runtime::Elicit;
+
+#[derive(Elicit)]
+enum Size {
+    Small,
+    Large,
+}
+
+#[derive(Elicit)]
+struct Order {
+    #[elicit(default = 11, range = 1..=10)]
+    count: u8,
+    #[elicit(default = "many")]
+    more: u32,
+    #[elicit(default = "abc", length = ..=2)]
+    code: Option<String>,
+    #[elicit(default = 1.5)]
+    gift: bool,
+}
+
+#[derive(Elicit)]
+struct SeenByTheCompiler {
+    #[elicit(default = "many")]
+    count: Option<u8>,
+    #[elicit(default = "small")]
+    size: Size,
+    #[elicit(default = "Small")]
+    sizes: Vec<Size>,
+    #[elicit(default = Size::Tiny)]
+    tiny: Size,
+}
+
+fn main() {}

@@ -1,0 +1,19 @@
+use mcp_runtime::Elicit;
+
+#[derive(Elicit)]
+struct Person {
+    #[elicit(format = "datetime")]
+    born: String,
+    #[elicit(format = "uuid")]
+    id: Option<String>,
+    #[elicit(format = "email")]
+    age: u8,
+}
+
+#[derive(Elicit)]
+struct Unknown {
+    #[elicit(format = "email")]
+    age: Option<u8>,
+}
+
+fn main() {}
