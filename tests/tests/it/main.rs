@@ -10,4 +10,5 @@ mod macros;
 mod property;
 #[cfg(unix)]
 mod stdio;
+mod tasks;
 mod ui;
