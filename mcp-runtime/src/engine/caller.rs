@@ -49,7 +49,9 @@ impl Caller {
 
 /// Decides which entries a caller sees.
 #[derive(Clone)]
-pub(crate) struct Visibility(Arc<dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync>);
+pub(crate) struct Visibility(Arc<Decide>);
+
+type Decide = dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync;
 
 impl Visibility {
     pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {

@@ -14,7 +14,6 @@ use super::{
     connection::Connection,
     flights::Sink,
     hub::Subscriber,
-    listen::{self, Filter, LISTENS, Listen},
     outbox::Outbox,
     params::{self, Params},
     results, tasks,
@@ -168,58 +167,8 @@ impl Connection {
         Ok(true)
     }
 
-    fn subscriber(&self) -> Option<&Subscriber> {
-        self.session.as_ref()?.subscriber.as_ref()
-    }
-
-    /// Tells the session of a resource's changes from now on.
-    ///
-    /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
-    fn subscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        let uri = params::string(request.params.uri, "uri")?;
-        let subscriber = self.subscriber_for("resources/subscribe")?;
-        let sight = self.sight(request);
-        if request.catalog.registry.resource(&uri, |item| sight.sees(item)).is_none() {
-            return Err(Fault::ResourceNotFound(uri.into_owned()));
-        }
-        subscriber.watch_resource(&uri).map_err(|_| listen::too_many())?;
-        self.acknowledge(request, out)
-    }
-
-    fn unsubscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        let uri = params::string(request.params.uri, "uri")?;
-        self.subscriber_for("resources/unsubscribe")?.leave_resource(&uri);
-        self.acknowledge(request, out)
-    }
-
-    /// The session's way of being told; none where it began before the server could change, and was told so.
-    fn subscriber_for(&self, method: &str) -> Result<&Subscriber, Fault> {
-        self.subscriber().ok_or_else(|| Fault::MethodNotFound(method.to_owned()))
-    }
-
-    /// Tells the client of changes until it cancels the request, or the server ends.
-    fn listen(&self, request: &Request<'_>) -> Result<bool, Fault> {
-        if matches!(request.sink, Sink::Batch(_)) {
-            return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
-        }
-        let sight = self.sight(request);
-        let registry = &request.catalog.registry;
-        let is_there = |uri: &str| registry.resource(uri, |item| sight.sees(item)).is_some();
-        let filter = Filter::read(request.params)?.honoured(registry.offers(), is_there);
-        if self.flights.listening() >= LISTENS {
-            let why = format!("too many requests listen on this connection, at most {LISTENS} may");
-            return Err(Fault::Internal(why));
-        }
-        let subscriber = Subscriber::listening(&self.engine.hub, &self.outbox, request.id.as_json());
-        let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
-        let wire = self.engine.wire(request.speaker.dialect);
-        let listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
-        self.flights.listen(request.id.to_owned(), listen);
-        Ok(false)
-    }
-
     /// What the sender of a request sees of the server.
-    fn sight(&self, request: &Request<'_>) -> Sight {
+    pub(super) fn sight(&self, request: &Request<'_>) -> Sight {
         let Some(visibility) = &self.engine.visibility else { return Sight::default() };
         let origin = self.origin.as_ref();
         visibility.of(Caller {
@@ -238,7 +187,7 @@ impl Connection {
         }
     }
 
-    fn acknowledge(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    pub(super) fn acknowledge(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         results::respond(out, request.id, &results::empty(self.engine.wire(request.speaker.dialect)));
         Ok(true)
     }

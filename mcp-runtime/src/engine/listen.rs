@@ -5,7 +5,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use super::{
-    flights::Flights,
+    connection::Connection,
+    dispatch::Request,
+    flights::{Flights, Sink},
     hub::{self, Subscriber, WATCHED, WATCHED_BYTES},
     outbox::Outbox,
     params::{self, Params},
@@ -20,11 +22,14 @@ use crate::{
 };
 
 /// The most requests that may listen on one connection.
-pub(super) const LISTENS: usize = 1024;
+const LISTENS: usize = 1024;
+
+/// The most bytes of the id of a request that listens, since every message to it repeats the id.
+const ID: usize = 1024;
 
 /// What a client wants to be told of.
 #[derive(Debug, Default)]
-pub(super) struct Filter {
+struct Filter {
     lists: Kinds,
     /// None where it does not ask for any.
     resources: Option<Vec<String>>,
@@ -38,13 +43,69 @@ pub(super) struct Listen {
     wire: Arc<Wire>,
 }
 
+impl Connection {
+    pub(super) fn subscriber(&self) -> Option<&Subscriber> {
+        self.session.as_ref()?.subscriber.as_ref()
+    }
+
+    /// Tells the session of a resource's changes from now on.
+    ///
+    /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
+    pub(super) fn subscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let uri = params::string(request.params.uri, "uri")?;
+        let subscriber = self.subscriber_for("resources/subscribe")?;
+        let sight = self.sight(request);
+        if request.catalog.registry.resource(&uri, |item| sight.sees(item)).is_none() {
+            return Err(Fault::ResourceNotFound(uri.into_owned()));
+        }
+        subscriber.watch_resource(&uri).map_err(|_| too_many())?;
+        self.acknowledge(request, out)
+    }
+
+    pub(super) fn unsubscribe(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+        let uri = params::string(request.params.uri, "uri")?;
+        self.subscriber_for("resources/unsubscribe")?.leave_resource(&uri);
+        self.acknowledge(request, out)
+    }
+
+    /// The session's way of being told; none where it began before the server could change, and was told so.
+    fn subscriber_for(&self, method: &str) -> Result<&Subscriber, Fault> {
+        self.subscriber().ok_or_else(|| Fault::MethodNotFound(method.to_owned()))
+    }
+
+    /// Tells the client of changes until it cancels the request, or the server ends.
+    pub(super) fn listen(&self, request: &Request<'_>) -> Result<bool, Fault> {
+        if matches!(request.sink, Sink::Batch(_)) {
+            return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
+        }
+        if request.id.as_json().len() > ID {
+            let why = format!("the id of `subscriptions/listen` may have at most {ID} bytes");
+            return Err(Fault::InvalidRequest(why));
+        }
+        let sight = self.sight(request);
+        let registry = &request.catalog.registry;
+        let is_there = |uri: &str| registry.resource(uri, |item| sight.sees(item)).is_some();
+        let filter = Filter::read(request.params)?.honoured(registry.offers(), is_there);
+        if self.flights.listening() >= LISTENS {
+            let why = format!("too many requests listen on this connection, at most {LISTENS} may");
+            return Err(Fault::Internal(why));
+        }
+        let subscriber = Subscriber::listening(&self.engine.hub, &self.outbox, request.id.as_json());
+        let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
+        let wire = self.engine.wire(request.speaker.dialect);
+        let listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
+        self.flights.listen(request.id.to_owned(), listen);
+        Ok(false)
+    }
+}
+
 impl Filter {
     /// Reads what a request asks for.
     ///
     /// # Errors
     ///
     /// A filter that is missing, or whose members are of the wrong types or too many.
-    pub(super) fn read(params: &Params<'_>) -> Result<Self, Fault> {
+    fn read(params: &Params<'_>) -> Result<Self, Fault> {
         let filter =
             params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
         if raw::kind(filter) != raw::Kind::Object {
@@ -66,7 +127,7 @@ impl Filter {
     }
 
     /// Leaves out what cannot be had.
-    pub(super) fn honoured(mut self, offers: Offers, is_there: impl Fn(&str) -> bool) -> Self {
+    fn honoured(mut self, offers: Offers, is_there: impl Fn(&str) -> bool) -> Self {
         let mut lists = Kinds::default();
         for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind) && offers.has(*kind)) {
             lists.insert(kind);
@@ -121,19 +182,13 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 /// Refuses to watch more resources.
-pub(super) fn too_many() -> Fault {
+fn too_many() -> Fault {
     Fault::InvalidParams(format!("at most {WATCHED} resources may be subscribed to, with 256 KiB of URIs"))
 }
 
 impl Listen {
     /// Acknowledges the request, and tells from then on what its filter wants.
-    pub(super) fn begin(
-        subscriber: Subscriber,
-        filter: &Filter,
-        id: &Id<'_>,
-        outbox: &Arc<Outbox>,
-        wire: &Arc<Wire>,
-    ) -> Self {
+    fn begin(subscriber: Subscriber, filter: &Filter, id: &Id<'_>, outbox: &Arc<Outbox>, wire: &Arc<Wire>) -> Self {
         let mut acknowledged = Vec::new();
         acknowledge(&mut acknowledged, id, filter);
         // Before anything is watched, so that nothing is told before it.

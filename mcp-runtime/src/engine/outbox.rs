@@ -67,11 +67,11 @@ impl Outbox {
         self.state().open
     }
 
-    /// Says whether nothing waits and nothing will come.
+    /// Says whether nothing will come but what is marked.
     #[cfg(feature = "http")]
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.state();
-        state.open == 0 && state.listens == 0 && state.is_empty()
+        state.open == 0 && state.listens == 0 && state.out.is_empty()
     }
 
     /// Says whether a request listens, so that more may come at any time.

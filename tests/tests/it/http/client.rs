@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use mcp_runtime::{HttpOptions, Server};
+use mcp_runtime::{BuiltServer, HttpOptions, Server};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -37,9 +37,12 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn start(server: Server, options: HttpOptions) -> Self {
+        Self::serve(server.build().unwrap(), options).await
+    }
+
+    pub(super) async fn serve(server: BuiltServer, options: HttpOptions) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = oneshot::channel();
-        let server = server.build().unwrap();
         let running = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             let ready = |address| tell.send(address).unwrap();

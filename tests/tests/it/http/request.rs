@@ -83,6 +83,11 @@ impl Request {
         self
     }
 
+    /// The method, the path, the headers and the body.
+    pub(super) fn into_parts(self) -> (String, String, Vec<(String, String)>, Vec<u8>) {
+        (self.method, self.path, self.headers, self.body)
+    }
+
     pub(super) fn head(&self) -> String {
         let lines: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{} {} HTTP/1.1\r\n{lines}\r\n", self.method, self.path)

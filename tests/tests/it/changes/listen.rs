@@ -1,0 +1,289 @@
+//! `subscriptions/listen` of 2026-07-28, in memory and over byte streams.
+
+use std::time::Duration;
+
+use mcp_runtime::{BuiltServer, Handle};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use super::*;
+
+const REVISION: Revision = Revision::V2026_07_28;
+
+fn built() -> (BuiltServer, Handle) {
+    let built = server().build().unwrap();
+    let handle = built.handle();
+    (built, handle)
+}
+
+#[tokio::test]
+async fn the_lines_are_these() {
+    let (built, handle) = built();
+    let mut client = built.test_client(REVISION);
+    let (id, honoured) =
+        listen(&mut client, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    handle.resource_updated("test://fixed");
+    handle.set_enabled(|_| false);
+    let told = client.notifications();
+    check(REVISION, &told);
+    let meta = json!({ ID: id });
+    assert_eq!(
+        told,
+        [
+            json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"_meta": meta, "uri": "test://fixed"}}),
+            json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
+        ]
+    );
+}
+
+/// What is asked for, and what of it can be had.
+#[tokio::test]
+async fn the_filter_is_honoured_as_far_as_it_can_be() {
+    for (wanted, honoured) in [
+        (json!({}), json!({})),
+        (json!({"toolsListChanged": false, "other": 1}), json!({})),
+        (json!({"toolsListChanged": true}), json!({"toolsListChanged": true})),
+        (json!({"promptsListChanged": true}), json!({})),
+        (json!({"resourcesListChanged": true}), json!({"resourcesListChanged": true})),
+        (json!({"resourceSubscriptions": []}), json!({"resourceSubscriptions": []})),
+        (
+            json!({"resourceSubscriptions": ["test://item/1", "test://never", "test://item/1", "", "test://other"]}),
+            json!({"resourceSubscriptions": ["test://item/1"]}),
+        ),
+    ] {
+        let built = empty().with::<stays>().with::<item>().disabled::<other>().build().unwrap();
+        let _handle = built.handle();
+        let mut client = built.test_client(REVISION);
+        assert_eq!(listen(&mut client, wanted.clone()).1, honoured, "{wanted}");
+    }
+    let built = empty().with::<stays>().build().unwrap();
+    let _handle = built.handle();
+    let filter = json!({"resourcesListChanged": true, "resourceSubscriptions": ["test://item/1"]});
+    assert_eq!(listen(&mut built.test_client(REVISION), filter).1, json!({}));
+}
+
+/// Nothing is told that was not asked for, and everything under the id that asked.
+#[tokio::test]
+async fn subscriptions_do_not_mix() {
+    let (built, handle) = built();
+    let mut client = built.test_client(REVISION);
+    let (tools, _) = listen(&mut client, json!({"toolsListChanged": true}));
+    let (prompts, _) =
+        listen(&mut client, json!({"promptsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    let (both, _) = listen(&mut client, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    listen(&mut client, json!({}));
+    handle.add::<comes>().unwrap();
+    handle.resource_updated("test://fixed");
+    handle.remove::<asks>();
+    handle.remove::<item>();
+    let mut told: Vec<_> = client
+        .notifications()
+        .iter()
+        .map(|told| {
+            (
+                told["params"]["_meta"][ID].as_u64().unwrap(),
+                method(told).trim_start_matches("notifications/").to_owned(),
+            )
+        })
+        .collect();
+    told.sort();
+    let expected = [
+        (tools, "tools/list_changed"),
+        (prompts, "prompts/list_changed"),
+        (prompts, "resources/updated"),
+        (both, "resources/updated"),
+        (both, "tools/list_changed"),
+    ];
+    assert_eq!(told, expected.map(|(id, method)| (id, method.to_owned())));
+}
+
+#[tokio::test]
+async fn bad_filters_are_refused() {
+    let (built, _handle) = built();
+    let mut client = built.test_client(REVISION);
+    let many: Vec<_> = (0..1025).map(|id| format!("test://item/{id}")).collect();
+    let long: Vec<_> = (0..3).map(|id| format!("test://item/{id}{}", "x".repeat(100_000))).collect();
+    for params in [
+        json!({}),
+        json!({"notifications": null}),
+        json!({"notifications": []}),
+        json!({"notifications": true}),
+        json!({"notifications": {"toolsListChanged": "true"}}),
+        json!({"notifications": {"toolsListChanged": null}}),
+        json!({"notifications": {"promptsListChanged": 1}}),
+        json!({"notifications": {"resourcesListChanged": {}}}),
+        json!({"notifications": {"resourceSubscriptions": "test://fixed"}}),
+        json!({"notifications": {"resourceSubscriptions": ["test://fixed", 1]}}),
+        json!({"notifications": {"resourceSubscriptions": [null]}}),
+        json!({"notifications": {"resourceSubscriptions": {}}}),
+        json!({"notifications": {"resourceSubscriptions": many}}),
+        json!({"notifications": {"resourceSubscriptions": long}}),
+    ] {
+        let text: String = params.to_string().chars().take(100).collect();
+        assert_eq!(code(&mut client, "subscriptions/listen", params).await, -32602, "{text}");
+    }
+    assert_eq!(client.notifications(), Vec::<Value>::new());
+}
+
+/// An id comes back as it was written, and is taken as long as its request listens.
+#[tokio::test]
+async fn ids_are_told_as_they_came() {
+    let (built, handle) = built();
+    let mut client = built.test_client(REVISION);
+    let listen = |id: &str| {
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{{"_meta":{meta},"notifications":{{"toolsListChanged":true}}}}}}"#
+        )
+    };
+    let ids = ["1", "-7", "123456789012345678", r#""a \"quoted\" id""#, r#""1""#, r#""""#];
+    for id in ids {
+        let told = client.send_raw(listen(id).as_bytes());
+        assert_eq!(told[0]["params"]["_meta"][ID].to_string(), id);
+        let refused = client.send_raw(listen(id).as_bytes());
+        assert_eq!((refused[0]["error"]["code"].as_i64(), refused.len()), (Some(-32600), 1), "{id}");
+    }
+    handle.add::<comes>().unwrap();
+    let told: Vec<_> = client.notifications().iter().map(|told| told["params"]["_meta"][ID].to_string()).collect();
+    assert_eq!(told, ids);
+    let refused = client.send_raw(listen(&format!("\"{}\"", "x".repeat(1024))).as_bytes());
+    assert_eq!((refused[0]["error"]["code"].as_i64(), refused.len()), (Some(-32600), 1));
+}
+
+#[tokio::test]
+async fn a_cancelled_subscription_is_over_and_not_answered() {
+    let (built, handle) = built();
+    let mut client = built.test_client(REVISION);
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]});
+    let (first, _) = listen(&mut client, filter.clone());
+    let (second, _) = listen(&mut client, filter);
+    // Marked, and not told any more.
+    handle.resource_updated("test://fixed");
+    client.notify("notifications/cancelled", json!({"requestId": first}));
+    client.notify("notifications/cancelled", json!({"requestId": first}));
+    handle.add::<comes>().unwrap();
+    let told = client.settle().await;
+    let ids: Vec<_> = told.iter().map(|told| told["params"]["_meta"][ID].as_u64()).collect();
+    assert_eq!(ids, [Some(second), Some(second)], "{told:?}");
+    // It does not count as a call.
+    assert_eq!(client.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn so_many_requests_listen_on_a_connection() {
+    let server = server().max_in_flight(1);
+    let handle = server.handle();
+    let built = server.build().unwrap();
+    let mut client = built.test_client(REVISION);
+    let (first, _) = listen(&mut client, json!({"toolsListChanged": true}));
+    for _ in 1..1024 {
+        client.send_request("subscriptions/listen", json!({"notifications": {}}));
+    }
+    assert_eq!(client.notifications().len(), 1023);
+    let refused = client.request("subscriptions/listen", json!({"notifications": {}})).await.unwrap_err();
+    assert_eq!(refused.code, -32603);
+    assert!(refused.message.contains("at most 1024"), "{refused}");
+    assert_eq!(client.call("stays", ()).await.unwrap().text(), "stayed");
+    client.notify("notifications/cancelled", json!({"requestId": first}));
+    listen(&mut client, json!({}));
+    handle.add::<comes>().unwrap();
+    assert_eq!(client.notifications(), Vec::<Value>::new());
+}
+
+/// A server over a pair of byte streams, and its client.
+struct Streams {
+    lines: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    served: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Streams {
+    fn open(built: &BuiltServer) -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(theirs);
+        let built = built.clone();
+        let served = tokio::spawn(async move { built.serve(reader, writer).await });
+        let (reader, writer) = tokio::io::split(ours);
+        Self { lines: BufReader::new(reader), writer, served }
+    }
+
+    async fn send(&mut self, id: &str, method: &str, mut params: Value) {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let line = format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.writer.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    async fn line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(60), self.lines.read_line(&mut line));
+        (read.await.expect("it never came").unwrap() > 0).then(|| serde_json::from_str(&line).unwrap())
+    }
+}
+
+/// At the end of the input: what was to be told, then the answer, whatever call goes on.
+#[tokio::test]
+async fn a_subscription_ends_with_its_answer() {
+    let gate = std::sync::Arc::new(Semaphore::new(0));
+    let server = server().with::<takes_time>().with_shared(std::sync::Arc::clone(&gate));
+    let handle = server.handle();
+    let mut client = Streams::open(&server.build().unwrap());
+    client.send("listen", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
+    assert_eq!(method(&client.line().await.unwrap()), "notifications/subscriptions/acknowledged");
+    client.send("call", "tools/call", json!({"name": "takes_time"})).await;
+    handle.add::<comes>().unwrap();
+    assert_eq!(method(&client.line().await.unwrap()), "notifications/tools/list_changed");
+    client.send("listen too", "subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(client.line().await.unwrap()["params"]["_meta"][ID], "listen too");
+
+    client.writer.shutdown().await.unwrap();
+    let mut answers = [client.line().await.unwrap(), client.line().await.unwrap()];
+    answers.sort_by_key(|answer| answer["id"].as_str().unwrap().to_owned());
+    for (answer, id) in answers.iter().zip(["listen", "listen too"]) {
+        let meta = json!({ID: id, "io.modelcontextprotocol/serverInfo": {"name": "changes", "version": "1.0.0"}});
+        let result = json!({"resultType": "complete", "_meta": meta});
+        assert_eq!(answer, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        if let Some(mut official) = Official::load(REVISION) {
+            assert_eq!(official.problems(answer, Some("subscriptions/listen")), Vec::<String>::new());
+        }
+    }
+    // Only then, the call.
+    gate.add_permits(1);
+    assert_eq!(client.line().await.unwrap()["id"], "call");
+    assert_eq!(client.line().await, None);
+    client.served.await.unwrap().unwrap();
+}
+
+/// Also where the request is the last line, without an end.
+#[tokio::test]
+async fn a_subscription_may_be_the_last_word() {
+    let (built, _handle) = built();
+    let mut client = Streams::open(&built);
+    client.send("listen", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
+    client.writer.shutdown().await.unwrap();
+    assert_eq!(method(&client.line().await.unwrap()), "notifications/subscriptions/acknowledged");
+    assert_eq!(client.line().await.unwrap()["result"]["resultType"], "complete");
+    assert_eq!(client.line().await, None);
+    client.served.await.unwrap().unwrap();
+}
+
+/// Two eras on one connection: a session is told as a session, and its requests of 2026-07-28 under their ids.
+#[tokio::test]
+async fn a_session_listens_as_well() {
+    let (built, handle) = built();
+    let mut client = built.test_client(Revision::V2025_03_26);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let request = json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
+        "params": {"_meta": meta, "notifications": {"promptsListChanged": true}}});
+    let refused = client.send_raw(json!([request]).to_string().as_bytes());
+    assert_eq!(refused[0][0]["error"]["code"], -32600, "{refused:?}");
+    client.send_raw(request.to_string().as_bytes());
+    handle.remove::<asks>();
+    let told: Vec<_> = client.notifications().iter().map(|told| told["params"]["_meta"][ID].as_u64()).collect();
+    assert_eq!(told, [None, Some(9)]);
+}

@@ -1,0 +1,151 @@
+//! Sessions of 2024-11-05 to 2025-11-25: lists that change, resources that they subscribe to.
+
+use super::*;
+
+fn uris(client: &mut TestClient) -> Vec<String> {
+    let told = client.notifications();
+    check(client.revision(), &told);
+    told.iter()
+        .map(|told| {
+            assert_eq!(method(told), "notifications/resources/updated");
+            assert_eq!(told["params"].as_object().unwrap().len(), 1, "{told}");
+            told["params"]["uri"].as_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn the_lines_are_these() {
+    for revision in HANDSHAKES {
+        let built = server().build().unwrap();
+        let handle = built.handle();
+        let mut client = built.test_client(revision);
+        client.request("resources/subscribe", json!({"uri": "test://fixed"})).await.unwrap();
+        handle.resource_updated("test://fixed");
+        handle.set_enabled(|_| false);
+        let told = client.notifications();
+        check(revision, &told);
+        assert_eq!(
+            told,
+            [
+                json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "test://fixed"}}),
+                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+                json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}),
+                json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}),
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn updates_go_to_those_that_subscribed() {
+    for revision in HANDSHAKES {
+        let built = server().with::<other>().build().unwrap();
+        let handle = built.handle();
+        let (mut client, mut bystander) = (built.test_client(revision), built.test_client(revision));
+        for uri in ["test://fixed", "test://fixed", "test://item/7"] {
+            let answer = client.request("resources/subscribe", json!({ "uri": uri })).await.unwrap();
+            assert_eq!(answer, json!({}));
+        }
+        for uri in ["test://fixed", "test://item/7", "test://item/8", "test://other", "test://item/7", "nonsense"] {
+            handle.resource_updated(uri);
+        }
+        assert_eq!(uris(&mut client), ["test://fixed", "test://item/7"]);
+        assert_eq!(uris(&mut bystander), Vec::<String>::new());
+        handle.resource_updated("test://fixed");
+        assert_eq!(uris(&mut client), ["test://fixed"]);
+        // What was marked before is not told to one that has left.
+        handle.resource_updated("test://fixed");
+        for uri in ["test://fixed", "test://fixed", "test://never", "test://other"] {
+            assert_eq!(code(&mut client, "resources/unsubscribe", json!({ "uri": uri })).await, 0, "{uri}");
+        }
+        handle.resource_updated("test://fixed");
+        handle.resource_updated("test://item/7");
+        assert_eq!(uris(&mut client), ["test://item/7"]);
+        assert_eq!(code(&mut client, "resources/subscribe", json!({"uri": "test://fixed"})).await, 0);
+        handle.resource_updated("test://fixed");
+        assert_eq!(uris(&mut client), ["test://fixed"]);
+    }
+}
+
+#[tokio::test]
+async fn bad_subscriptions_are_refused() {
+    for revision in HANDSHAKES {
+        let built = server().disabled::<other>().build().unwrap();
+        let _handle = built.handle();
+        let mut client = built.test_client(revision);
+        for method in ["resources/subscribe", "resources/unsubscribe"] {
+            for params in [json!({}), json!({"uri": 7}), json!({"uri": null}), json!({"uri": ["test://fixed"]})] {
+                assert_eq!(code(&mut client, method, params.clone()).await, -32602, "{revision} {method} {params}");
+            }
+        }
+        for uri in ["", "test://never", "test://other", "test://item/", "test://item/{id}"] {
+            let refused = client.request("resources/subscribe", json!({ "uri": uri })).await.map(drop);
+            match uri {
+                "test://item/{id}" | "test://item/" => {}
+                _ => {
+                    let refused = refused.unwrap_err();
+                    assert_eq!((refused.code, refused.data), (-32002, Some(json!({ "uri": uri }))), "{revision} {uri}");
+                }
+            }
+        }
+        assert_eq!(code(&mut client, "subscriptions/listen", json!({"notifications": {}})).await, -32601);
+    }
+}
+
+#[tokio::test]
+async fn a_session_subscribes_to_so_many_resources() {
+    let built = server().build().unwrap();
+    let _handle = built.handle();
+    let mut client = built.test_client(Revision::V2025_11_25);
+    for id in 0..1024 {
+        client.request("resources/subscribe", json!({"uri": format!("test://item/{id}")})).await.unwrap();
+    }
+    let one_more = json!({"uri": "test://fixed"});
+    let refused = client.request("resources/subscribe", one_more.clone()).await.unwrap_err();
+    assert_eq!(refused.code, -32602);
+    assert!(refused.message.contains("at most 1024 resources"), "{refused}");
+    assert_eq!(code(&mut client, "resources/subscribe", json!({"uri": "test://item/1"})).await, 0);
+    assert_eq!(code(&mut client, "resources/unsubscribe", json!({"uri": "test://item/1"})).await, 0);
+    assert_eq!(code(&mut client, "resources/subscribe", one_more).await, 0);
+
+    let mut wordy = built.test_client(Revision::V2025_11_25);
+    let long = |id: u32| json!({"uri": format!("test://item/{id}{}", "0".repeat(60_000))});
+    for id in 1..=4 {
+        assert_eq!(code(&mut wordy, "resources/subscribe", long(id)).await, 0);
+    }
+    assert_eq!(code(&mut wordy, "resources/subscribe", long(5)).await, -32602);
+}
+
+/// What changes between `initialize` and `notifications/initialized` is told after it.
+#[tokio::test]
+async fn nothing_is_told_before_the_client_is_ready() {
+    for revision in HANDSHAKES {
+        let server = server();
+        let handle = server.handle();
+        let mut client = TestClient::silent(server, revision);
+        let who = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
+        client.request("initialize", params).await.unwrap();
+        handle.add::<comes>().unwrap();
+        handle.remove::<comes>();
+        assert_eq!(methods(&mut client), Vec::<String>::new());
+        client.notify("notifications/initialized", json!({}));
+        assert_eq!(methods(&mut client), ["tools/list_changed"]);
+        client.notify("notifications/initialized", json!({}));
+        handle.remove::<asks>();
+        assert_eq!(methods(&mut client), ["prompts/list_changed"]);
+    }
+}
+
+/// Before a session there is nobody to tell, and after it nobody either.
+#[tokio::test]
+async fn others_are_not_told() {
+    let built = server().build().unwrap();
+    let handle = built.handle();
+    let mut stateless = built.test_client(Revision::V2026_07_28);
+    drop(built.test_client(Revision::V2025_11_25));
+    handle.remove::<stays>();
+    handle.resource_updated("test://fixed");
+    assert_eq!(methods(&mut stateless), Vec::<String>::new());
+}

@@ -1,0 +1,148 @@
+//! Who sees what.
+
+use mcp_runtime::{Caller, EntryInfo, EntryKind};
+
+use super::*;
+
+/// Lists for the template that some do not see.
+#[resource("test://listed/{id}", tags("admin"), list = all)]
+fn many(id: u32) -> String {
+    id.to_string()
+}
+
+fn all() -> Vec<mcp_runtime::ResourceLink> {
+    vec![mcp_runtime::ResourceLink::new("test://listed/1", "1")]
+}
+
+/// Behind the template that some do not see.
+#[resource("test://listed/{+path}")]
+fn fallback(path: String) -> String {
+    format!("fallback {path}")
+}
+
+fn everything() -> Server {
+    server().with::<comes>().with::<other>().with::<asks_more>().with::<many>().with::<fallback>()
+}
+
+fn by_client(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
+    assert_eq!((caller.principal(), caller.headers().is_some()), (None, false));
+    !entry.has_tag("admin") || caller.client().is_some_and(|client| client.name == "admin")
+}
+
+/// Hidden, disabled, removed or never there: nobody can tell.
+#[tokio::test]
+async fn what_is_not_seen_is_not_there() {
+    let complete = |reference: Value, name: &str| json!({"ref": reference, "argument": {"name": name, "value": ""}});
+    let requests = [
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("prompts/list", json!({})),
+        ("tools/call", json!({"name": "comes"})),
+        ("resources/read", json!({"uri": "test://other"})),
+        ("resources/read", json!({"uri": "test://listed/1"})),
+        ("prompts/get", json!({"name": "asks_more", "arguments": {"style": "Plain"}})),
+        ("completion/complete", complete(json!({"type": "ref/prompt", "name": "asks_more"}), "style")),
+        ("completion/complete", complete(json!({"type": "ref/resource", "uri": "test://listed/{id}"}), "id")),
+        ("resources/subscribe", json!({"uri": "test://other"})),
+        ("tools/call", json!({"name": "stays"})),
+        ("resources/read", json!({"uri": "test://item/1"})),
+    ];
+    for revision in Revision::ALL {
+        let never = server().with::<fallback>().build().unwrap();
+        let hidden = everything().visible_to(by_client).build().unwrap();
+        let disabled = everything().build().unwrap();
+        let removed = everything().build().unwrap();
+        let _handles = (never.handle(), hidden.handle());
+        disabled.handle().set_enabled(|entry| !entry.has_tag("admin"));
+        let handle = removed.handle();
+        assert!(
+            handle.remove::<comes>()
+                && handle.remove::<other>()
+                && handle.remove::<asks_more>()
+                && handle.remove::<many>()
+        );
+        for (name, built) in [("hidden", hidden), ("disabled", disabled), ("removed", removed)] {
+            let (mut expected, mut client) = (never.test_client(revision), built.test_client(revision));
+            for (method, params) in &requests {
+                let expected = expected.request(method, params.clone()).await;
+                let mut answer = client.request(method, params.clone()).await;
+                if let Ok(answer) = &mut answer
+                    && answer["cacheScope"] == "private"
+                    && *method != "resources/read"
+                {
+                    assert_eq!(name, "hidden");
+                    answer["cacheScope"] = json!("public");
+                }
+                assert_eq!(answer, expected, "{revision} {name} {method} {params}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn callers_see_different_servers() {
+    for revision in Revision::ALL {
+        let built = everything()
+            .visible_to(move |caller, entry| {
+                assert_eq!(caller.revision(), revision);
+                let is_admin = caller.client().is_some_and(|client| client.name == "test-client");
+                is_admin || entry.kind == EntryKind::Prompt
+            })
+            .build()
+            .unwrap();
+        let mut client = built.test_client(revision);
+        assert_eq!(listed(&mut client, "tools/list").await, ["comes", "stays"]);
+        assert_eq!(listed(&mut client, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
+        if revision == Revision::V2026_07_28 {
+            let other = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "other", "version": "1"}}});
+            for (method, member, count) in [("tools/list", "tools", 0), ("prompts/list", "prompts", 2)] {
+                let listed = client.request(method, other.clone()).await.unwrap();
+                assert_eq!(listed[member].as_array().unwrap().len(), count);
+                assert_eq!(listed["cacheScope"], "private");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_hold_what_is_seen() {
+    for revision in Revision::ALL {
+        let built = everything().visible_to(by_client).page_size(1).build().unwrap();
+        let mut client = built.test_client(revision);
+        for (method, member, expected) in [
+            ("tools/list", "tools", &["stays"][..]),
+            ("resources/templates/list", "resourceTemplates", &["test://item/{id}", "test://listed/{+path}"]),
+            ("resources/list", "resources", &["test://fixed"]),
+            ("prompts/list", "prompts", &["asks"]),
+        ] {
+            assert_eq!(listed(&mut client, method).await, expected, "{revision}");
+            let first = client.request(method, json!({})).await.unwrap();
+            assert_eq!(first[member].as_array().unwrap().len(), 1);
+            assert_eq!(first.get("nextCursor").is_some(), expected.len() > 1, "{first}");
+            assert_eq!(code(&mut client, method, json!({"cursor": "nonsense"})).await, -32602);
+        }
+    }
+}
+
+#[tokio::test]
+async fn everybody_is_told_of_lists_and_nobody_of_hidden_resources() {
+    let built = everything().visible_to(by_client).build().unwrap();
+    let handle = built.handle();
+    let mut client = built.test_client(Revision::V2026_07_28);
+    let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://other", "test://fixed"]});
+    let (_, honoured) = listen(&mut client, wanted);
+    assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    handle.remove::<comes>();
+    handle.resource_updated("test://other");
+    assert_eq!(methods(&mut client), ["tools/list_changed"]);
+}
+
+#[tokio::test]
+async fn a_decision_that_panics_hides() {
+    let built = server().visible_to(|_, entry| entry.name != "stays" || panic!("a secret")).build().unwrap();
+    let mut client = built.test_client(Revision::V2025_11_25);
+    assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());
+    let refused = client.call("stays", ()).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (-32602, "unknown tool: stays"));
+}
