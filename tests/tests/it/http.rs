@@ -13,6 +13,7 @@ mod request;
 mod session;
 mod stateless;
 mod streams;
+mod tasks;
 
 use std::{
     sync::{

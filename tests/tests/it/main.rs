@@ -3,6 +3,7 @@
 mod asking;
 mod building;
 mod calls;
+mod changes;
 mod forms;
 mod golden;
 mod http;
