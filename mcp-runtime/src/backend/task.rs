@@ -177,9 +177,9 @@ impl TaskInput {
 #[serde(rename_all = "snake_case")]
 pub enum TaskOutcome {
     /// The JSON of its result.
-    Result(Arc<str>),
+    Returned(Arc<str>),
     /// The JSON of its error.
-    Error(Arc<str>),
+    Failed(Arc<str>),
 }
 
 /// Why a store could not do something. It goes to the log; clients learn only that it failed.

@@ -129,8 +129,8 @@ fn open(task: &TaskRecord) -> impl Iterator<Item = &TaskInput> {
 /// The result of a task that has ended.
 fn ended(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
     match &task.outcome {
-        Some(TaskOutcome::Result(json)) => Ok(spell::related(json, &task.id)),
-        Some(TaskOutcome::Error(json)) => Err(read_error(json)),
+        Some(TaskOutcome::Returned(json)) => Ok(spell::related(json, &task.id)),
+        Some(TaskOutcome::Failed(json)) => Err(read_error(json)),
         None => Err(Fault::invalid_params("the task was cancelled, so that it has no result")),
     }
 }

@@ -57,11 +57,11 @@ impl Outcome {
         let member = |name: &str| raw::members(response).find_map(|(member, json)| (member == name).then_some(json));
         let Some(error) = member("error") else {
             let result = member("result").unwrap_or("{}");
-            let json = TaskOutcome::Result(result.into());
+            let json = TaskOutcome::Returned(result.into());
             return Self { status: TaskStatus::Completed, message: tool_error(result), json };
         };
         let message = raw::members(error).find(|(name, _)| name == "message").and_then(|(_, json)| raw::string(json));
-        let json = TaskOutcome::Error(error.into());
+        let json = TaskOutcome::Failed(error.into());
         Self { status: TaskStatus::Failed, message: message.map(|message| shortened(&message)), json }
     }
 }

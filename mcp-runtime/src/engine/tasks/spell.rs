@@ -80,16 +80,16 @@ fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
 
 fn is_tool_error(task: &TaskRecord) -> bool {
     match &task.outcome {
-        Some(TaskOutcome::Result(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
-        Some(TaskOutcome::Error(_)) | None => false,
+        Some(TaskOutcome::Returned(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
+        Some(TaskOutcome::Failed(_)) | None => false,
     }
 }
 
 /// Writes what the task came to, or what it asks.
 fn more(object: &mut Object<'_>, task: &TaskRecord) {
     match &task.outcome {
-        Some(TaskOutcome::Result(json)) => object.raw("result", json.as_bytes()),
-        Some(TaskOutcome::Error(json)) => object.raw("error", json.as_bytes()),
+        Some(TaskOutcome::Returned(json)) => object.raw("result", json.as_bytes()),
+        Some(TaskOutcome::Failed(json)) => object.raw("error", json.as_bytes()),
         None => {}
     }
     if task.status != TaskStatus::InputRequired {
