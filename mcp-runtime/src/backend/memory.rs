@@ -125,8 +125,10 @@ impl TaskStore for MemoryTasks {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
-    use crate::backend::TaskStatus;
+    use crate::backend::{TaskStatus, TaskStoreError};
 
     const HOUR: u64 = 3_600_000;
     const ROOMY: TaskRoom = TaskRoom { in_all: 3, of_owner: 2 };
@@ -135,12 +137,20 @@ mod tests {
         TaskRecord::new(id, owner, now(), ttl, 1000)
     }
 
+    /// What a store gives that has everything at hand.
+    fn at_once<T>(mut stored: Stored<'_, T>) -> Result<T, TaskStoreError> {
+        match stored.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("it has to be waited for"),
+        }
+    }
+
     fn ids(tasks: &[TaskRecord]) -> Vec<&str> {
         tasks.iter().map(|task| task.id.as_str()).collect()
     }
 
-    #[tokio::test]
-    async fn there_is_room_for_so_many_of_one_owner_and_in_all() {
+    #[test]
+    fn there_is_room_for_so_many_of_one_owner_and_in_all() {
         let tasks = MemoryTasks::default();
         for (id, owner, has_room) in [
             ("1", "a", true),
@@ -150,53 +160,52 @@ mod tests {
             ("4", "b", true),
             ("5", "c", false),
         ] {
-            assert_eq!(tasks.insert(task(id, owner, HOUR), ROOMY).await, Ok(has_room), "{id} of {owner}");
+            assert_eq!(at_once(tasks.insert(task(id, owner, HOUR), ROOMY)), Ok(has_room), "{id} of {owner}");
         }
     }
 
-    #[tokio::test]
-    async fn what_is_over_is_gone_and_leaves_nothing_behind() {
+    #[test]
+    fn what_is_over_is_gone_and_leaves_nothing_behind() {
         let tasks = MemoryTasks::default();
         for id in ["1", "2"] {
-            assert_eq!(tasks.insert(task(id, "a", 0), ROOMY).await, Ok(true));
+            assert_eq!(at_once(tasks.insert(task(id, "a", 0), ROOMY)), Ok(true));
         }
-        assert_eq!(tasks.load("1").await, Ok(None));
-        assert_eq!(tasks.page("a", None, 9).await, Ok(vec![]));
-        tasks.changed("1", 0).await.unwrap();
+        assert_eq!(at_once(tasks.load("1")), Ok(None));
+        assert_eq!(at_once(tasks.page("a", None, 9)), Ok(vec![]));
+        at_once(tasks.changed("1", 0)).unwrap();
         let kept = tasks.kept();
         assert!(kept.tasks.is_empty() && kept.owned.is_empty() && kept.ends.is_empty());
     }
 
-    #[tokio::test]
-    async fn only_the_next_version_replaces_one() {
+    #[test]
+    fn only_the_next_version_replaces_one() {
         let tasks = MemoryTasks::default();
-        tasks.insert(task("1", "a", HOUR), ROOMY).await.unwrap();
+        at_once(tasks.insert(task("1", "a", HOUR), ROOMY)).unwrap();
         let changed = TaskRecord { status: TaskStatus::Completed, ..task("1", "a", HOUR) };
         for (version, is_next) in [(0, false), (2, false), (1, true), (1, false), (2, true)] {
-            let replaced = tasks.replace(TaskRecord { version, ..changed.clone() }).await;
+            let replaced = at_once(tasks.replace(TaskRecord { version, ..changed.clone() }));
             assert_eq!(replaced, Ok(is_next), "version {version}");
         }
-        assert_eq!(tasks.replace(TaskRecord { id: "2".to_owned(), version: 1, ..changed }).await, Ok(false));
+        assert_eq!(at_once(tasks.replace(TaskRecord { id: "2".to_owned(), version: 1, ..changed })), Ok(false));
     }
 
-    #[tokio::test]
-    async fn a_change_is_heard_of_also_when_it_came_before_anybody_listened() {
+    #[test]
+    fn a_change_is_heard_of_also_when_it_came_before_anybody_listened() {
         let tasks = MemoryTasks::default();
-        tasks.insert(task("1", "a", HOUR), ROOMY).await.unwrap();
+        at_once(tasks.insert(task("1", "a", HOUR), ROOMY)).unwrap();
         let mut heard = tasks.changed("1", 0);
-        let waker = std::task::Waker::noop();
-        assert!(heard.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
-        tasks.replace(TaskRecord { version: 1, ..task("1", "a", HOUR) }).await.unwrap();
-        heard.await.unwrap();
-        tasks.changed("1", 0).await.unwrap();
+        assert!(heard.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        at_once(tasks.replace(TaskRecord { version: 1, ..task("1", "a", HOUR) })).unwrap();
+        at_once(heard).unwrap();
+        at_once(tasks.changed("1", 0)).unwrap();
     }
 
-    #[tokio::test]
-    async fn pages_follow_the_making() {
+    #[test]
+    fn pages_follow_the_making() {
         let tasks = MemoryTasks::default();
         for (id, created) in [("b", 1), ("c", 1), ("a", 2)] {
             let task = TaskRecord::new(id, "a", created, u64::MAX, 1000);
-            tasks.insert(task, TaskRoom::new(9, 9)).await.unwrap();
+            at_once(tasks.insert(task, TaskRoom::new(9, 9))).unwrap();
         }
         for (after, most, expected) in [
             (None, 9, vec!["b", "c", "a"]),
@@ -205,8 +214,8 @@ mod tests {
             (Some((1, "bb")), 9, vec!["c", "a"]),
             (Some((2, "a")), 9, vec![]),
         ] {
-            assert_eq!(ids(&tasks.page("a", after, most).await.unwrap()), expected, "{after:?}");
+            assert_eq!(ids(&at_once(tasks.page("a", after, most)).unwrap()), expected, "{after:?}");
         }
-        assert_eq!(tasks.page("b", None, 9).await, Ok(vec![]));
+        assert_eq!(at_once(tasks.page("b", None, 9)), Ok(vec![]));
     }
 }

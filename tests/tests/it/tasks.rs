@@ -353,9 +353,12 @@ async fn tasks_are_declared_where_a_tool_can_be_one() {
             let tool = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
             tool["execution"]["taskSupport"].as_str().map(str::to_owned)
         };
-        for (name, expected) in
-            [("greet", None), ("work", Some("optional")), ("failing_job", Some("required")), ("ask_then_work", Some("optional"))]
-        {
+        for (name, expected) in [
+            ("greet", None),
+            ("work", Some("optional")),
+            ("failing_job", Some("required")),
+            ("ask_then_work", Some("optional")),
+        ] {
             let expected = expected.filter(|_| revision == Revision::V2025_11_25);
             assert_eq!(support(name).as_deref(), expected, "{revision}: {name}");
         }

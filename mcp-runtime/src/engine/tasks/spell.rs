@@ -80,7 +80,9 @@ fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
 
 fn is_tool_error(task: &TaskRecord) -> bool {
     match &task.outcome {
-        Some(TaskOutcome::Returned(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
+        Some(TaskOutcome::Returned(json)) => {
+            raw::members(json).any(|(name, value)| name == "isError" && value == "true")
+        }
         Some(TaskOutcome::Failed(_)) | None => false,
     }
 }

@@ -14,22 +14,70 @@ async fn mistakes_are_answered() {
         (11, "tasks/get", json!({"taskId": ""}), -32602, UNKNOWN),
         (11, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
         (11, "tasks/result", json!({"taskId": 7}), -32602, "invalid params: `taskId` must be a string"),
-        (11, "tasks/list", json!({"cursor": "nonsense"}), -32602, "invalid params: `cursor` is none that this list gave: \"nonsense\""),
+        (
+            11,
+            "tasks/list",
+            json!({"cursor": "nonsense"}),
+            -32602,
+            "invalid params: `cursor` is none that this list gave: \"nonsense\"",
+        ),
         (11, "tasks/list", json!({"cursor": 7}), -32602, "invalid params: `cursor` must be a string"),
-        (11, "tasks/update", json!({"taskId": "unknown", "inputResponses": {}}), -32601, "method not found: tasks/update"),
-        (11, "tools/call", json!({"name": "greet", "arguments": {"name": "x"}, "task": {}}), -32601, "method not found: tools/call of `greet` as a task"),
-        (11, "tools/call", json!({"name": "failing_job"}), -32601, "method not found: tools/call of `failing_job` other than as a task"),
+        (
+            11,
+            "tasks/update",
+            json!({"taskId": "unknown", "inputResponses": {}}),
+            -32601,
+            "method not found: tasks/update",
+        ),
+        (
+            11,
+            "tools/call",
+            json!({"name": "greet", "arguments": {"name": "x"}, "task": {}}),
+            -32601,
+            "method not found: tools/call of `greet` as a task",
+        ),
+        (
+            11,
+            "tools/call",
+            json!({"name": "failing_job"}),
+            -32601,
+            "method not found: tools/call of `failing_job` other than as a task",
+        ),
         (11, "tools/call", json!({"name": "work", "task": 7}), -32602, "invalid params: `task` must be an object"),
-        (11, "tools/call", json!({"name": "work", "task": {"ttl": 0}}), -32602, "invalid params: `task.ttl` must be a whole number of milliseconds above 0"),
-        (11, "tools/call", json!({"name": "work", "task": {"ttl": -1}}), -32602, "invalid params: `task.ttl` must be a whole number of milliseconds above 0"),
-        (11, "tools/call", json!({"name": "work", "task": {"ttl": "1"}}), -32602, "invalid params: `task.ttl` must be a whole number of milliseconds above 0"),
+        (
+            11,
+            "tools/call",
+            json!({"name": "work", "task": {"ttl": 0}}),
+            -32602,
+            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+        ),
+        (
+            11,
+            "tools/call",
+            json!({"name": "work", "task": {"ttl": -1}}),
+            -32602,
+            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+        ),
+        (
+            11,
+            "tools/call",
+            json!({"name": "work", "task": {"ttl": "1"}}),
+            -32602,
+            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+        ),
         (11, "tools/call", json!({"name": "unknown", "task": {}}), -32602, "unknown tool: unknown"),
         (7, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
         (7, "tasks/update", json!({"taskId": "unknown", "inputResponses": {}}), -32602, UNKNOWN),
         (7, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
         (7, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
         (7, "tasks/update", json!({"taskId": "unknown"}), -32602, "invalid params: `inputResponses` is missing"),
-        (7, "tasks/update", json!({"taskId": "unknown", "inputResponses": [1]}), -32602, "invalid params: `inputResponses` must be an object"),
+        (
+            7,
+            "tasks/update",
+            json!({"taskId": "unknown", "inputResponses": [1]}),
+            -32602,
+            "invalid params: `inputResponses` must be an object",
+        ),
         (6, "tasks/get", json!({"taskId": "unknown"}), -32601, "method not found: tasks/get"),
         (6, "tasks/list", json!({}), -32601, "method not found: tasks/list"),
     ] {
@@ -48,7 +96,9 @@ async fn mistakes_are_answered() {
 #[tokio::test]
 async fn the_extension_has_to_be_declared() {
     let needed = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});
-    for declared in [json!({}), json!({"extensions": {}}), json!({"extensions": {EXTENSION: true}}), json!({"tasks": {}})] {
+    for declared in
+        [json!({}), json!({"extensions": {}}), json!({"extensions": {EXTENSION: true}}), json!({"tasks": {}})]
+    {
         let mut client = Talk::plain(server(&Arc::default()));
         client.capabilities = declared.clone();
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
@@ -75,7 +125,9 @@ async fn nothing_is_known_of_tasks_where_there_are_none() {
 
 #[tokio::test]
 async fn too_many_tasks_are_refused() {
-    for (revision, in_all, of_one) in [(Revision::V2025_11_25, 9, 2), (Revision::V2025_11_25, 2, 9), (Revision::V2026_07_28, 2, 1)] {
+    for (revision, in_all, of_one) in
+        [(Revision::V2025_11_25, 9, 2), (Revision::V2025_11_25, 2, 9), (Revision::V2026_07_28, 2, 1)]
+    {
         let gate = Arc::default();
         let mut client = Talk::to(server(&gate).max_tasks(in_all, of_one), revision);
         for _ in 0..2 {

@@ -38,7 +38,11 @@ async fn a_task_ends_with_its_server() {
     for revision in BOTH {
         let gate = Arc::<Gate>::default();
         let server = server(&gate).build().unwrap();
-        let mut client = Talk { client: server.test_client(revision), official: None, capabilities: json!({"extensions": {EXTENSION: {}}}) };
+        let mut client = Talk {
+            client: server.test_client(revision),
+            official: None,
+            capabilities: json!({"extensions": {EXTENSION: {}}}),
+        };
         client.begin("work", json!({"label": "it"})).await;
         until(|| gate.begun.load(Ordering::SeqCst) == 1).await;
         drop(client);

@@ -23,7 +23,10 @@ async fn a_task_is_made_asked_for_and_done() {
     let task = &created["task"];
     let members: Vec<_> = task.as_object().unwrap().keys().collect();
     assert_eq!(members, ["createdAt", "lastUpdatedAt", "pollInterval", "status", "taskId", "ttl"]);
-    assert_eq!((&task["ttl"], &task["pollInterval"], &task["status"]), (&json!(60000), &json!(1000), &json!("working")));
+    assert_eq!(
+        (&task["ttl"], &task["pollInterval"], &task["status"]),
+        (&json!(60000), &json!(1000), &json!("working"))
+    );
     let id = task["taskId"].as_str().unwrap();
     assert_eq!(client.about("tasks/get", id).await.unwrap(), *task);
     gate.open();
@@ -55,7 +58,12 @@ async fn a_task_ends_as_its_call_would_have() {
     for (tool, arguments, message, expected) in [
         ("failing_job", json!({}), "the job failed", Ok("the job failed")),
         ("work", json!({"label": 7}), "the arguments of `work` do not fit", Ok("the arguments of `work` do not fit")),
-        ("impatient", json!({}), "`impatient` did not finish within 20ms", Ok("`impatient` did not finish within 20ms")),
+        (
+            "impatient",
+            json!({}),
+            "`impatient` did not finish within 20ms",
+            Ok("`impatient` did not finish within 20ms"),
+        ),
         ("protocol_error_job", json!({}), "no such job", Err(42)),
         ("panics", json!({}), "`panics` failed: internal error", Err(-32603)),
     ] {
@@ -144,10 +152,10 @@ async fn a_question_is_asked_by_one_request_at_a_time() {
     client.client.notify("notifications/cancelled", json!({"requestId": first}));
     sleep(Duration::from_millis(20)).await;
     let came = client.notifications();
-    assert_eq!(came.iter().map(|message| message["method"].as_str().unwrap()).collect::<Vec<_>>(), [
-        "notifications/cancelled",
-        "elicitation/create"
-    ]);
+    assert_eq!(
+        came.iter().map(|message| message["method"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["notifications/cancelled", "elicitation/create"]
+    );
     let declined = json!({"jsonrpc": "2.0", "id": came[1]["id"], "result": {"action": "decline"}});
     client.client.send_raw(declined.to_string().as_bytes());
     assert_eq!(text(&client.answer(second, "tasks/result").await.unwrap()), "kept");
@@ -182,7 +190,10 @@ async fn every_change_of_the_status_is_told() {
     let statuses: Vec<_> = told.iter().map(|message| message["params"]["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["input_required", "working", "completed"]);
     for message in &told {
-        assert_eq!((&message["method"], &message["params"]["taskId"]), (&json!("notifications/tasks/status"), &json!(id)));
+        assert_eq!(
+            (&message["method"], &message["params"]["taskId"]),
+            (&json!("notifications/tasks/status"), &json!(id))
+        );
         assert!(message["params"].get("_meta").is_none());
     }
 }
