@@ -94,7 +94,7 @@ impl Connection {
             "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
                 self.unsubscribe(&request, out)
             }
-            "subscriptions/listen" if changes && has(Feature::Listening) => self.listen(&request),
+            "subscriptions/listen" if (changes || offers.tasks) && has(Feature::Listening) => self.listen(&request),
             method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {

@@ -83,7 +83,7 @@ impl Execution {
 }
 
 /// Says whether a client can have tasks that it does not ask for.
-pub(super) fn declares_extension(params: &Params<'_>) -> bool {
+pub(in crate::engine) fn declares_extension(params: &Params<'_>) -> bool {
     let extensions = params.meta.client_capabilities.and_then(|json| params::member(json, "extensions"));
     let tasks = extensions.and_then(|json| params::member(json, EXTENSION));
     tasks.is_some_and(|json| raw::kind(json) == raw::Kind::Object)

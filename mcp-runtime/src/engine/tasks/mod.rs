@@ -13,6 +13,7 @@ mod result;
 mod runner;
 mod side;
 mod spell;
+mod watch;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,8 +30,9 @@ use crate::{
     error::Fault,
     handler::Running,
 };
-pub(super) use calling::Execution;
+pub(super) use calling::{Execution, declares_extension};
 use runner::{Job, Runner};
+pub(super) use watch::{WATCHED_TASKS, Watch};
 
 /// What clients and servers call the extension.
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -139,7 +141,7 @@ fn failed(error: &TaskStoreError) -> Fault {
 }
 
 /// Refuses a client that has not declared the extension.
-fn undeclared() -> Fault {
+pub(super) fn undeclared() -> Fault {
     Fault::MissingCapability { required: json!({ "extensions": { EXTENSION: {} } }) }
 }
 

@@ -29,12 +29,32 @@ pub(super) fn created(wire: &Wire, task: &TaskRecord) -> Vec<u8> {
 pub(super) fn details(wire: &Wire, task: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    members(&mut result, wire, task);
-    if wire.has(Feature::TaskExtension) {
-        more(&mut result, task);
-    }
+    everything(&mut result, wire, task);
     wire.end_result(&mut out, None);
     out
+}
+
+/// Writes `notifications/tasks`, for whoever listens under the JSON of an id.
+pub(super) fn told(wire: &Wire, task: &TaskRecord, id: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut notification = Object::begin(&mut out);
+    notification.string("jsonrpc", "2.0");
+    notification.string("method", "notifications/tasks");
+    let mut params = Object::begin(notification.key("params"));
+    let mut meta = Object::begin(params.key("_meta"));
+    meta.raw("io.modelcontextprotocol/subscriptionId", id.as_bytes());
+    meta.end();
+    everything(&mut params, wire, task);
+    params.end();
+    notification.end();
+    out
+}
+
+fn everything(object: &mut Object<'_>, wire: &Wire, task: &TaskRecord) {
+    members(object, wire, task);
+    if wire.has(Feature::TaskExtension) {
+        more(object, task);
+    }
 }
 
 /// Writes the result of `tasks/list`.
