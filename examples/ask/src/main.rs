@@ -125,13 +125,16 @@ async fn book_seats(
 /// Have the client's model write an invitation to a play.
 #[tool(read_only)]
 async fn invitation(ctx: &Context, play: String) -> Result<String, Fault> {
-    let request = SampleRequest::new(format!("Write one sentence that invites a friend to see {play}.")).max_tokens(100);
+    let request =
+        SampleRequest::new(format!("Write one sentence that invites a friend to see {play}.")).max_tokens(100);
     Ok(ctx.sample(request).await?.text())
 }
 
 #[server]
 fn main(server: Server) -> Server {
-    server.with_state(Theatre::new(12)).instructions("Books seats in a small theatre. The user is asked before anything is done.")
+    server
+        .with_state(Theatre::new(12))
+        .instructions("Books seats in a small theatre. The user is asked before anything is done.")
 }
 
 #[cfg(test)]

@@ -6,11 +6,15 @@ use super::*;
 /// The revisions in which users can be asked: two while the call waits, one round by round.
 const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
+/// A part of a question, and what the user answers.
+type Reaction = (&'static str, fn() -> Value);
+
 /// A client whose user gives the same answer to a question whenever it is asked.
-fn client(revision: Revision, answers: &'static [(&'static str, fn() -> Value)]) -> TestClient {
+fn client(revision: Revision, answers: &[Reaction]) -> TestClient {
+    let answers = answers.to_vec();
     let theatre = Theatre::new(12);
     theatre.book("Faust", "Ada", 3);
-    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(|asked| {
+    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
         answer.map_or_else(|| panic!("nobody expected {:?}", asked.message()), |(_, answer)| answer())
     })
@@ -63,8 +67,7 @@ async fn seats_are_held_once_and_given_back() {
 async fn nothing_is_cancelled_without_a_yes() {
     for revision in REVISIONS {
         for (answer, told) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 stands")] {
-            let answers: &'static [_] = Box::leak(Box::new([("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]));
-            let mut client = client(revision, answers);
+            let mut client = client(revision, &[("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]);
             let result = client.call("cancel_booking", json!({"number": 1})).await.unwrap();
             assert_eq!(result.text(), told, "{revision}");
             let result = client.call("cancel_booking", json!({"number": 7})).await.unwrap();
@@ -75,7 +78,9 @@ async fn nothing_is_cancelled_without_a_yes() {
 
 #[tokio::test]
 async fn a_client_that_cannot_be_asked_is_told_so() {
-    for (revision, code) in [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)] {
+    for (revision, code) in
+        [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)]
+    {
         let mut client = Server::new("ask", "0.1.0").with_state(Theatre::new(12)).test_client(revision);
         let refused = client.call("book_seats", json!({"play": "Faust"})).await.unwrap_err();
         assert_eq!(refused.code, code, "{revision}: {refused}");

@@ -270,8 +270,11 @@ fn urls() {
     let params = |revision| spelled(&url(), revision)["params"].clone();
     let mut expected = json!({ "mode": "url", "url": "https://example.com/connect?a=b#c", "message": "Connect." });
     assert_eq!(params(Revision::V2026_07_28), expected);
-    expected["elicitationId"] = json!("key");
-    assert_eq!(params(Revision::V2025_11_25), expected);
+    // A session hears by it of the end of what the URL started, so that each question has one of its own.
+    let (one, other) = (params(Revision::V2025_11_25), params(Revision::V2025_11_25));
+    expected["elicitationId"] = one["elicitationId"].clone();
+    assert_eq!(one, expected);
+    assert_ne!(one["elicitationId"], other["elicitationId"]);
     for url in [
         "",
         "/connect",

@@ -1,5 +1,6 @@
 //! HTTP over real sockets: every generation of clients, and whoever is no decent client.
 
+mod asking;
 mod changes;
 mod client;
 mod guard;

@@ -22,14 +22,19 @@ fn send(client: &mut TestClient, message: Value) -> Vec<Value> {
     client.send_raw(message.to_string().as_bytes())
 }
 
+/// Sends a message, and waits for something to come back if it was not there at once.
+async fn send_and_wait(client: &mut TestClient, message: Value) -> Vec<Value> {
+    let lines = send(client, message);
+    if lines.is_empty() { client.next_lines().await } else { lines }
+}
+
 fn call(id: u64, name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }
 
 /// Calls `delete` and gives the id of the question that it asks.
 async fn ask(client: &mut TestClient, id: u64) -> Value {
-    send(client, call(id, "delete", json!({"path": "/a"})));
-    let lines = client.next_lines().await;
+    let lines = send_and_wait(client, call(id, "delete", json!({"path": "/a"}))).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(lines[0]["method"], "elicitation/create");
     lines[0]["id"].clone()
@@ -116,13 +121,12 @@ async fn the_time_that_a_function_takes_itself_still_counts() {
     /// Ask, then hang.
     #[tool(timeout = "5s")]
     async fn hangs(ctx: &Context) -> Result<(), Fault> {
-        ctx.elicit::<Confirm>("confirm", "Hang?").await?;
+        let _ = ctx.elicit::<Confirm>("confirm", "Hang?").await?;
         std::future::pending().await
     }
 
     let mut client = connect(Server::empty("hanging", "1.0.0").with::<hangs>());
-    send(&mut client, call(1, "hangs", json!({})));
-    let question = client.next_lines().await[0]["id"].clone();
+    let question = send_and_wait(&mut client, call(1, "hangs", json!({}))).await[0]["id"].clone();
     let began = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(100)).await;
     send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()}));
@@ -135,8 +139,8 @@ async fn the_time_that_a_function_takes_itself_still_counts() {
 async fn a_call_that_is_cancelled_takes_its_question_back() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
-    send(&mut client, json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
-    let lines = client.next_lines().await;
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let lines = send_and_wait(&mut client, cancelled).await;
     assert_eq!(lines[0]["method"], "notifications/cancelled");
     assert_eq!(lines[0]["params"]["requestId"], question);
     assert_eq!(send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()})), [] as [Value; 0]);
@@ -147,10 +151,10 @@ async fn a_call_that_is_cancelled_takes_its_question_back() {
 async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
     const MANY: u64 = 10_000;
     let mut client = connect(server().max_in_flight(MANY as usize));
-    for id in 1..=MANY {
-        send(&mut client, call(id, "delete", json!({"path": format!("/{id}")})));
-    }
     let mut questions = Vec::new();
+    for id in 1..=MANY {
+        questions.append(&mut send(&mut client, call(id, "delete", json!({"path": format!("/{id}")}))));
+    }
     while questions.len() < MANY as usize {
         questions.append(&mut client.next_lines().await);
     }
@@ -187,8 +191,8 @@ async fn one_call_may_not_ask_without_end() {
     }
 
     let mut client = connect(Server::empty("curious", "1.0.0").with::<hundred>().max_in_flight(50));
-    send(&mut client, call(1, "hundred", json!({})));
-    let lines = client.settle().await;
+    let mut lines = send(&mut client, call(1, "hundred", json!({})));
+    lines.append(&mut client.settle().await);
     let error = lines.iter().find_map(|line| line["error"]["message"].as_str()).unwrap();
     assert_eq!(error, "too many questions wait for the client, at most 50 may");
     // Those that were asked are taken back.

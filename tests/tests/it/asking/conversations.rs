@@ -58,8 +58,8 @@ fn cases() -> Vec<Case> {
         ),
         tool("step_by_step", "order", json!({}), &[accept(both.clone()), accept(json!({"sure": true}))]),
         tool("step_by_step_and_declined", "order", json!({}), &[accept(both.clone()), json!({"action": "decline"})]),
-        tool("sampled", "sample", json!({}), &[sampled.clone()]),
-        tool("roots", "roots", json!({}), &[directories.clone()]),
+        tool("sampled", "sample", json!({}), std::slice::from_ref(&sampled)),
+        tool("roots", "roots", json!({}), std::slice::from_ref(&directories)),
         tool("sent_to_a_page", "log_in", json!({}), &[json!({"action": "accept"})]),
         tool("several_at_once", "everything", json!({}), &[accept(json!({"name": "Ada"})), sampled, directories]),
         tool(

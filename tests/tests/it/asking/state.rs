@@ -177,8 +177,8 @@ async fn an_answer_that_is_too_large_to_carry_is_said_to_be() {
     /// Ask for a long text, then for more.
     #[tool]
     async fn essay(ctx: &Context) -> Result<(), Fault> {
-        ctx.elicit::<Essay>("essay", "Write.").await?;
-        ctx.elicit::<Essay>("more", "Write more.").await?;
+        let _ = ctx.elicit::<Essay>("essay", "Write.").await?;
+        let _ = ctx.elicit::<Essay>("more", "Write more.").await?;
         Ok(())
     }
 
