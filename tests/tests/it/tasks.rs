@@ -5,6 +5,7 @@
 mod bad_input;
 mod ends;
 mod extension;
+mod listen;
 mod session;
 
 use std::{
