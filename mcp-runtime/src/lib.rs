@@ -16,6 +16,13 @@
 //!
 //! mcp_runtime::main!();
 //! ```
+//!
+//! # Features
+//!
+//! - `log`, on unless switched off: a `tracing` subscriber on stderr, and the log of functions for clients.
+//! - `http`: HTTP, served by itself or mounted into axum.
+//! - `rate-limit`: the layer that refuses calls which come too often, see [`layers`].
+//! - `cache`: the layer that keeps the answers of tools which only read, see [`layers`].
 
 mod backend;
 mod cli;
@@ -24,6 +31,7 @@ mod error;
 mod handle;
 mod handler;
 mod jsonrpc;
+pub mod layers;
 #[cfg(feature = "log")]
 mod log;
 mod model;

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
     backend::TaskStore,
-    engine::{Caller, Connection, Engine, Profile, StateKey, Visibility},
+    engine::{Caller, Connection, Engine, Profile, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
     handler::{
@@ -118,6 +118,44 @@ impl Server {
     /// ```
     pub fn visible_to(mut self, sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.profile.visibility = Some(Visibility::new(sees));
+        self
+    }
+
+    /// Puts a layer around every call: it sees what is called, by whom and how it ends, and may answer in the function's
+    /// place. The first that is added is the outermost.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, layers::LogCalls, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(LogCalls::new());
+    /// ```
+    ///
+    /// See [`layers`](crate::layers) for those that are there, and how to write one.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.profile.layers.push(Arc::new(layer), None);
+        self
+    }
+
+    /// Puts a layer around the calls of those functions for which `applies` is true, see [`layer`](Self::layer).
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, layers::LogCalls};
+    /// # fn configure(server: Server) -> Server {
+    /// server.layer_for(|entry| entry.has_tag("admin"), LogCalls::new().with_arguments())
+    /// # }
+    /// ```
+    pub fn layer_for(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        layer: impl Layer,
+    ) -> Self {
+        self.profile.layers.push(Arc::new(layer), Some(Arc::new(applies)));
         self
     }
 

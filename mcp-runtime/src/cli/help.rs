@@ -75,7 +75,7 @@ fn line(out: &mut String, left: &str, right: &str) {
 pub(super) fn refusal(refusal: Refusal, package: &Package) -> String {
     let mut out = match refusal.into_reason() {
         Reason::Fault(fault) => fault.to_string(),
-        Reason::Failed(why) => why,
+        Reason::Failed { why, .. } => why,
         Reason::Arguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")

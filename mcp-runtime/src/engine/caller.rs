@@ -13,7 +13,7 @@ use crate::{
     revision::Revision,
 };
 
-/// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to).
+/// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 #[derive(Debug)]
 pub struct Caller {
     pub(super) principal: Option<Box<str>>,

@@ -96,7 +96,19 @@ impl Call<'_> {
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
     pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
-        let mut running = Guarded::new(running, self.context.clone(), self.forwards_log, self.answering.name);
+        let guarded = Guarded::new(running, self.context.clone(), self.forwards_log, self.answering.name);
+        self.drive_guarded(guarded, out)
+    }
+
+    /// Does the same for a future whose function has a guard of its own, within layers.
+    pub(super) fn drive_layered(self, running: Running, out: &mut Vec<u8>) -> bool {
+        let guarded = Guarded::layer(running, self.answering.name);
+        self.drive_guarded(guarded, out)
+    }
+
+    fn drive_guarded(self, running: Guarded, out: &mut Vec<u8>) -> bool {
+        let mut running = running.complaining();
+        running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
@@ -206,7 +218,7 @@ impl Answering {
     }
 
     /// Says that a function panicked; with what, only the log knows.
-    fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
         let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         tracing::error!(
             name = self.name,
@@ -236,7 +248,8 @@ impl Answering {
         out.truncate(start);
         let fault = match reason {
             Reason::Fault(fault) => fault,
-            Reason::Failed(why) => {
+            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, wire, id, &why),
+            Reason::Failed { why, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
@@ -244,40 +257,62 @@ impl Answering {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
                 if self.is_tool && wire.has(Feature::InputErrorsAsResults) {
-                    results::begin(out, id);
-                    write_tool_error(&mut Reply::plain(out, wire), &text);
-                    return out.push(b'}');
+                    return self.refuse_for_model(out, wire, id, &text);
                 }
                 Fault::InvalidParams(text)
             }
         };
         results::refuse(out, wire.dialect, Some(id), &fault);
     }
+
+    /// Writes what the model is to read, and may mend.
+    fn refuse_for_model(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, text: &str) {
+        results::begin(out, id);
+        write_tool_error(&mut Reply::plain(out, wire), text);
+        out.push(b'}');
+    }
 }
 
 /// The call of an async function.
 pub(super) type AsyncFn = for<'a> fn(Input<'a>) -> Result<Running, Refusal>;
 
-type Caught = Result<Finished, Box<dyn Any + Send>>;
+pub(super) type Caught = Result<Finished, Box<dyn Any + Send>>;
 
 /// A future whose panics are caught, also those of its destructor.
 pub(super) struct Guarded {
     /// None once it is over.
     running: Option<Running>,
+    /// Of the function that runs; none where that one has a guard of its own.
     context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
     forwards_log: bool,
+    /// Whether it is said that the future was slow.
+    complains: bool,
+    /// The context of a call whose rest may become a task, with everything that stands around it.
+    departing: Option<Arc<Context>>,
     name: &'static str,
 }
 
 impl Guarded {
+    /// Guards a function.
     pub(super) fn new(running: Running, context: Option<Arc<Context>>, forwards_log: bool, name: &'static str) -> Self {
-        Self { running: Some(running), context, forwards_log, name }
+        Self { running: Some(running), context, forwards_log, complains: false, departing: None, name }
     }
 
-    /// Goes on with what the call ends with, if the rest of its function is to be a task.
+    /// Guards what stands around a function, and so has no part in its context.
+    pub(super) fn layer(running: Running, name: &'static str) -> Self {
+        Self::new(running, None, false, name)
+    }
+
+    /// Says when the future was slow.
+    pub(super) fn complaining(mut self) -> Self {
+        self.complains = true;
+        self
+    }
+
+    /// Goes on with what the call ends with, if the rest of it is to be a task.
     fn poll_departure(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Some(context) = &self.context else { return Poll::Pending };
+        let Some(context) = &self.departing else { return Poll::Pending };
         let Some(departure) = context.departure().filter(|departure| departure.poll_wanted(cx).is_ready()) else {
             return Poll::Pending;
         };
@@ -292,7 +327,7 @@ impl Future for Guarded {
     type Output = Caught;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Self { running: slot, context, forwards_log, name } = &mut *self;
+        let Self { running: slot, context, forwards_log, complains, name, .. } = &mut *self;
         let entered = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let began = Instant::now();
@@ -303,7 +338,9 @@ impl Future for Guarded {
                 Poll::Pending => Err(running),
             }
         }));
-        complain_if_slow(name, began);
+        if *complains {
+            complain_if_slow(name, began);
+        }
         match polled {
             Ok(Ok(finished)) => Poll::Ready(Ok(finished)),
             Ok(Err(running)) => {

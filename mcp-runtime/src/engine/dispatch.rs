@@ -14,6 +14,7 @@ use super::{
     connection::Connection,
     flights::Sink,
     hub::Subscriber,
+    layers::{self, Site},
     outbox::Outbox,
     params::{self, Params},
     results, tasks,
@@ -23,7 +24,7 @@ use crate::{
     handler::{
         Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
         Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        entry::{Common, ServerFnEntry},
+        entry::{Common, Hints, ServerFnEntry},
         from_strings, on_a_thread,
     },
     jsonrpc::{Id, Message, raw},
@@ -170,13 +171,17 @@ impl Connection {
     /// What the sender of a request sees of the server.
     pub(super) fn sight(&self, request: &Request<'_>) -> Sight {
         let Some(visibility) = &self.engine.visibility else { return Sight::default() };
+        visibility.of(self.caller(request))
+    }
+
+    fn caller(&self, request: &Request<'_>) -> Caller {
         let origin = self.origin.as_ref();
-        visibility.of(Caller {
+        Caller {
             principal: origin.and_then(|origin| origin.principal()).map(Into::into),
             client: self.client(request),
             revision: request.speaker.dialect.revision(),
             attachment: origin.map(|origin| origin.attachment()),
-        })
+        }
     }
 
     /// Who the client says it is.
@@ -200,7 +205,7 @@ impl Connection {
         };
         let arguments = request.params.arguments()?;
         self.check_headers(request, tool, arguments)?;
-        let subject = Subject { method: "tools/call", name: &name, uri: "" };
+        let subject = Subject { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
         match tasks::Execution::of(request, tool)? {
             tasks::Execution::Plain => self.call(request, &tool.item, subject, arguments, out),
             tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.item, subject, arguments, ttl, out),
@@ -234,7 +239,8 @@ impl Connection {
             strings.push((argument, text));
         }
         let arguments = from_strings(&prompt.item.contract, strings);
-        self.call(request, &prompt.item, Subject { method: "prompts/get", name: &name, uri: "" }, &arguments, out)
+        let subject = Subject { method: "prompts/get", name: &name, uri: "", hints: Hints::default() };
+        self.call(request, &prompt.item, subject, &arguments, out)
     }
 
     fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -246,7 +252,8 @@ impl Connection {
         };
         let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
         let arguments = from_strings(&item.contract, strings);
-        self.call(request, item, Subject { method: "resources/read", name: &uri, uri: &uri }, &arguments, out)
+        let subject = Subject { method: "resources/read", name: &uri, uri: &uri, hints: Hints::default() };
+        self.call(request, item, subject, &arguments, out)
     }
 
     fn call(
@@ -273,6 +280,10 @@ impl Connection {
     ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
         let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, ways)?;
+        if let Some(next) = self.engine.layers.around(item) {
+            let site = self.site(request, item, &subject, call.answering, call.context.clone());
+            return Ok(call.drive_layered(next.start(layers::Call::new(site, arguments)), out));
+        }
         let context = call.context.clone();
         let input = Input {
             arguments,
@@ -283,6 +294,35 @@ impl Connection {
             uri: subject.uri,
         };
         Ok(call.run(&item.common.run, input, out))
+    }
+
+    /// What layers see of a call, and what calling its function needs.
+    pub(super) fn site(
+        &self,
+        request: &Request<'_>,
+        item: &Item,
+        subject: &Subject<'_>,
+        answering: Answering,
+        context: Option<Arc<Context>>,
+    ) -> Site {
+        let Params { input_responses, request_state, .. } = request.params;
+        Site {
+            entry: item.info(),
+            common: item.common,
+            contract: Arc::clone(&item.contract),
+            uses_context: item.uses_context,
+            name: subject.name.into(),
+            uri: subject.uri.into(),
+            hints: subject.hints,
+            caller: self.caller(request),
+            is_continued: input_responses.is_some() || request_state.is_some(),
+            id: request.id.to_owned(),
+            answering,
+            states: Arc::clone(&self.engine.states),
+            context,
+            forwards_log: self.engine.forwards_log,
+            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
+        }
     }
 
     fn list(&self, request: &Request<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -536,6 +576,7 @@ pub(super) struct Subject<'a> {
     pub(super) name: &'a str,
     /// Empty where nothing is read.
     pub(super) uri: &'a str,
+    pub(super) hints: Hints,
 }
 
 /// Runs a function of the server's own, on a thread of its own if it blocks.

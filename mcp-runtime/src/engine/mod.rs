@@ -11,6 +11,7 @@ mod connection;
 mod dispatch;
 mod flights;
 mod hub;
+pub(crate) mod layers;
 mod listen;
 mod origin;
 mod outbox;
@@ -51,6 +52,7 @@ pub(crate) use tasks::TaskTerms;
 
 use catalog::Workshop;
 use hub::Hub;
+use layers::Layers;
 use tasks::Tasks;
 
 use crate::{
@@ -118,6 +120,7 @@ pub(crate) struct Profile {
     pub(crate) visibility: Option<Visibility>,
     /// Where tasks are kept; in memory if nobody says.
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
+    pub(crate) layers: Layers,
 }
 
 /// A server that is built: everything that its connections share.
@@ -137,13 +140,15 @@ pub(crate) struct Engine {
     state_keys: Arc<StateKeys>,
     tasks: Arc<Tasks>,
     visibility: Option<Visibility>,
+    layers: Layers,
     /// One for each of [`revision::ALL`], oldest first.
     wires: [Arc<Wire>; revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store } = profile;
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
+            profile;
         let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
         wires.reverse();
         Self {
@@ -159,6 +164,7 @@ impl Engine {
             limits,
             forwards_log,
             visibility,
+            layers,
             wires,
         }
     }

@@ -60,6 +60,7 @@ struct Call {
 /// The time that a call spent waiting for its client.
 #[derive(Default)]
 struct Waits {
+    asked: bool,
     questions: usize,
     since: Option<Instant>,
     before: Duration,
@@ -400,9 +401,15 @@ impl Context {
     /// Says that the call waits for its client until what comes back is dropped.
     pub(super) fn wait_for_client(&self) -> Waiting<'_> {
         let mut waits = self.waits();
+        waits.asked = true;
         waits.questions += 1;
         waits.since.get_or_insert_with(Instant::now);
         Waiting(self)
+    }
+
+    /// Says whether the function has asked its client for anything.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.waits().asked
     }
 
     /// How long the call has waited for its client, which does not count as its own time.

@@ -1,11 +1,11 @@
 //! What a tool may return, and how it is written: straight into the buffer of the response.
 
-use std::{any::Any, borrow::Cow, fmt::Display};
+use std::{borrow::Cow, fmt::Display};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{Outcome, Reply, reply::comma};
+use super::{Outcome, Refusal, Reply, reply::comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -143,16 +143,7 @@ impl<T: ToolOutput, E: Display + 'static> ToolOutput for Result<T, E> {
     }
 
     fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
-        let error = match self {
-            Ok(value) => return value.write(reply),
-            Err(error) => error,
-        };
-        if let Some(fault) = (&error as &dyn Any).downcast_ref::<Fault>() {
-            return Err(fault.clone().into());
-        }
-        reply.text(&format!("{error:#}"));
-        reply.is_error = true;
-        Ok(())
+        self.map_err(Refusal::of_error)?.write(reply)
     }
 }
 

@@ -1,4 +1,7 @@
-use std::pin::Pin;
+use std::{
+    any::{Any, TypeId},
+    pin::Pin,
+};
 
 use super::{PromptOutput, PromptReply, ResourceOutput, ResourceReply, ToolOutput, ToolReply, schema::Violation};
 use crate::{
@@ -22,8 +25,12 @@ pub(crate) enum Reason {
     Arguments(Vec<Violation>),
     /// A protocol error.
     Fault(Fault),
-    /// The function failed. Why is for the log, not for the client.
-    Failed(String),
+    /// The function returned an error of its own. Of a tool it is for the model to read, of anything else for the log only.
+    Failed {
+        why: String,
+        /// The type of the error.
+        of: TypeId,
+    },
 }
 
 impl Refusal {
@@ -31,13 +38,16 @@ impl Refusal {
         Self(Box::new(Reason::Arguments(violations)))
     }
 
-    /// Turns an author's error into a refusal, where a result with `isError` is not to be had: a [`Fault`] is meant for the
-    /// client, any other error is not.
+    /// Turns an author's error into a refusal: a [`Fault`] is a protocol error, what any other is depends on who fails.
     pub(crate) fn of_error<E: std::fmt::Display + 'static>(error: E) -> Self {
-        match (&error as &dyn std::any::Any).downcast_ref::<Fault>() {
+        match (&error as &dyn Any).downcast_ref::<Fault>() {
             Some(fault) => fault.clone().into(),
-            None => Self(Box::new(Reason::Failed(format!("{error:#}")))),
+            None => Self(Box::new(Reason::Failed { why: format!("{error:#}"), of: TypeId::of::<E>() })),
         }
+    }
+
+    pub(crate) fn reason(&self) -> &Reason {
+        &self.0
     }
 
     pub(crate) fn into_reason(self) -> Reason {

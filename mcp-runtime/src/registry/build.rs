@@ -81,8 +81,8 @@ impl<'a> Builder<'a> {
         let kind = entry.kind();
         match entry {
             Entry::Tool(entry) => {
-                let mut item = self.item(kind, &entry.common, contract, None)?;
-                item.contract = item.contract.returning(entry.output);
+                let contract = contract.map(|contract| contract.returning(entry.output));
+                let item = self.item(kind, &entry.common, contract, None)?;
                 match headers(&item.contract.schema) {
                     Ok(headers) => Some(Piece::Tool(Arc::new(Tool { entry, item, headers }))),
                     Err(why) => self.refuse_schema(&entry.common, &why),
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
             }
         }
         let contract = match contract {
-            Ok(contract) => contract.of_media(mime_type),
+            Ok(contract) => Arc::new(contract.of_media(mime_type)),
             Err(why) => return self.refuse_schema(common, &why),
         };
         let choices = common.arguments.iter().map(|argument| choices(&contract.schema, argument.name)).collect();

@@ -96,7 +96,7 @@ impl Offers {
 pub(crate) struct Item {
     pub(crate) kind: EntryKind,
     pub(crate) common: &'static Common,
-    pub(crate) contract: Contract,
+    pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     /// The values of each argument that takes only some.
     choices: Vec<Vec<String>>,

@@ -7,6 +7,7 @@ mod changes;
 mod forms;
 mod golden;
 mod http;
+mod layers;
 mod macros;
 mod property;
 #[cfg(unix)]

@@ -19,6 +19,7 @@ use crate::{
         calls::{Answering, Call},
         connection::Connection,
         dispatch::{Request, Subject, Ways},
+        layers,
         params::{self, Params},
     },
     error::Fault,
@@ -127,18 +128,29 @@ impl Connection {
         let wants_context = item.uses_context || forwards_log;
         let context = wants_context.then(|| Arc::new(self.context(request, subject.name, ways)));
         let wire = self.engine.wire(request.speaker.dialect);
-        let input = Input {
-            arguments,
-            contract: &item.contract,
-            states: &self.engine.states,
-            context: context.as_ref(),
-            wire,
-            uri: subject.uri,
-        };
         // Whoever may be kept waiting for a task need not be kept waiting for the server's patience.
         let answering = Answering { name: item.common.name, is_tool: true, timeout: item.common.timeout };
-        let entered = context.as_deref().filter(|_| forwards_log);
-        let running = match answering.start(*function, input, entered, request.id) {
+        let layers = self.engine.layers.around(item);
+        let is_layered = layers.is_some();
+        let started = match layers {
+            Some(next) => {
+                let site = self.site(request, item, &subject, answering, context.clone());
+                Ok(next.start(layers::Call::new(site, arguments)))
+            }
+            None => {
+                let input = Input {
+                    arguments,
+                    contract: &item.contract,
+                    states: &self.engine.states,
+                    context: context.as_ref(),
+                    wire,
+                    uri: subject.uri,
+                };
+                let entered = context.as_deref().filter(|_| forwards_log);
+                answering.start(*function, input, entered, request.id)
+            }
+        };
+        let running = match started {
             Ok(running) => running,
             // Whoever asked for a task gets one, however it ends.
             Err(refusal) if request.speaker.dialect.has(Feature::SessionTasks) => {
@@ -150,7 +162,8 @@ impl Connection {
                 return Ok(true);
             }
         };
-        let job = Job { wire: Arc::clone(wire), id: request.id.to_owned(), answering, context, forwards_log, side };
+        let (wire, id) = (Arc::clone(wire), request.id.to_owned());
+        let job = Job { wire, id, answering, context, forwards_log, is_layered, side };
         let tasks = Arc::clone(&self.engine.tasks);
         let created = async move { tasks.create(new, job, running).await };
         Ok(self.answer_with(request, item.common.name, self.engine.limits.timeout, created, out))
@@ -177,6 +190,7 @@ impl Connection {
             id: request.id.to_owned(),
             answering: Answering { name: item.common.name, is_tool: true, timeout: item.common.timeout },
             forwards_log: self.engine.forwards_log,
+            is_layered: self.engine.layers.around(item).is_some(),
         };
         let deferral = Arc::new(Deferral::new(rounds, Arc::clone(&self.outbox), Arc::clone(&side), ticket));
         let ways = Ways {

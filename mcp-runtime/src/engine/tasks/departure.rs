@@ -39,6 +39,7 @@ pub(super) struct Ticket {
     pub(super) id: Id<'static>,
     pub(super) answering: Answering,
     pub(super) forwards_log: bool,
+    pub(super) is_layered: bool,
 }
 
 impl Deferral {
@@ -70,10 +71,10 @@ impl Deferral {
 
 impl Ticket {
     async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Vec<u8>, Fault> {
-        let Self { tasks, owner, wire, id, answering, forwards_log } = self;
+        let Self { tasks, owner, wire, id, answering, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
-        let job = Job { wire, id, answering, context: Some(context), forwards_log, side };
+        let job = Job { wire, id, answering, context: Some(context), forwards_log, is_layered, side };
         tasks.create(new, job, rest).await
     }
 }

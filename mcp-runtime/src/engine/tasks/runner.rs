@@ -24,6 +24,8 @@ pub(super) struct Job {
     pub(super) answering: Answering,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
+    /// Whether layers stand around the function, which has a guard of its own then.
+    pub(super) is_layered: bool,
     pub(super) side: Arc<Side>,
 }
 
@@ -106,10 +108,13 @@ impl Runner {
 
     async fn try_run(self, running: Running) -> Result<(), TaskStoreError> {
         let Self { store, mut task, job } = self;
-        let Job { answering, context, forwards_log, side, .. } = &job;
+        let Job { answering, context, side, .. } = &job;
         let ending = Ending(context.clone());
-        let guarded = Guarded::new(running, context.clone(), *forwards_log, answering.name);
-        let mut work = Box::pin(answering.wait(guarded, context.as_deref(), &job.id));
+        let guarded = match job.is_layered {
+            true => Guarded::layer(running, answering.name),
+            false => Guarded::new(running, context.clone(), job.forwards_log, answering.name),
+        };
+        let mut work = Box::pin(answering.wait(guarded.complaining(), context.as_deref(), &job.id));
         let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
         let mut quiet = pin!(sleep(Duration::ZERO));
         let finished = loop {

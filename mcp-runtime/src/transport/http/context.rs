@@ -46,6 +46,11 @@ impl Caller {
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.attachment::<Parts>()?.extensions.get()
     }
+
+    /// The address that the HTTP request came from: of the client, or of the nearest proxy. See [`Context::peer_addr`].
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.extension::<PeerAddress>().map(|peer| peer.0)
+    }
 }
 
 impl Context {

@@ -169,3 +169,48 @@ async fn a_store_that_fails_is_told_without_its_reasons() {
         assert_eq!((error.code, error.message.as_str()), (-32603, "the tasks cannot be reached"), "{method}");
     }
 }
+
+/// Layers stand around the function of a task as around any other, also around one that becomes a task in its midst.
+#[tokio::test]
+async fn layers_stand_around_tasks() {
+    let gate = Arc::<Gate>::default();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&ended);
+    let counted = mcp_runtime::layers::from_fn(move |call, next| {
+        let ended = Arc::clone(&counter);
+        async move {
+            let outcome = next.run(call).await;
+            ended.fetch_add(1, Ordering::SeqCst);
+            outcome
+        }
+    });
+    let mut client = Talk::to(server(&gate).layer(counted), Revision::V2026_07_28);
+    let id = client.begin("work", json!({"label": "it"})).await;
+    until(|| gate.begun.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(ended.load(Ordering::SeqCst), 0);
+    gate.open();
+    assert_eq!(text(&client.until(&id, "completed").await["result"]), "it is done");
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+    let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
+    let call = json!({"name": "ask_then_work", "inputResponses": answers});
+    let created = client.ask("tools/call", call).await.unwrap();
+    let id = created["taskId"].as_str().unwrap();
+    assert_eq!(
+        (client.until(id, "working").await["status"].as_str(), ended.load(Ordering::SeqCst)),
+        (Some("working"), 1)
+    );
+    gate.open();
+    client.until(id, "input_required").await;
+    let answers = json!({"user_name": {"action": "accept", "content": {"confirm": true}}});
+    client.ask("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
+    assert_eq!(text(&client.until(id, "completed").await["result"]), "worked for Alice");
+    assert_eq!(ended.load(Ordering::SeqCst), 2);
+    // A function that is dropped takes its layers with it.
+    let id = client.begin("work", json!({"label": "it"})).await;
+    until(|| gate.begun.load(Ordering::SeqCst) == 3).await;
+    client.about("tasks/cancel", &id).await.unwrap();
+    until(|| gate.dropped() == 1).await;
+    assert_eq!(ended.load(Ordering::SeqCst), 2);
+    let id = client.begin("panics", json!({})).await;
+    assert_eq!(client.until(&id, "failed").await["error"]["message"], "`panics` failed: internal error");
+}

@@ -1,0 +1,143 @@
+use std::{fmt, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    engine::{Caller, calls},
+    handler::{
+        Context, Contract, Finished, Input, States, Wire,
+        entry::{Common, EntryInfo, EntryKind, Hints, Run},
+    },
+    jsonrpc::{Id, raw},
+};
+
+/// One call of a function, as layers see it. A clone is the same call, and costs little.
+#[derive(Clone)]
+pub struct Call {
+    pub(super) site: Arc<Site>,
+    arguments: Arc<str>,
+}
+
+/// What does not change on the way through the layers.
+pub(crate) struct Site {
+    pub(crate) entry: EntryInfo<'static>,
+    pub(crate) common: &'static Common,
+    pub(crate) contract: Arc<Contract>,
+    pub(crate) uses_context: bool,
+    pub(crate) name: Box<str>,
+    /// Empty where nothing is read.
+    pub(crate) uri: Box<str>,
+    pub(crate) hints: Hints,
+    pub(crate) caller: Caller,
+    /// Whether the client brings what an earlier round asked for.
+    pub(crate) is_continued: bool,
+    pub(crate) id: Id<'static>,
+    pub(in crate::engine) answering: calls::Answering,
+    pub(crate) states: Arc<States>,
+    pub(crate) context: Option<Arc<Context>>,
+    /// Whether the log of the function goes to the client.
+    pub(crate) forwards_log: bool,
+    pub(crate) wire: Arc<Wire>,
+}
+
+impl Call {
+    pub(in crate::engine) fn new(site: Site, arguments: &str) -> Self {
+        Self { site: Arc::new(site), arguments: arguments.into() }
+    }
+
+    /// Whether it is a tool, a resource or a prompt.
+    pub fn kind(&self) -> EntryKind {
+        self.site.entry.kind
+    }
+
+    /// The name of the tool or prompt; of a resource its URI.
+    pub fn name(&self) -> &str {
+        &self.site.name
+    }
+
+    /// The annotated function. Unlike the URI of a resource, its name is one of a few.
+    pub fn entry(&self) -> EntryInfo<'static> {
+        self.site.entry
+    }
+
+    /// What the author said about what a tool does; nothing of resources and prompts.
+    pub fn hints(&self) -> Hints {
+        self.site.hints
+    }
+
+    /// Who calls.
+    pub fn caller(&self) -> &Caller {
+        &self.site.caller
+    }
+
+    /// The JSON of the request's id, as log files know it.
+    pub fn request_id(&self) -> &str {
+        self.site.id.as_json()
+    }
+
+    /// The JSON object of the arguments. Those of a prompt, and the variables of a resource's template, have been brought
+    /// into the types that the function takes.
+    ///
+    /// Nobody has checked them yet: that comes after the layers.
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// One of the arguments, as it came.
+    pub fn argument(&self, name: &str) -> Option<Value> {
+        let found = raw::members(&self.arguments).filter(|(key, _)| key == name).last()?;
+        serde_json::from_str(found.1).ok()
+    }
+
+    /// Replaces the arguments. The schema holds for the new ones as for any others.
+    pub fn set_arguments(&mut self, arguments: Map<String, Value>) {
+        self.arguments = Value::Object(arguments).to_string().into();
+    }
+
+    /// Whether the function takes [`Context`](crate::Context), so that the answer may depend on more than the arguments
+    /// and the state of the server.
+    pub fn uses_context(&self) -> bool {
+        self.site.uses_context
+    }
+
+    /// Whether the function has asked its client for something, in this round or an earlier one, so that the answer is
+    /// for nobody else.
+    pub fn is_conversation(&self) -> bool {
+        self.site.is_continued || self.site.context.as_ref().is_some_and(|context| context.has_asked())
+    }
+
+    /// What tells the function from all others, also from a later one of the same name.
+    #[cfg(feature = "cache")]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self.site.common).addr()
+    }
+
+    /// Calls the function.
+    pub(super) async fn run(self) -> Finished {
+        let Self { site, arguments } = self;
+        let running = {
+            let input = Input {
+                arguments: &arguments,
+                contract: &site.contract,
+                states: &site.states,
+                context: site.context.as_ref(),
+                wire: &site.wire,
+                uri: &site.uri,
+            };
+            match site.common.run {
+                Run::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
+                Run::Async(function) => function(input),
+            }
+        };
+        match running {
+            Ok(running) => running.await,
+            Err(refusal) => Finished { body: Vec::new(), outcome: Err(refusal) },
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("kind", &self.kind()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+use std::{any::TypeId, fmt::Write as _};
+
+use super::{Answering, Call, Layer, Next, Outcome};
+
+/// Keeps the texts of errors to the log: the client gets a neutral sentence with a reference, under which the log has the
+/// text.
+///
+/// It is for servers whose models are not the server's friends. Masked are the errors that functions return, those of
+/// tools above all, which would go to the model as they are. Not masked is what was said on purpose: a
+/// [`Fault`](crate::Fault), a [`ToolResult`](crate::ToolResult) with `is_error`, what is wrong with arguments, and errors
+/// of a type that is [shown](Self::show).
+///
+/// ```
+/// use std::fmt;
+///
+/// use mcp_runtime::{Revision, Server, layers::MaskErrors, tool};
+/// use serde_json::json;
+///
+/// #[derive(Debug)]
+/// struct OutOfStock;
+///
+/// impl fmt::Display for OutOfStock {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         f.write_str("there are none left")
+///     }
+/// }
+///
+/// /// Order pens.
+/// #[tool]
+/// fn order() -> Result<(), OutOfStock> {
+///     Err(OutOfStock)
+/// }
+///
+/// /// Count the pens.
+/// #[tool]
+/// fn count() -> Result<usize, String> {
+///     Err("postgres://admin:hunter2@10.0.0.1 does not answer".to_owned())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::empty("pens", "1.0.0").with::<order>().with::<count>();
+/// let mut client = server.layer(MaskErrors::new().show::<OutOfStock>()).test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("order", ()).await.unwrap().text(), "there are none left");
+/// assert!(!client.call("count", ()).await.unwrap().text().contains("hunter2"));
+/// # });
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct MaskErrors {
+    shown: Vec<TypeId>,
+}
+
+impl MaskErrors {
+    /// Masks the errors of every type.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves the errors of one type as they are: `E` as it stands in the function's `Result<_, E>`.
+    #[must_use]
+    pub fn show<E: 'static>(mut self) -> Self {
+        self.shown.push(TypeId::of::<E>());
+        self
+    }
+}
+
+impl Layer for MaskErrors {
+    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+        Box::pin(async move {
+            let outcome = next.run(call.clone()).await;
+            let Some((why, of)) = outcome.failure_of() else { return outcome };
+            if self.shown.contains(&of) {
+                return outcome;
+            }
+            let (name, reference) = (call.entry().name, reference());
+            tracing::error!(name, id = call.request_id(), reference, why, "a function failed");
+            Outcome::error(&call, format!("`{name}` failed; the server's log says why, under {reference}"))
+        })
+    }
+}
+
+/// A name that nobody can guess; not unique, but hardly ever the same twice.
+fn reference() -> String {
+    let mut bytes = [0; 6];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        tracing::warn!(%error, "there is no randomness for the reference of an error");
+    }
+    bytes.iter().fold(String::new(), |mut name, byte| {
+        let _ = write!(name, "{byte:02x}");
+        name
+    })
+}

@@ -1,0 +1,532 @@
+//! Layers around calls: what they see, what they may do, and what goes on as if they were not there.
+
+mod asking;
+mod built_in;
+mod callers;
+mod log;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mcp_runtime::{
+    Context, EntryKind, Fault, Json, PromptMessage, Resource, Revision, Server, TestClient, ToolResult,
+    layers::{Answering, Call, Ending, Layer, Next, Outcome, from_fn},
+    prompt, resource, tool,
+};
+use serde_json::{Map, Value, json};
+
+/// How often the functions ran.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(AtomicUsize);
+
+impl Runs {
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn total(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Double a number.
+#[tool(read_only)]
+fn double(runs: &Runs, #[arg(range = 0..=100)] number: u32) -> u32 {
+    runs.count();
+    number * 2
+}
+
+/// Double a number, later.
+#[tool(read_only)]
+async fn later(runs: &Runs, number: u32) -> Json<u32> {
+    tokio::task::yield_now().await;
+    runs.count();
+    Json(number * 2)
+}
+
+/// Double a number on a thread.
+#[tool(blocking, read_only)]
+fn aside(runs: &Runs, number: u32) -> String {
+    runs.count();
+    (number * 2).to_string()
+}
+
+/// Fail with words of its own.
+#[tool(read_only)]
+fn fails(runs: &Runs) -> Result<(), String> {
+    runs.count();
+    Err("password=hunter2".to_owned())
+}
+
+/// Fail on purpose.
+#[tool(read_only)]
+fn refuses(runs: &Runs) -> ToolResult {
+    runs.count();
+    ToolResult::error("not today")
+}
+
+/// Answer a protocol error.
+#[tool(read_only)]
+async fn faults(runs: &Runs) -> Result<(), Fault> {
+    runs.count();
+    Err(Fault::custom(7, "out of paper"))
+}
+
+/// Panic.
+#[tool(read_only, tags("panics"))]
+async fn panics() {
+    panic!("boom");
+}
+
+/// Wait for ever, but not long.
+#[tool(timeout = "20ms")]
+async fn not_long(runs: &Runs) {
+    struct Dropped<'a>(&'a Runs);
+    impl Drop for Dropped<'_> {
+        fn drop(&mut self) {
+            self.0.count();
+        }
+    }
+    let _dropped = Dropped(runs);
+    std::future::pending::<()>().await;
+}
+
+/// Say what the call is.
+#[tool(read_only)]
+fn whoami(ctx: &Context) -> String {
+    format!("{} {}", ctx.request_id(), ctx.name())
+}
+
+/// A page.
+#[resource("pages://{number}")]
+fn page(number: u32) -> Result<String, String> {
+    match number {
+        0 => Err("password=hunter2".to_owned()),
+        _ => Ok(format!("page {number}")),
+    }
+}
+
+/// A greeting.
+#[prompt]
+fn greeting(name: String, times: u8) -> String {
+    format!("hello {name} {times}")
+}
+
+fn server() -> (Arc<Runs>, Server) {
+    let runs = Arc::new(Runs::default());
+    let server = Server::empty("layers", "1.0.0")
+        .with::<double>()
+        .with::<later>()
+        .with::<aside>()
+        .with::<fails>()
+        .with::<refuses>()
+        .with::<faults>()
+        .with::<panics>()
+        .with::<not_long>()
+        .with::<whoami>()
+        .with::<page>()
+        .with::<greeting>()
+        .with_shared(Arc::clone(&runs));
+    (runs, server)
+}
+
+/// Calls a tool, and gives the text of the answer or the protocol error.
+async fn text(client: &mut TestClient, name: &str, arguments: Value) -> String {
+    match client.call(name, arguments).await {
+        Ok(answer) if answer.is_error() => format!("error: {}", answer.text()),
+        Ok(answer) => answer.text(),
+        Err(error) => format!("{} {}", error.code, error.message),
+    }
+}
+
+/// What happened, in order.
+#[derive(Debug, Clone, Default)]
+struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn write(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Writes down what passes it.
+struct Watch(&'static str, Diary);
+
+impl Layer for Watch {
+    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+        Box::pin(async move {
+            let Self(own, diary) = self;
+            diary.write(format!("{own} > {:?} {} {}", call.kind(), call.name(), call.arguments()));
+            let name = call.entry().name;
+            let outcome = next.run(call).await;
+            diary.write(format!("{own} < {name} {}", outcome.ending()));
+            outcome
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_first_layer_is_the_outermost() {
+    for revision in Revision::ALL {
+        let diary = Diary::default();
+        let (_, server) = server();
+        let watch = |name| Watch(name, diary.clone());
+        let server = server.layer(watch("a")).layer_for(|entry| entry.kind == EntryKind::Tool, watch("b"));
+        let mut client = server.layer(Arc::new(watch("c"))).test_client(revision);
+        assert_eq!(text(&mut client, "double", json!({"number": 2})).await, "4");
+        let seen = [
+            r#"a > Tool double {"number":2}"#,
+            r#"b > Tool double {"number":2}"#,
+            r#"c > Tool double {"number":2}"#,
+            "c < double success",
+            "b < double success",
+            "a < double success",
+        ];
+        assert_eq!(diary.take(), seen);
+        assert_eq!(client.read("pages://7").await.unwrap()[0]["text"], "page 7");
+        let seen = [
+            r#"a > Resource pages://7 {"number":7}"#,
+            r#"c > Resource pages://7 {"number":7}"#,
+            "c < page success",
+            "a < page success",
+        ];
+        assert_eq!(diary.take(), seen);
+        client.prompt("greeting", json!({"name": "Ada", "times": "3"})).await.unwrap();
+        let seen = [
+            r#"a > Prompt greeting {"name":"Ada","times":3}"#,
+            r#"c > Prompt greeting {"name":"Ada","times":3}"#,
+            "c < greeting success",
+            "a < greeting success",
+        ];
+        assert_eq!(diary.take(), seen);
+    }
+}
+
+/// Answers are the same with layers and without, to the letter.
+#[tokio::test]
+async fn a_layer_that_does_nothing_changes_nothing() {
+    let requests = [
+        ("tools/call", json!({"name": "double", "arguments": {"number": 2}})),
+        ("tools/call", json!({"name": "double", "arguments": {"number": 200}})),
+        ("tools/call", json!({"name": "double", "arguments": {"number": 2.0}})),
+        ("tools/call", json!({"name": "double"})),
+        ("tools/call", json!({"name": "later", "arguments": {"number": 2}})),
+        ("tools/call", json!({"name": "later", "arguments": {"numbr": 2}})),
+        ("tools/call", json!({"name": "aside", "arguments": {"number": 2}})),
+        ("tools/call", json!({"name": "aside", "arguments": {"number": "two"}})),
+        ("tools/call", json!({"name": "fails"})),
+        ("tools/call", json!({"name": "refuses"})),
+        ("tools/call", json!({"name": "faults"})),
+        ("tools/call", json!({"name": "panics"})),
+        ("tools/call", json!({"name": "not_long"})),
+        ("tools/call", json!({"name": "whoami"})),
+        ("tools/call", json!({"name": "nothing"})),
+        ("resources/read", json!({"uri": "pages://7"})),
+        ("resources/read", json!({"uri": "pages://0"})),
+        ("resources/read", json!({"uri": "pages://seven"})),
+        ("prompts/get", json!({"name": "greeting", "arguments": {"name": "Ada", "times": "3"}})),
+        ("prompts/get", json!({"name": "greeting", "arguments": {"name": "Ada"}})),
+        ("tools/list", json!({})),
+    ];
+    for revision in Revision::ALL {
+        let mut bare = server().1.test_client(revision);
+        let layer = || from_fn(|call: Call, next: Next| async move { next.run(call).await });
+        let mut layered = server().1.layer(layer()).layer(layer()).test_client(revision);
+        for (method, params) in &requests {
+            let expected = bare.request(method, params.clone()).await;
+            assert_eq!(layered.request(method, params.clone()).await, expected, "{method} {params} in {revision}");
+        }
+    }
+}
+
+/// A call that is ready at once is answered at once, whatever stands around it.
+#[tokio::test]
+async fn layers_that_do_not_wait_cost_no_task() {
+    let (_, server) = server();
+    let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_11_25);
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {"number": 1}});
+        json!({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}).to_string()
+    };
+    assert_eq!(client.send_raw(call("double").as_bytes()).len(), 1);
+    assert_eq!(client.in_flight(), 0);
+    assert_eq!(client.send_raw(call("later").as_bytes()).len(), 0);
+    assert_eq!(client.in_flight(), 1);
+    assert_eq!(client.settle().await.len(), 1);
+}
+
+#[tokio::test]
+async fn every_ending_is_seen() {
+    let cases = [
+        ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), Ending::Success, None, None),
+        ("tools/call", json!({"name": "fails"}), Ending::ToolError, Some("password=hunter2"), None),
+        ("tools/call", json!({"name": "refuses"}), Ending::ToolError, None, None),
+        ("tools/call", json!({"name": "faults"}), Ending::Fault, None, Some("out of paper")),
+        ("tools/call", json!({"name": "panics"}), Ending::Fault, None, Some("`panics` failed: internal error")),
+        ("tools/call", json!({"name": "double"}), Ending::ToolError, None, None),
+        ("resources/read", json!({"uri": "pages://0"}), Ending::Fault, Some("password=hunter2"), None),
+        ("resources/read", json!({"uri": "pages://seven"}), Ending::Fault, None, None),
+        ("prompts/get", json!({"name": "greeting"}), Ending::Fault, None, None),
+    ];
+    for (method, params, ending, failure, fault) in cases {
+        let seen = Arc::new(Mutex::new(None));
+        let (keep, (_, server)) = (Arc::clone(&seen), server());
+        let layer = from_fn(move |call: Call, next: Next| {
+            let keep = Arc::clone(&keep);
+            async move {
+                let outcome = next.run(call).await;
+                let failure = outcome.failure().map(ToOwned::to_owned);
+                let fault = outcome.fault().map(ToString::to_string);
+                *keep.lock().unwrap() = Some((outcome.ending(), failure, fault, outcome.json().is_some()));
+                outcome
+            }
+        });
+        let _ = server.layer(layer).test_client(Revision::V2025_11_25).request(method, params.clone()).await;
+        let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
+        let has_json = matches!(params["name"].as_str(), Some("double" | "refuses"))
+            && params.get("arguments").is_some()
+            || params["name"] == "refuses";
+        assert_eq!(*seen.lock().unwrap(), Some((ending, owned(failure), owned(fault), has_json)), "{params}");
+    }
+}
+
+/// Before 2025-11-25 arguments that do not fit are no results.
+#[tokio::test]
+async fn bad_arguments_end_as_the_revision_wants() {
+    for (revision, ending) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {
+        let (diary, (runs, server)) = (Diary::default(), server());
+        let mut client = server.layer(Watch("a", diary.clone())).test_client(revision);
+        let _ = client.call("double", json!({"number": 200})).await;
+        assert_eq!(diary.take()[1], format!("a < double {ending}"));
+        assert_eq!(runs.total(), 0);
+    }
+}
+
+/// Answers without running anything.
+fn instead(answer: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> impl Layer {
+    from_fn(move |call: Call, _: Next| {
+        let outcome = answer(&call);
+        async move { outcome }
+    })
+}
+
+#[tokio::test]
+async fn a_layer_answers_in_place_of_the_function() {
+    for revision in Revision::ALL {
+        let (runs, bare) = server();
+        let layer = instead(|call| match call.name() {
+            "double" => Outcome::tool(call, 7),
+            "later" => Outcome::tool(call, Json(7)),
+            "fails" => Outcome::error(call, "closed"),
+            "faults" => Fault::custom(8, "closed").into(),
+            "pages://1" => Outcome::resource(call, "a page"),
+            "pages://2" => Outcome::resource(call, None::<Resource>),
+            "pages://3" => Outcome::error(call, "closed"),
+            "greeting" => Outcome::prompt(call, PromptMessage::user("hello")),
+            _ => Outcome::prompt(call, "a prompt where none is asked for"),
+        });
+        let mut client = bare.layer(layer).test_client(revision);
+        assert_eq!(text(&mut client, "double", json!({"number": 1000})).await, "7");
+        let later = client.call("later", ()).await.unwrap();
+        let structured = match revision {
+            Revision::V2024_11_05 | Revision::V2025_03_26 => None,
+            Revision::V2025_06_18 | Revision::V2025_11_25 => Some(json!({"result": 7})),
+            _ => Some(json!(7)),
+        };
+        assert_eq!((later.text().as_str(), later.structured()), ("7", structured.as_ref()));
+        assert_eq!(text(&mut client, "fails", json!({})).await, "error: closed");
+        assert_eq!(text(&mut client, "faults", json!({})).await, "8 closed");
+        assert_eq!(text(&mut client, "refuses", json!({})).await, "-32603 `refuses` failed: internal error");
+        let page = client.read("pages://1").await.unwrap();
+        assert_eq!((&page[0]["uri"], &page[0]["text"]), (&json!("pages://1"), &json!("a page")));
+        assert!(client.read("pages://2").await.unwrap_err().message.contains("not found"));
+        assert_eq!(client.read("pages://3").await.unwrap_err().message, "closed");
+        let prompt = client.prompt("greeting", ()).await.unwrap();
+        assert_eq!(prompt["messages"][0]["content"]["text"], "hello");
+        assert_eq!(runs.total(), 0);
+    }
+}
+
+/// Replaces the argument `number`, or leaves it out.
+fn rewriting(number: Option<Value>) -> impl Layer {
+    from_fn(move |mut call: Call, next: Next| {
+        let mut arguments: Map<_, _> = serde_json::from_str(call.arguments()).unwrap();
+        assert_eq!(call.argument("number"), arguments.get("number").cloned());
+        match &number {
+            Some(number) => arguments.insert("number".to_owned(), number.clone()),
+            None => arguments.remove("number"),
+        };
+        call.set_arguments(arguments);
+        next.run(call)
+    })
+}
+
+#[tokio::test]
+async fn changed_arguments_are_checked_like_any() {
+    for (number, ran) in [(Some(json!(21)), 1), (Some(json!(101)), 0), (Some(json!("x")), 0), (None, 0)] {
+        let arguments = number.as_ref().map_or(json!({}), |number| json!({ "number": number }));
+        for revision in Revision::ALL {
+            let expected = text(&mut server().1.test_client(revision), "double", arguments.clone()).await;
+            assert_eq!(expected == "42", ran == 1, "{expected}");
+            let (runs, server) = server();
+            let mut client = server.layer(rewriting(number.clone())).test_client(revision);
+            assert_eq!(text(&mut client, "double", json!({"number": 1})).await, expected);
+            assert_eq!(runs.total(), ran);
+        }
+    }
+    let (_, server) = server();
+    let mut client = server.layer(rewriting(Some(json!(9)))).test_client(Revision::V2026_07_28);
+    assert_eq!(client.read("pages://1").await.unwrap()[0], json!({"uri": "pages://1", "text": "page 9"}));
+}
+
+#[tokio::test]
+async fn a_layer_that_panics_fails_the_call_alone() {
+    for revision in [Revision::V2025_03_26, Revision::V2026_07_28] {
+        for when in ["at once", "polled", "after"] {
+            let (diary, (_, server)) = (Diary::default(), server());
+            let panics = from_fn(move |call: Call, next: Next| {
+                assert!(call.name() != "double" || when != "at once", "boom");
+                async move {
+                    let name = call.name().to_owned();
+                    assert!(name != "double" || when != "polled", "boom");
+                    let outcome = next.run(call).await;
+                    assert!(name != "double" || when != "after", "boom");
+                    outcome
+                }
+            });
+            let mut client = server.layer(Watch("a", diary.clone())).layer(panics).test_client(revision);
+            let answer = text(&mut client, "double", json!({"number": 2})).await;
+            assert_eq!(answer, "-32603 `double` failed: internal error", "{when}");
+            assert_eq!(diary.take()[1], "a < double fault", "{when}");
+            assert_eq!(text(&mut client, "aside", json!({"number": 2})).await, "4");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_panics_leaves_the_layer_in_place() {
+    let (_, server) = server();
+    let server = server.layer_for(|entry| panic!("{}", entry.name), instead(|call| Outcome::error(call, "closed")));
+    let mut client = server.test_client(Revision::V2026_07_28);
+    assert_eq!(text(&mut client, "double", json!({"number": 2})).await, "error: closed");
+}
+
+/// Counts what is dropped before it was done.
+struct Guard(Arc<Runs>);
+
+impl Layer for Guard {
+    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+        struct Unfinished<'a>(Option<&'a Runs>);
+        impl Drop for Unfinished<'_> {
+            fn drop(&mut self) {
+                self.0.into_iter().for_each(Runs::count);
+            }
+        }
+        Box::pin(async move {
+            let mut unfinished = Unfinished(Some(&self.0));
+            let outcome = next.run(call).await;
+            unfinished.0 = None;
+            outcome
+        })
+    }
+}
+
+#[tokio::test]
+async fn calls_are_dropped_with_their_layers() {
+    for revision in Revision::ALL {
+        let (runs, server) = server();
+        let dropped = Arc::new(Runs::default());
+        let mut client = server.layer(Guard(Arc::clone(&dropped))).test_client(revision);
+        let answer = text(&mut client, "not_long", json!({})).await;
+        assert_eq!(answer, "error: `not_long` did not finish within 20ms");
+        assert_eq!((runs.total(), dropped.total()), (1, 1));
+
+        let id = client.send_request("tools/call", json!({"name": "not_long"}));
+        client.notify("notifications/cancelled", json!({"requestId": id}));
+        assert_eq!(client.in_flight(), 0);
+        let until = async {
+            while (runs.total(), dropped.total()) != (2, 2) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), until).await.expect("the call goes on");
+        assert_eq!(client.settle().await, Vec::<Value>::new());
+    }
+}
+
+/// A layer that waits has the call's time, and may end what it waits for.
+#[tokio::test]
+async fn a_layer_has_the_time_of_its_call() {
+    let (runs, server) = server();
+    let waits = from_fn(|call: Call, next: Next| async move {
+        if call.argument("number") == Some(json!(0)) {
+            std::future::pending::<()>().await;
+        }
+        match tokio::time::timeout(Duration::from_millis(1), next.run(call.clone())).await {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::error(&call, "I will not wait for that"),
+        }
+    });
+    let mut client = server.layer(waits).timeout(Duration::from_millis(20)).test_client(Revision::V2026_07_28);
+    let answer = text(&mut client, "double", json!({"number": 0})).await;
+    assert_eq!(answer, "error: `double` did not finish within 20ms");
+    assert_eq!(text(&mut client, "not_long", json!({})).await, "error: I will not wait for that");
+    assert_eq!(runs.total(), 1);
+}
+
+#[tokio::test]
+async fn a_layer_may_try_again() {
+    let (runs, server) = server();
+    let again = from_fn(|call: Call, next: Next| async move {
+        let first = next.clone().run(call.clone()).await;
+        match first.ending() {
+            Ending::ToolError => next.run(call).await,
+            _ => first,
+        }
+    });
+    let mut client = server.layer(again).test_client(Revision::V2026_07_28);
+    assert_eq!(text(&mut client, "fails", json!({})).await, "error: password=hunter2");
+    assert_eq!(runs.total(), 2);
+}
+
+#[tokio::test]
+async fn a_layer_knows_who_calls() {
+    for revision in Revision::ALL {
+        let (_, server) = server();
+        let tells = instead(|call| {
+            let caller = call.caller();
+            let client = caller.client().map(|client| client.name.as_str());
+            let told = format!("{:?} {:?} {} {}", caller.principal(), client, caller.revision(), call.request_id());
+            Outcome::error(call, format!("{told} {:?} {:?}", call.hints().read_only, call.entry().tags))
+        });
+        let mut client = server.layer_for(|entry| entry.has_tag("panics"), tells).test_client(revision);
+        let expected = format!("error: None Some(\"test-client\") {revision} 1 Some(true) [\"panics\"]");
+        assert_eq!(text(&mut client, "panics", json!({})).await, expected);
+        assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+    }
+}
+
+/// Calls of a batch are layered one by one.
+#[tokio::test]
+async fn batches_are_answered_whole() {
+    let (_, server) = server();
+    let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_03_26);
+    let call = |id: u32, name: &str| {
+        let params = json!({"name": name, "arguments": {"number": id}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let batch = Value::Array(vec![call(1, "double"), call(2, "later"), call(3, "aside"), call(4, "panics")]);
+    assert_eq!(client.send_raw(batch.to_string().as_bytes()), Vec::<Value>::new());
+    let answers = client.settle().await;
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].as_array().unwrap().len(), 4);
+}

@@ -1,0 +1,54 @@
+//! Layers around functions that ask their client.
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_runtime::{
+    Answer, Context, Elicit, Fault, Revision, Server,
+    layers::{CacheReadOnly, MaskErrors},
+    tool,
+};
+use serde_json::json;
+
+use super::{Diary, Runs, Watch};
+
+#[derive(Debug, Elicit)]
+struct Name {
+    name: String,
+}
+
+/// Greet the user.
+#[tool(read_only)]
+async fn greet(ctx: &Context, runs: &Runs) -> Result<String, Fault> {
+    runs.count();
+    Ok(match ctx.elicit::<Name>("name", "Who are you?").await? {
+        Answer::Accept(form) => format!("hello {}", form.name),
+        Answer::Decline | Answer::Cancel => "hello".to_owned(),
+    })
+}
+
+/// The questions pass through, and what was answered to them is not kept for others.
+#[tokio::test]
+async fn questions_pass_through() {
+    for (revision, seen) in
+        [(Revision::V2025_11_25, &["success"][..]), (Revision::V2026_07_28, &["input_required", "success"])]
+    {
+        let (diary, runs) = (Diary::default(), Arc::new(Runs::default()));
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).varying_by(|_| String::new());
+        let server = Server::empty("layers", "1.0.0")
+            .with::<greet>()
+            .with_shared(Arc::clone(&runs))
+            .layer(Watch("a", diary.clone()))
+            .layer(MaskErrors::new())
+            .layer(cache);
+        let mut names = ["Ada", "Grace"].into_iter();
+        let client = server.test_client(revision);
+        let mut client = client.answering(move |_| json!({"action": "accept", "content": {"name": names.next()}}));
+        for name in ["Ada", "Grace"] {
+            assert_eq!(client.call("greet", ()).await.unwrap().text(), format!("hello {name}"));
+            let endings: Vec<_> = diary.take().into_iter().filter(|line| line.starts_with("a <")).collect();
+            let expected: Vec<_> = seen.iter().map(|ending| format!("a < greet {ending}")).collect();
+            assert_eq!(endings, expected, "{revision}");
+        }
+        assert_eq!(runs.total(), 2 * seen.len());
+    }
+}

@@ -1,0 +1,401 @@
+//! The layers that come with the framework.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mcp_runtime::{
+    BuildError, Context, Fault, Handle, Revision, Server,
+    layers::{CacheReadOnly, LogCalls, MaskErrors, Next, RateLimit, from_fn},
+    tool,
+};
+use serde_json::{Value, json};
+
+use super::{Runs, log::Log, server, text};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn calls_are_logged_without_what_they_hold() {
+    let (log, _guard) = Log::listen();
+    let calls = [
+        ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), "double", "tool", "success"),
+        ("tools/call", json!({"name": "later", "arguments": {"number": 2}}), "later", "tool", "success"),
+        ("tools/call", json!({"name": "fails"}), "fails", "tool", "tool_error"),
+        ("tools/call", json!({"name": "panics"}), "panics", "tool", "fault"),
+        ("tools/call", json!({"name": "not_long"}), "not_long", "tool", "dropped"),
+        ("resources/read", json!({"uri": "pages://1"}), "pages://1", "resource", "success"),
+        ("prompts/get", json!({"name": "greeting", "arguments": {}}), "greeting", "prompt", "fault"),
+    ];
+    let mut client = server().1.layer(LogCalls::new()).test_client(Revision::V2025_11_25);
+    for (id, (method, params, name, kind, outcome)) in (1..).zip(calls) {
+        let _ = client.request(method, params).await;
+        let lines = log.take("a call name");
+        let expected = format!("a call name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} elapsed=");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with(&expected), "{lines:?}");
+    }
+    let (_, server) = server();
+    let mut client = server.layer(LogCalls::new().with_arguments()).test_client(Revision::V2026_07_28);
+    client.call("double", json!({"number": 2})).await.unwrap();
+    let lines = log.take("a call name");
+    assert!(lines[0].contains(r#" arguments="{\"number\":2}" outcome="success""#), "{lines:?}");
+}
+
+/// Log, and fail with a secret.
+#[tool]
+fn logs() -> Result<(), String> {
+    tracing::info!("from the function");
+    Err("password=hunter2".to_owned())
+}
+
+/// Clients get the log of functions, not that of layers, which knows what they must not.
+#[tokio::test]
+async fn the_log_of_layers_is_not_forwarded() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(mcp_runtime::log_layer()));
+    let server = Server::empty("layers", "1.0.0").with::<logs>().forward_log();
+    let mut client = server
+        .layer(LogCalls::new().with_arguments())
+        .layer(MaskErrors::new())
+        .layer(from_fn(|call, next: Next| async move {
+            tracing::error!("from a layer");
+            next.run(call).await
+        }))
+        .test_client(Revision::V2025_11_25);
+    assert!(client.call("logs", ()).await.unwrap().is_error());
+    let notifications = client.notifications();
+    let shown = Value::Array(notifications.clone()).to_string();
+    assert_eq!(notifications.len(), 1, "{shown}");
+    assert!(shown.contains("from the function"), "{shown}");
+}
+
+#[derive(Debug)]
+struct OutOfPaper;
+
+impl fmt::Display for OutOfPaper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of paper")
+    }
+}
+
+/// Print.
+#[tool]
+fn prints(runs: &Runs) -> Result<(), OutOfPaper> {
+    runs.count();
+    Err(OutOfPaper)
+}
+
+#[tokio::test]
+async fn errors_are_masked_and_logged() {
+    let (log, _guard) = Log::listen();
+    for revision in Revision::ALL {
+        let (_, server) = server();
+        let server = server.with::<prints>().layer(MaskErrors::new());
+        let mut client = server.test_client(revision);
+        let page = client.read("pages://0").await.unwrap_err();
+        for (name, answer) in [
+            ("fails", text(&mut client, "fails", json!({})).await),
+            ("prints", text(&mut client, "prints", json!({})).await),
+            ("page", page.message),
+        ] {
+            let rest = answer.strip_prefix("error: ").unwrap_or(&answer);
+            let reference = rest.strip_prefix(&format!("`{name}` failed; the server's log says why, under ")).unwrap();
+            assert_eq!(reference.len(), 12, "{answer}");
+        }
+        let logged = log.take("a function failed name");
+        let secrets = logged.iter().filter(|line| line.contains("hunter2")).count();
+        assert_eq!((logged.len(), secrets), (3, 2), "{logged:?}");
+
+        assert_eq!(text(&mut client, "refuses", json!({})).await, "error: not today");
+        assert_eq!(text(&mut client, "faults", json!({})).await, "7 out of paper");
+        assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+        assert!(text(&mut client, "double", json!({})).await.contains("is required"));
+        assert_eq!(log.take("a function failed name"), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn the_log_has_the_reference_that_the_client_got() {
+    let (log, _guard) = Log::listen();
+    let mut client = server().1.layer(MaskErrors::new()).test_client(Revision::V2026_07_28);
+    let answer = text(&mut client, "fails", json!({})).await;
+    let reference = answer.rsplit(' ').next().unwrap();
+    let logged = log.take("a function failed name");
+    assert!(logged[0].contains(&format!(" reference={reference:?} why=\"password=hunter2\"")), "{logged:?}");
+    let other = text(&mut client, "fails", json!({})).await;
+    assert!(!other.ends_with(reference));
+}
+
+#[tokio::test]
+async fn errors_of_some_types_are_shown() {
+    let (_, server) = server();
+    let mut client =
+        server.with::<prints>().layer(MaskErrors::new().show::<OutOfPaper>()).test_client(Revision::V2026_07_28);
+    assert_eq!(text(&mut client, "prints", json!({})).await, "error: out of paper");
+    assert!(!text(&mut client, "fails", json!({})).await.contains("hunter2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_come_too_often_are_refused() {
+    for revision in Revision::ALL {
+        let (runs, server) = server();
+        let limit = RateLimit::new(4, Duration::from_secs(2));
+        let mut client = server.layer(limit).test_client(revision);
+        for _ in 0..4 {
+            assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+        }
+        let refused = "`double` is called too often: try again in 500ms";
+        assert_eq!(text(&mut client, "double", json!({"number": 1})).await, format!("error: {refused}"));
+        let error = client.prompt("greeting", ()).await.unwrap_err();
+        assert_eq!(error.message, "`greeting` is called too often: try again in 500ms");
+        assert_eq!((error.code, error.data), (429, Some(json!({"retryAfterMs": 500}))));
+        tokio::time::advance(Duration::from_millis(499)).await;
+        assert!(text(&mut client, "double", json!({"number": 1})).await.ends_with("try again in 1ms"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
+        assert!(client.read("pages://1").await.is_err());
+        assert_eq!(runs.total(), 5);
+        assert!(client.tools().await.is_ok());
+    }
+}
+
+/// How many of ten calls of each of two tools pass.
+async fn passed(limit: RateLimit) -> [usize; 2] {
+    let (_, server) = server();
+    let mut client = server.layer(limit).test_client(Revision::V2026_07_28);
+    let mut passed = [0; 2];
+    for (name, passed) in ["double", "later"].into_iter().zip(&mut passed) {
+        for number in 0..10 {
+            *passed +=
+                usize::from(text(&mut client, name, json!({ "number": number })).await == (number * 2).to_string());
+        }
+    }
+    passed
+}
+
+#[tokio::test(start_paused = true)]
+async fn rates_are_counted_by_key() {
+    let limit = |calls| RateLimit::new(calls, HOUR);
+    let number =
+        |call: &mcp_runtime::layers::Call| (call.argument("number").unwrap().as_u64().unwrap() % 2).to_string();
+    for (limit, expected) in [
+        (limit(3), [3, 0]),
+        (limit(0), [1, 0]),
+        (limit(3).burst(2), [2, 0]),
+        (limit(3).per_function(), [3, 3]),
+        (limit(3).max_keys(1), [3, 0]),
+        (limit(3).max_keys(1).per_function(), [3, 3]),
+        (limit(3).max_keys(0).per_function(), [3, 3]),
+        (limit(3).per_caller(), [3, 0]),
+        (limit(3).by(number), [6, 0]),
+        (limit(3).by(number).per_function(), [6, 6]),
+        (limit(u32::MAX), [10, 10]),
+        (RateLimit::new(3, Duration::ZERO).burst(3), [3, 0]),
+    ] {
+        let shown = format!("{limit:?}");
+        assert_eq!(passed(limit).await, expected, "{shown}");
+    }
+}
+
+/// Of many keys few are remembered, and those that are still count.
+#[tokio::test(start_paused = true)]
+async fn keys_are_bounded() {
+    let keys = Arc::new(AtomicUsize::new(0));
+    let (_, server) = server();
+    let key = Arc::clone(&keys);
+    let limit = RateLimit::new(1, HOUR).by(move |_| key.load(Ordering::SeqCst).to_string()).max_keys(8);
+    let mut client = server.layer(limit).test_client(Revision::V2026_07_28);
+    let mut call = async |key: usize| {
+        keys.store(key, Ordering::SeqCst);
+        text(&mut client, "double", json!({"number": 1})).await == "2"
+    };
+    for key in 0..20 {
+        assert!(call(key).await, "{key}");
+        assert!(!call(key).await, "{key}");
+    }
+    for (key, passes) in [(19, false), (12, false), (11, true), (11, false), (12, false), (13, true)] {
+        assert_eq!(call(key).await, passes, "{key}");
+    }
+}
+
+/// Count the calls with these arguments.
+#[tool(read_only)]
+fn counts(runs: &Runs, #[arg(default)] what: Value) -> String {
+    runs.count();
+    format!("{what} {}", runs.total())
+}
+
+/// Count, and change something.
+#[tool]
+fn changes(runs: &Runs) -> usize {
+    runs.count();
+    runs.total()
+}
+
+/// Count what goes on out there.
+#[tool(read_only, open_world)]
+fn looks_out(runs: &Runs) -> usize {
+    runs.count();
+    runs.total()
+}
+
+/// Count for somebody.
+#[tool(read_only)]
+async fn counts_for(ctx: &Context, runs: &Runs) -> String {
+    runs.count();
+    format!("{:?}", ctx.meta("who"))
+}
+
+/// Fail, but only at first.
+#[tool(read_only)]
+fn fails_at_first(runs: &Runs) -> Result<usize, Fault> {
+    runs.count();
+    match runs.total() {
+        1 => Err(Fault::internal("not yet")),
+        total => Ok(total),
+    }
+}
+
+fn counting() -> (Arc<Runs>, Server) {
+    let runs = Arc::new(Runs::default());
+    let server = Server::empty("cache", "1.0.0")
+        .with::<counts>()
+        .with::<changes>()
+        .with::<looks_out>()
+        .with::<counts_for>()
+        .with::<fails_at_first>()
+        .with_shared(Arc::clone(&runs));
+    (runs, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_kept_for_their_time() {
+    for revision in Revision::ALL {
+        let (runs, server) = counting();
+        let mut client = server.layer(CacheReadOnly::new(HOUR)).test_client(revision);
+        let first = client.call("counts", json!({"what": {"a": 1, "b": [2]}})).await.unwrap();
+        for arguments in [r#"{"what":{"a":1,"b":[2]}}"#, r#"{ "what": {"b": [2], "\u0061": 1} }"#] {
+            let arguments: Value = serde_json::from_str(arguments).unwrap();
+            assert_eq!(client.call("counts", arguments).await.unwrap(), first);
+        }
+        assert_eq!(runs.total(), 1);
+        assert_ne!(client.call("counts", json!({"what": {"a": 1, "b": [3]}})).await.unwrap(), first);
+        tokio::time::advance(HOUR - Duration::from_millis(1)).await;
+        assert_eq!(client.call("counts", json!({"what": {"a": 1, "b": [2]}})).await.unwrap(), first);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_ne!(client.call("counts", json!({"what": {"a": 1, "b": [2]}})).await.unwrap(), first);
+        assert_eq!(runs.total(), 3);
+    }
+}
+
+/// How often a function runs that is called three times.
+#[tokio::test]
+async fn only_what_may_be_is_kept() {
+    let cache = || CacheReadOnly::new(HOUR);
+    for (cache, name, ran) in [
+        (cache(), "counts", 1),
+        (cache(), "changes", 3),
+        (cache(), "looks_out", 3),
+        (cache(), "counts_for", 3),
+        (cache().varying_by(|_| String::new()), "counts_for", 1),
+        (cache().varying_by(|call| call.request_id().to_owned()), "counts_for", 3),
+        (cache().varying_by(|call| call.request_id().to_owned()), "counts", 3),
+        (cache().varying_by(|_| String::new()), "changes", 3),
+        (cache(), "fails_at_first", 2),
+        (cache().max_bytes(0), "counts", 3),
+        (CacheReadOnly::new(Duration::ZERO), "counts", 3),
+    ] {
+        let (runs, server) = counting();
+        let shown = format!("{name} {cache:?}");
+        let mut client = server.layer(cache).test_client(Revision::V2026_07_28);
+        for _ in 0..3 {
+            let _ = client.call(name, ()).await;
+        }
+        assert_eq!(runs.total(), ran, "{shown}");
+    }
+    for (name, ran) in [("fails", 3), ("refuses", 3), ("faults", 3), ("aside", 1), ("later", 1)] {
+        let (runs, server) = server();
+        let mut client = server.layer(cache()).test_client(Revision::V2026_07_28);
+        for _ in 0..3 {
+            let _ = client.call(name, json!({"number": 1})).await;
+            let _ = client.call(name, ()).await;
+        }
+        let calls_that_fit = if matches!(name, "aside" | "later") { ran } else { 3 };
+        assert_eq!(runs.total(), calls_that_fit, "{name}");
+    }
+}
+
+/// Revisions spell results differently, so that no answer is given in another one.
+#[tokio::test]
+async fn an_answer_is_for_its_revision() {
+    let (runs, server) = server();
+    let server = server.layer(CacheReadOnly::new(HOUR)).build().unwrap();
+    for revision in Revision::ALL {
+        for _ in 0..2 {
+            let mut client = server.test_client(revision);
+            let bare = super::server().1.test_client(revision).call("later", json!({"number": 2})).await;
+            assert_eq!(client.call("later", json!({"number": 2})).await, bare);
+        }
+    }
+    assert_eq!(runs.total(), Revision::ALL.len());
+}
+
+#[tokio::test]
+async fn a_cache_that_is_shared_can_be_cleared() {
+    let (runs, server) = counting();
+    let cache = Arc::new(CacheReadOnly::new(HOUR));
+    let mut client = server.layer(Arc::clone(&cache)).test_client(Revision::V2025_11_25);
+    for ran in [1, 1] {
+        client.call("counts", ()).await.unwrap();
+        assert_eq!(runs.total(), ran);
+    }
+    cache.clear();
+    client.call("counts", ()).await.unwrap();
+    assert_eq!(runs.total(), 2);
+}
+
+mod other {
+    use super::Runs;
+
+    /// Another function of the same name.
+    #[mcp_runtime::tool(read_only)]
+    pub(super) fn counts(runs: &Runs) -> &'static str {
+        runs.count();
+        "another"
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_not_given_for_another_function_of_the_same_name() {
+    let (_, server) = counting();
+    let handle: Handle = server.handle();
+    let mut client = server.layer(CacheReadOnly::new(HOUR)).test_client(Revision::V2025_11_25);
+    assert_eq!(text(&mut client, "counts", json!({})).await, "null 1");
+    handle.remove::<counts>();
+    let added: Result<_, BuildError> = handle.add::<other::counts>();
+    added.unwrap();
+    assert_eq!(text(&mut client, "counts", json!({})).await, "another");
+}
+
+/// Layers within the cache do not see what it answers, those around it do.
+#[tokio::test]
+async fn the_order_of_layers_decides_what_counts() {
+    let (_, server) = counting();
+    let limit = RateLimit::new(1, HOUR);
+    let pass = from_fn(|call, next: Next| async move { next.run(call).await });
+    let server = server.layer(pass).layer(CacheReadOnly::new(HOUR)).layer(limit);
+    let mut client = server.test_client(Revision::V2026_07_28);
+    for what in [1, 1, 1] {
+        assert_eq!(text(&mut client, "counts", json!({ "what": what })).await, "1 1");
+    }
+    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("too often"));
+    // A refusal is not kept either.
+    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("too often"));
+}

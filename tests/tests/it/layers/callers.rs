@@ -1,0 +1,92 @@
+//! Who calls, over HTTP: a middleware around the service says it, and layers keep callers apart.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use mcp_runtime::{
+    HttpOptions, HttpService, Principal, Server,
+    layers::{CacheReadOnly, Call, Layer, Next, RateLimit, from_fn},
+    tool,
+};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use super::Runs;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Count the calls.
+#[tool(read_only)]
+fn counts(runs: &Runs) -> usize {
+    runs.count();
+    runs.total()
+}
+
+fn service(layer: impl Layer) -> HttpService {
+    let server = Server::empty("callers", "1.0.0").with::<counts>().with_shared(Arc::<Runs>::default());
+    server.layer(layer).build().unwrap().into_http_service(HttpOptions::default())
+}
+
+/// Calls `counts` as somebody, and gives the text of the answer.
+async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counts", "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }}});
+    let mut request = Request::post("/")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "counts")
+        .header("tenant", "t1")
+        .body(Full::from(message.to_string()))
+        .unwrap();
+    if let Some(name) = principal {
+        request.extensions_mut().insert(Principal::new(name));
+    }
+    let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    let answer: Value = serde_json::from_slice(&body).unwrap();
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test]
+async fn an_answer_is_for_its_caller() {
+    let mut service = service(CacheReadOnly::new(HOUR));
+    for (principal, expected) in [
+        (Some("ada"), "1"),
+        (Some("ada"), "1"),
+        (Some("grace"), "2"),
+        (None, "3"),
+        (Some(""), "4"),
+        (None, "3"),
+        (Some("grace"), "2"),
+        (Some("ada"), "1"),
+    ] {
+        assert_eq!(call(&mut service, principal).await, expected, "{principal:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_caller_has_a_rate_of_its_own() {
+    let mut service = service(RateLimit::new(2, HOUR).per_caller());
+    for principal in [Some("ada"), Some("grace"), None] {
+        for passes in [true, true, false] {
+            let answer = call(&mut service, principal).await;
+            assert_eq!(!answer.contains("too often"), passes, "{principal:?} {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_layer_sees_the_http_request() {
+    let tells = from_fn(|call: Call, _: Next| async move {
+        let tenant = call.caller().headers().and_then(|headers| headers.get("tenant").cloned());
+        let principal = call.caller().extension::<Principal>().cloned();
+        mcp_runtime::layers::Outcome::tool(&call, format!("{tenant:?} {principal:?} {:?}", call.caller().principal()))
+    });
+    let answer = call(&mut service(tells), Some("ada")).await;
+    assert_eq!(answer, r#"Some("t1") Some(Principal("ada")) Some("ada")"#);
+}
