@@ -24,6 +24,12 @@ use proc_macro::TokenStream;
 /// `h`), `blocking` (runs on a thread that may block), `meta("key" = literal)`, `crate = path` (where `mcp_runtime` is, if
 /// it is re-exported).
 ///
+/// A function that takes minutes or more need not keep its client waiting: with `task` a call is a task for a client that can
+/// have one, which asks for the result later, and a plain call for all others. With `task = "required"` whoever can have no
+/// tasks is refused, where the protocol has them; with `task = "deferred"` a call becomes a task only when the function says
+/// `ctx.become_task().await`. The function must be `async` or `blocking`. Unless it has a `timeout`, a task may take as long as
+/// it is kept.
+///
 /// Options of a parameter, in `#[arg(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `pattern = "…"`,
 /// `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`.
 #[proc_macro_attribute]

@@ -24,6 +24,7 @@
 //! - `rate-limit`: the layer that refuses calls which come too often, see [`layers`].
 //! - `cache`: the layer that keeps the answers of tools which only read, see [`layers`].
 
+mod backend;
 mod cli;
 mod engine;
 mod error;
@@ -41,6 +42,9 @@ mod server;
 mod testing;
 mod transport;
 
+pub use backend::{
+    MemoryTasks, Stored, TaskInput, TaskOutcome, TaskRecord, TaskRoom, TaskStatus, TaskStore, TaskStoreError,
+};
 pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
@@ -86,8 +90,8 @@ pub mod __private {
             complete_fn as complete, complete_needs,
             entry::{
                 ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
-                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, ToolEntry, need, running,
-                shown,
+                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,
+                need, running, shown,
             },
             list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },

@@ -5,6 +5,7 @@ use std::{any::TypeId, fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
+    backend::TaskStore,
     engine::{Caller, Connection, Engine, Profile, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
@@ -292,6 +293,39 @@ impl Server {
     /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
     pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
         self.profile.state_keys = keys.into_iter().collect();
+        self
+    }
+
+    /// Says where tasks are kept, in place of the server's own memory.
+    pub fn task_store(mut self, store: impl TaskStore) -> Self {
+        self.profile.task_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets how long a task is kept from when it was made, where its client does not say; an hour unless set. When its time is
+    /// over, it is gone, and its function is dropped if it still runs.
+    pub fn task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.ttl = ttl;
+        self
+    }
+
+    /// Sets the longest that a client may have a task kept; a day unless set.
+    pub fn max_task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.longest = ttl;
+        self
+    }
+
+    /// Sets how often clients should ask for their tasks; every second unless set.
+    pub fn task_poll_interval(mut self, interval: Duration) -> Self {
+        self.profile.limits.tasks.poll = interval;
+        self
+    }
+
+    /// Sets the most tasks that are kept, ended ones included: 1024 in all unless set, and 128 of one principal, or of one session
+    /// whose principal nobody knows. More are refused.
+    pub fn max_tasks(mut self, in_all: usize, of_one: usize) -> Self {
+        self.profile.limits.tasks.in_all = in_all;
+        self.profile.limits.tasks.of_owner = of_one;
         self
     }
 

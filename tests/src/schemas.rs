@@ -57,10 +57,14 @@ impl Official {
         } else {
             let of = if self.has("JSONRPCResultResponse") { "JSONRPCResultResponse" } else { "JSONRPCResponse" };
             problems.extend(self.validate(of, message));
-            let result = match message["result"]["resultType"] == "input_required" {
-                true => Some("InputRequiredResult"),
-                false => method.and_then(result_type),
+            let result = match (message["result"]["resultType"].as_str(), method) {
+                (Some("input_required"), _) => Some("InputRequiredResult"),
+                // The extension has no schema among the official ones of a revision.
+                (Some("task"), _) => Some("Result"),
+                (None, Some("tools/call")) if message["result"].get("task").is_some() => Some("CreateTaskResult"),
+                _ => method.and_then(result_type),
             };
+            let result = result.map(|result| if self.has(result) { result } else { "Result" });
             if let Some(result) = result {
                 problems.extend(self.validate(result, &message["result"]));
             }

@@ -1,14 +1,15 @@
 use proc_macro2::TokenStream;
-use quote::quote_spanned;
+use quote::{format_ident, quote_spanned};
 
 use super::{Entry, common::common, here, option};
-use crate::model::Tool;
+use crate::model::{TaskSupport, Tool};
 
 /// ```text
 /// ToolEntry {
 ///     output: OutputType::of::<Json<Vec<Note>>>(),
 ///     common: Common { … },
 ///     hints: Hints { read_only: Some(true), destructive: None, idempotent: None, open_world: None },
+///     task: TaskSupport::Optional,
 /// }
 /// ```
 pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
@@ -16,6 +17,13 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
     let [read_only, destructive, idempotent, open_world] =
         [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
     let common = common(&tool.common, "tool", private);
+    let task = match tool.task {
+        TaskSupport::Forbidden => "Forbidden",
+        TaskSupport::Optional => "Optional",
+        TaskSupport::Required => "Required",
+        TaskSupport::Deferred => "Deferred",
+    };
+    let task = format_ident!("{task}", span = here);
     let output = &tool.common.call.output;
     let value = quote_spanned! {here=>
         #private::ToolEntry {
@@ -27,6 +35,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
                 idempotent: #idempotent,
                 open_world: #open_world,
             },
+            task: #private::TaskSupport::#task,
         }
     };
     Entry { kind: "Tool", value, conditions: tool.common.call.conditions.clone() }

@@ -29,7 +29,7 @@ pub(crate) use resource::Resource;
 pub(crate) use rules::{Bound, Rule};
 pub(crate) use server::Server;
 pub(crate) use template::{Operator, Part};
-pub(crate) use tool::Tool;
+pub(crate) use tool::{TaskSupport, Tool};
 pub(crate) use tools::{Entry, Tools, check_block};
 
 /// What a function is made.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Context, Finished, Input, Outcome, Reason, Reply, Running, Wire, entry::Run, write_tool_error},
+    handler::{Context, Finished, Input, Outcome, Reason, Refusal, Reply, Running, Wire, entry::Run, write_tool_error},
     jsonrpc::Id,
     revision::Feature,
 };
@@ -62,8 +62,7 @@ impl Call<'_> {
                 true
             }
             Run::Async(function) => {
-                let started = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(input))))
-                    .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
+                let started = self.answering.start(*function, input, self.entered(), &self.id);
                 match started {
                     Ok(running) => self.drive(running, out),
                     Err(refusal) => {
@@ -98,24 +97,19 @@ impl Call<'_> {
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
     pub(super) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
-        let guarded = Guarded {
-            running: Some(running),
-            context: self.context.clone(),
-            forwards_log: self.forwards_log,
-            complains: true,
-            name: self.answering.name,
-        };
+        let guarded = Guarded::new(running, self.context.clone(), self.forwards_log, self.answering.name);
         self.drive_guarded(guarded, out)
     }
 
     /// Does the same for a future whose function has a guard of its own, within layers.
     pub(super) fn drive_layered(self, running: Running, out: &mut Vec<u8>) -> bool {
-        let mut guarded = Guarded::layer(running, self.answering.name);
-        guarded.complains = true;
+        let guarded = Guarded::layer(running, self.answering.name);
         self.drive_guarded(guarded, out)
     }
 
-    fn drive_guarded(self, mut running: Guarded, out: &mut Vec<u8>) -> bool {
+    fn drive_guarded(self, running: Guarded, out: &mut Vec<u8>) -> bool {
+        let mut running = running.complaining();
+        running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
@@ -175,8 +169,20 @@ impl Call<'_> {
 }
 
 impl Answering {
+    /// Decodes the arguments of an async function, and calls it.
+    pub(super) fn start(
+        &self,
+        function: AsyncFn,
+        input: Input<'_>,
+        entered: Option<&Context>,
+        id: &Id<'_>,
+    ) -> Result<Running, Refusal> {
+        catch_unwind(AssertUnwindSafe(|| Context::enter(entered, || function(input))))
+            .unwrap_or_else(|panic| Err(self.panicked(&*panic, id).into()))
+    }
+
     /// Waits for the result, but no longer than the call may take; the time in which its client was asked does not count.
-    async fn wait(
+    pub(super) async fn wait(
         &self,
         mut running: Guarded,
         context: Option<&Context>,
@@ -198,7 +204,7 @@ impl Answering {
         }
     }
 
-    fn timed_out(&self, wire: &Wire, id: &Id<'_>) -> Finished {
+    pub(super) fn timed_out(&self, wire: &Wire, id: &Id<'_>) -> Finished {
         let limit = self.timeout.unwrap_or_default();
         let why = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = self.name, id = id.as_json(), ?limit, "a call timed out");
@@ -225,7 +231,7 @@ impl Answering {
     }
 
     /// Writes the response of a call that ran as a future.
-    fn finish(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, finished: Result<Finished, Fault>) {
+    pub(super) fn finish(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, finished: Result<Finished, Fault>) {
         let start = out.len();
         match finished {
             Ok(Finished { body, outcome: Ok(()) }) => results::respond(out, id, &body),
@@ -235,7 +241,7 @@ impl Answering {
     }
 
     /// Ends the response that was begun at `start`, or replaces it if the call came to no result.
-    fn settle(&self, out: &mut Vec<u8>, start: usize, wire: &Wire, id: &Id<'_>, outcome: Outcome) {
+    pub(super) fn settle(&self, out: &mut Vec<u8>, start: usize, wire: &Wire, id: &Id<'_>, outcome: Outcome) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
             Err(refusal) => refusal.into_reason(),
@@ -268,25 +274,53 @@ impl Answering {
     }
 }
 
+/// The call of an async function.
+pub(super) type AsyncFn = for<'a> fn(Input<'a>) -> Result<Running, Refusal>;
+
 pub(super) type Caught = Result<Finished, Box<dyn Any + Send>>;
 
 /// A future whose panics are caught, also those of its destructor.
 pub(super) struct Guarded {
     /// None once it is over.
-    pub(super) running: Option<Running>,
+    running: Option<Running>,
     /// Of the function that runs; none where that one has a guard of its own.
-    pub(super) context: Option<Arc<Context>>,
+    context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
-    pub(super) forwards_log: bool,
+    forwards_log: bool,
     /// Whether it is said that the future was slow.
-    pub(super) complains: bool,
-    pub(super) name: &'static str,
+    complains: bool,
+    /// The context of a call whose rest may become a task, with everything that stands around it.
+    departing: Option<Arc<Context>>,
+    name: &'static str,
 }
 
 impl Guarded {
+    /// Guards a function.
+    pub(super) fn new(running: Running, context: Option<Arc<Context>>, forwards_log: bool, name: &'static str) -> Self {
+        Self { running: Some(running), context, forwards_log, complains: false, departing: None, name }
+    }
+
     /// Guards what stands around a function, and so has no part in its context.
     pub(super) fn layer(running: Running, name: &'static str) -> Self {
-        Self { running: Some(running), context: None, forwards_log: false, complains: false, name }
+        Self::new(running, None, false, name)
+    }
+
+    /// Says when the future was slow.
+    pub(super) fn complaining(mut self) -> Self {
+        self.complains = true;
+        self
+    }
+
+    /// Goes on with what the call ends with, if the rest of it is to be a task.
+    fn poll_departure(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
+        let Some(context) = &self.departing else { return Poll::Pending };
+        let Some(departure) = context.departure().filter(|departure| departure.poll_wanted(cx).is_ready()) else {
+            return Poll::Pending;
+        };
+        let (departure, context) = (Arc::clone(departure), Arc::clone(context));
+        let Some(rest) = self.running.take() else { return Poll::Pending };
+        self.running = Some(departure.take(rest, context));
+        self.poll(cx)
     }
 }
 
@@ -294,7 +328,7 @@ impl Future for Guarded {
     type Output = Caught;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
-        let Self { running: slot, context, forwards_log, complains, name } = &mut *self;
+        let Self { running: slot, context, forwards_log, complains, name, .. } = &mut *self;
         let entered = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let began = Instant::now();
@@ -318,7 +352,7 @@ impl Future for Guarded {
                     Some(Poll::Ready(Err(fault))) => {
                         Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
                     }
-                    Some(Poll::Pending) | None => Poll::Pending,
+                    Some(Poll::Pending) | None => self.poll_departure(cx),
                 }
             }
             Err(panic) => Poll::Ready(Err(panic)),

@@ -1,6 +1,10 @@
 //! The methods.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use super::{
     Caller, Catalog, Session,
@@ -13,13 +17,13 @@ use super::{
     layers::{self, Site},
     outbox::Outbox,
     params::{self, Params},
-    results,
+    results, tasks,
 };
 use crate::{
     error::Fault,
     handler::{
-        Asker, ClientInfo, Completing, Completions, Context, ContextParts, EarlierArguments, Finished, Input, LogGate,
-        OwnedEnv, Produced, Refusal,
+        Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
+        Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
         entry::{Common, Hints, ServerFnEntry},
         from_strings, on_a_thread,
     },
@@ -44,6 +48,15 @@ pub(super) struct Request<'a> {
     pub(super) sink: &'a Sink,
     /// What the server offers while the request is answered.
     pub(super) catalog: &'a Arc<Catalog>,
+}
+
+/// How a call reaches its client, where that is not how every call does.
+#[derive(Default)]
+pub(super) struct Ways {
+    pub(super) asker: Option<Arc<dyn Asker>>,
+    pub(super) peer: Option<Arc<dyn Peer>>,
+    pub(super) notes: Option<Arc<dyn Notes>>,
+    pub(super) departure: Option<Arc<dyn Departure>>,
 }
 
 impl Connection {
@@ -82,7 +95,8 @@ impl Connection {
             "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
                 self.unsubscribe(&request, out)
             }
-            "subscriptions/listen" if changes && has(Feature::Listening) => self.listen(&request),
+            "subscriptions/listen" if (changes || offers.tasks) && has(Feature::Listening) => self.listen(&request),
+            method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
                 results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
@@ -138,8 +152,18 @@ impl Connection {
         let subscriber = self.engine.announces_changes().then(|| Subscriber::of_session(&self.engine.hub, &outbox));
         let capabilities = request.params.member("capabilities").unwrap_or("{}").into();
         let questions = Arc::default();
-        self.session =
-            Some(Arc::new(Session { dialect, client, capabilities, questions, flights, level, outbox, subscriber }));
+        let id = OnceLock::new();
+        self.session = Some(Arc::new(Session {
+            id,
+            dialect,
+            client,
+            capabilities,
+            questions,
+            flights,
+            level,
+            outbox,
+            subscriber,
+        }));
         results::respond(out, request.id, request.catalog.introduction(&self.engine, dialect));
         Ok(true)
     }
@@ -182,7 +206,11 @@ impl Connection {
         let arguments = request.params.arguments()?;
         self.check_headers(request, tool, arguments)?;
         let subject = Subject { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
-        self.call(request, &tool.item, subject, arguments, out)
+        match tasks::Execution::of(request, tool)? {
+            tasks::Execution::Plain => self.call(request, &tool.item, subject, arguments, out),
+            tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.item, subject, arguments, ttl, out),
+            tasks::Execution::Deferred => self.call_deferred(request, &tool.item, subject, arguments, out),
+        }
     }
 
     /// Compares the arguments that the transport repeats with what it says of them.
@@ -237,10 +265,23 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
         let asker = self.asker(request, &subject, arguments, item.uses_context)?;
+        self.call_by(request, item, subject, arguments, Ways { asker, ..Ways::default() }, out)
+    }
+
+    /// Calls a function that reaches its client in these ways.
+    pub(super) fn call_by(
+        &self,
+        request: &Request<'_>,
+        item: &Item,
+        subject: Subject<'_>,
+        arguments: &str,
+        ways: Ways,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
-        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, asker)?;
+        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, ways)?;
         if let Some(next) = self.engine.layers.around(item) {
-            let site = self.site(request, item, &subject, &call);
+            let site = self.site(request, item, &subject, call.answering, call.context.clone());
             return Ok(call.drive_layered(next.start(layers::Call::new(site, arguments)), out));
         }
         let context = call.context.clone();
@@ -256,7 +297,14 @@ impl Connection {
     }
 
     /// What layers see of a call, and what calling its function needs.
-    fn site(&self, request: &Request<'_>, item: &Item, subject: &Subject<'_>, call: &Call<'_>) -> Site {
+    pub(super) fn site(
+        &self,
+        request: &Request<'_>,
+        item: &Item,
+        subject: &Subject<'_>,
+        answering: Answering,
+        context: Option<Arc<Context>>,
+    ) -> Site {
         let Params { input_responses, request_state, .. } = request.params;
         Site {
             entry: item.info(),
@@ -269,11 +317,11 @@ impl Connection {
             caller: self.caller(request),
             is_continued: input_responses.is_some() || request_state.is_some(),
             id: request.id.to_owned(),
-            answering: call.answering,
+            answering,
             states: Arc::clone(&self.engine.states),
-            context: call.context.clone(),
-            forwards_log: call.forwards_log,
-            wire: Arc::clone(call.wire),
+            context,
+            forwards_log: self.engine.forwards_log,
+            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
         }
     }
 
@@ -314,7 +362,7 @@ impl Connection {
         let dialect = request.speaker.dialect;
         let start = registry_offset(cursor)?;
         let ResourceLists { common, functions, uses_context } = lists;
-        let call = self.prepare(request, common, "resources/list", false, uses_context, None)?;
+        let call = self.prepare(request, common, "resources/list", false, uses_context, Ways::default())?;
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
             let mut listed = Vec::new();
@@ -399,7 +447,7 @@ impl Connection {
         completing: Completing,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let call = self.prepare(request, common, "completion/complete", false, uses_context, None)?;
+        let call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
         let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
@@ -425,12 +473,9 @@ impl Connection {
         name: &str,
         is_tool: bool,
         uses_context: bool,
-        asker: Option<Arc<dyn Asker>>,
+        ways: Ways,
     ) -> Result<Call<'a>, Fault> {
-        let most = self.engine.limits.in_flight;
-        if self.flights.count() >= most {
-            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
-        }
+        self.check_flights()?;
         let permit = self.origin.as_ref().map(|origin| origin.admit()).transpose()?;
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
@@ -440,14 +485,23 @@ impl Connection {
             id: request.id.clone(),
             sink: request.sink,
             permit,
-            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, asker))),
+            context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, ways))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },
         })
     }
 
+    /// Refuses a call where there are as many in flight as may be.
+    pub(super) fn check_flights(&self) -> Result<(), Fault> {
+        let most = self.engine.limits.in_flight;
+        if self.flights.count() >= most {
+            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
+        }
+        Ok(())
+    }
+
     /// Says how a call asks its client, if its function has a way to.
-    fn asker(
+    pub(super) fn asker(
         &self,
         request: &Request<'_>,
         subject: &Subject<'_>,
@@ -482,11 +536,12 @@ impl Connection {
         Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, Arc::clone(wire)))))
     }
 
-    fn context(&self, request: &Request<'_>, name: &str, asker: Option<Arc<dyn Asker>>) -> Context {
+    pub(super) fn context(&self, request: &Request<'_>, name: &str, ways: Ways) -> Context {
+        let Ways { asker, peer, notes, departure } = ways;
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
-            peer: Arc::clone(&self.outbox) as _,
+            peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
             attachment: self.origin.as_ref().map(|origin| origin.attachment()),
             principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
             dialect: request.speaker.dialect,
@@ -497,6 +552,8 @@ impl Connection {
             meta: meta.whole.map(Into::into),
             client: self.client(request),
             asker,
+            notes,
+            departure,
         })
     }
 
@@ -515,12 +572,12 @@ impl Connection {
 }
 
 /// What a call is about.
-struct Subject<'a> {
-    method: &'static str,
-    name: &'a str,
+pub(super) struct Subject<'a> {
+    pub(super) method: &'static str,
+    pub(super) name: &'a str,
     /// Empty where nothing is read.
-    uri: &'a str,
-    hints: Hints,
+    pub(super) uri: &'a str,
+    pub(super) hints: Hints,
 }
 
 /// Runs a function of the server's own, on a thread of its own if it blocks.

@@ -12,6 +12,7 @@ use super::{
     outbox::Outbox,
     params::{self, Params},
     results,
+    tasks::{self, WATCHED_TASKS, Watch},
 };
 use crate::{
     error::Fault,
@@ -33,6 +34,8 @@ struct Filter {
     lists: Kinds,
     /// None where it does not ask for any.
     resources: Option<Vec<String>>,
+    /// The ids of tasks; none where it does not ask for any.
+    tasks: Option<Vec<String>>,
 }
 
 /// A request that listens, until it is cancelled or the server ends it.
@@ -41,6 +44,8 @@ pub(super) struct Listen {
     subscriber: Subscriber,
     outbox: Arc<Outbox>,
     wire: Arc<Wire>,
+    /// Tells of tasks.
+    watch: Option<Watch>,
 }
 
 impl Connection {
@@ -85,7 +90,12 @@ impl Connection {
         let sight = self.sight(request);
         let registry = &request.catalog.registry;
         let is_there = |uri: &str| registry.resource(uri, |item| sight.sees(item)).is_some();
-        let filter = Filter::read(request.params)?.honoured(registry.offers(), is_there);
+        let offers = registry.offers();
+        let wanted = Filter::read(request.params)?;
+        if offers.tasks && wanted.tasks.is_some() && !tasks::declares_extension(request.params) {
+            return Err(tasks::undeclared());
+        }
+        let filter = wanted.honoured(offers, self.engine.announces_changes(), is_there);
         if self.flights.listening() >= LISTENS {
             let why = format!("too many requests listen on this connection, at most {LISTENS} may");
             return Err(Fault::Internal(why));
@@ -93,7 +103,10 @@ impl Connection {
         let subscriber = Subscriber::listening(&self.engine.hub, &self.outbox, request.id.as_json());
         let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
         let wire = self.engine.wire(request.speaker.dialect);
-        let listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
+        let mut listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
+        if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
+            listen.watch = Some(self.watch_tasks(request, ids)?);
+        }
         self.flights.listen(request.id.to_owned(), listen);
         Ok(false)
     }
@@ -123,16 +136,18 @@ impl Filter {
             }
         }
         wanted.resources = params::member(filter, RESOURCES).map(read_uris).transpose()?;
+        wanted.tasks = params::member(filter, TASKS).map(read_tasks).transpose()?;
         Ok(wanted)
     }
 
-    /// Leaves out what cannot be had.
-    fn honoured(mut self, offers: Offers, is_there: impl Fn(&str) -> bool) -> Self {
+    /// Leaves out what cannot be had. Of tasks, nothing is told of one that is not there or not the client's.
+    fn honoured(mut self, offers: Offers, changes: bool, is_there: impl Fn(&str) -> bool) -> Self {
         let mut lists = Kinds::default();
-        for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind) && offers.has(*kind)) {
+        for kind in Kinds::EACH.into_iter().filter(|kind| changes && self.lists.has(*kind) && offers.has(*kind)) {
             lists.insert(kind);
         }
-        self.resources = self.resources.filter(|_| offers.resources);
+        self.tasks = self.tasks.filter(|_| offers.tasks);
+        self.resources = self.resources.filter(|_| changes && offers.resources);
         if let Some(resources) = &mut self.resources {
             resources.retain(|uri| is_there(uri));
         }
@@ -147,11 +162,15 @@ impl Filter {
         if let Some(resources) = &self.resources {
             spell::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
         }
+        if let Some(tasks) = &self.tasks {
+            spell::array(object.key(TASKS), tasks, |out, id| write::string(out, id));
+        }
         object.end();
     }
 }
 
 const RESOURCES: &str = "resourceSubscriptions";
+const TASKS: &str = "taskIds";
 
 fn member(kind: EntryKind) -> &'static str {
     match kind {
@@ -162,23 +181,33 @@ fn member(kind: EntryKind) -> &'static str {
 }
 
 fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
-    let wrong = || Fault::InvalidParams(format!("`notifications.{RESOURCES}` must be an array of strings"));
+    read_strings(json, RESOURCES, WATCHED, too_many)
+}
+
+fn read_tasks(json: &str) -> Result<Vec<String>, Fault> {
+    let too_many = || Fault::InvalidParams(format!("at most {WATCHED_TASKS} tasks may be subscribed to"));
+    read_strings(json, TASKS, WATCHED_TASKS, too_many)
+}
+
+/// Reads strings, each once.
+fn read_strings(json: &str, name: &str, most: usize, too_many: impl Fn() -> Fault) -> Result<Vec<String>, Fault> {
+    let wrong = || Fault::InvalidParams(format!("`notifications.{name}` must be an array of strings"));
     if raw::kind(json) != raw::Kind::Array {
         return Err(wrong());
     }
-    let (mut uris, mut seen, mut bytes) = (Vec::new(), HashSet::new(), 0);
-    for uri in raw::elements(json) {
-        let uri = raw::string(uri).ok_or_else(wrong)?;
-        if !seen.insert(uri.clone()) {
+    let (mut strings, mut seen, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    for string in raw::elements(json) {
+        let string = raw::string(string).ok_or_else(wrong)?;
+        if !seen.insert(string.clone()) {
             continue;
         }
-        bytes += uri.len();
-        if uris.len() >= WATCHED || bytes > WATCHED_BYTES {
+        bytes += string.len();
+        if strings.len() >= most || bytes > WATCHED_BYTES {
             return Err(too_many());
         }
-        uris.push(uri.into_owned());
+        strings.push(string.into_owned());
     }
-    Ok(uris)
+    Ok(strings)
 }
 
 /// Refuses to watch more resources.
@@ -194,7 +223,7 @@ impl Listen {
         // Before anything is watched, so that nothing is told before it.
         outbox.begin_listen(&acknowledged);
         subscriber.watch(filter.lists, filter.resources.as_deref().unwrap_or_default());
-        Self { subscriber, outbox: Arc::clone(outbox), wire: Arc::clone(wire) }
+        Self { subscriber, outbox: Arc::clone(outbox), wire: Arc::clone(wire), watch: None }
     }
 
     /// Ends it without an answer.
@@ -206,6 +235,7 @@ impl Listen {
     /// Ends it with its answer, behind everything that it was to tell.
     pub(super) fn complete(self, id: &Id<'_>) {
         self.subscriber.leave();
+        drop(self.watch);
         self.outbox.end_listen(|out| {
             results::respond(out, id, &completed(&self.wire, id));
             out.push(b'\n');

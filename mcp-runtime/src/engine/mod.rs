@@ -18,6 +18,7 @@ mod outbox;
 mod params;
 mod results;
 mod session;
+mod tasks;
 
 use std::{
     sync::{
@@ -47,12 +48,15 @@ pub(crate) use outbox::{Meter, Outbox};
 #[cfg(feature = "http")]
 pub(crate) use results::refuse;
 pub(crate) use session::Session;
+pub(crate) use tasks::TaskTerms;
 
 use catalog::Workshop;
 use hub::Hub;
 use layers::Layers;
+use tasks::Tasks;
 
 use crate::{
+    backend::TaskStore,
     handler::{States, Wire},
     model::Implementation,
     registry::{Offers, Pager, Stock},
@@ -82,6 +86,7 @@ pub(crate) struct Limits {
     pub(crate) answer: Duration,
     /// How long a client may take from one round of a request to the next.
     pub(crate) round: Duration,
+    pub(crate) tasks: TaskTerms,
 }
 
 impl Default for Limits {
@@ -97,6 +102,7 @@ impl Default for Limits {
             list_ttl: Duration::from_secs(60),
             answer: Duration::from_secs(600),
             round: Duration::from_secs(3600),
+            tasks: TaskTerms::default(),
         }
     }
 }
@@ -112,6 +118,8 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// Who sees what; everybody everything where nobody decides.
     pub(crate) visibility: Option<Visibility>,
+    /// Where tasks are kept; in memory if nobody says.
+    pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
 }
 
@@ -130,6 +138,7 @@ pub(crate) struct Engine {
     /// Whether the log of functions goes to their clients.
     pub(crate) forwards_log: bool,
     state_keys: Arc<StateKeys>,
+    tasks: Arc<Tasks>,
     visibility: Option<Visibility>,
     layers: Layers,
     /// One for each of [`revision::ALL`], oldest first.
@@ -138,7 +147,8 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, layers } = profile;
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
+            profile;
         let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
         wires.reverse();
         Self {
@@ -150,6 +160,7 @@ impl Engine {
             identity,
             instructions,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round)),
+            tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
             visibility,

@@ -50,6 +50,6 @@ pub(crate) struct Mirrored<'a> {
     /// The JSON of the protocol version.
     pub(crate) version: &'a str,
     pub(crate) method: &'a str,
-    /// The JSON of what the request is about: a tool's or prompt's name, a resource's URI.
+    /// The JSON of what the request is about: a tool's or prompt's name, a resource's URI, a task's id.
     pub(crate) subject: Option<&'a str>,
 }

@@ -15,6 +15,8 @@ pub(super) struct Params<'a> {
     /// What a client answered that was asked for input.
     pub(super) input_responses: Option<&'a str>,
     pub(super) request_state: Option<&'a str>,
+    /// The task that a client wants a call to be.
+    pub(super) task: Option<&'a str>,
     pub(super) meta: Meta<'a>,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Params<'a> {
                 "uri" => params.uri = Some(value),
                 "inputResponses" => params.input_responses = Some(value),
                 "requestState" => params.request_state = Some(value),
+                "task" => params.task = Some(value),
                 "_meta" => params.meta = Meta::read(value),
                 _ => {}
             }
@@ -51,6 +54,7 @@ impl<'a> Params<'a> {
         match method {
             "tools/call" | "prompts/get" => self.name,
             "resources/read" => self.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => self.member("taskId"),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Writes responses: the envelope, errors, and the results that no function gives.
 
-use super::{Catalog, Engine};
+use super::{Catalog, Engine, tasks};
 use crate::{
     error::Fault,
     handler::{Completions, Wire},
@@ -115,11 +115,21 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
         ("logging", offers.logging, b"{}"),
         ("prompts", offers.prompts, of(br#"{"listChanged":true}"#)),
         ("resources", offers.resources, of(br#"{"subscribe":true,"listChanged":true}"#)),
+        (
+            "tasks",
+            offers.tasks && wire.has(Feature::SessionTasks),
+            br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
+        ),
         ("tools", offers.tools, of(br#"{"listChanged":true}"#)),
     ] {
         if offered {
             object.raw(name, capability);
         }
+    }
+    if offers.tasks && wire.has(Feature::TaskExtension) {
+        let mut extensions = Object::begin(object.key("extensions"));
+        extensions.raw(tasks::EXTENSION, b"{}");
+        extensions.end();
     }
     object.end();
 }

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{
     asking::Questions,
@@ -11,6 +11,8 @@ use crate::{handler::ClientInfo, revision::Dialect};
 /// What `initialize` settled, and what lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// What its tasks belong to, if nobody knows whose the session is; made for the first one.
+    pub(super) id: OnceLock<String>,
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of what the client declared.
@@ -22,7 +24,6 @@ pub(crate) struct Session {
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) level: Arc<SessionLevel>,
     /// Where messages go that belong to no request.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) outbox: Arc<Outbox>,
     /// How it is told of changes; none if it was told that there are none.
     pub(super) subscriber: Option<Subscriber>,

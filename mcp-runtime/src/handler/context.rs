@@ -12,7 +12,10 @@ use std::{
 use serde::Serialize;
 use tokio::{sync::Notify, time::Instant};
 
-use super::asking::Asker;
+use super::{
+    asking::Asker,
+    tasking::{Departure, Notes},
+};
 use crate::{
     jsonrpc::{Id, raw, write},
     model::Level,
@@ -48,6 +51,8 @@ struct Call {
     cancelled: AtomicBool,
     on_end: Notify,
     over: AtomicBool,
+    /// Whether the function goes on without the call that it began in.
+    detached: AtomicBool,
     progress: Mutex<Progress>,
     waits: Mutex<Waits>,
 }
@@ -90,6 +95,10 @@ pub(crate) struct ContextParts {
     pub(crate) client: Option<ClientInfo>,
     /// How the client is asked; none where the protocol has no way to.
     pub(crate) asker: Option<Arc<dyn Asker>>,
+    /// Where the call says how far it is, if it is a task or may become one.
+    pub(crate) notes: Option<Arc<dyn Notes>>,
+    /// How the call becomes a task, if it may.
+    pub(crate) departure: Option<Arc<dyn Departure>>,
     /// Whom the transport has found the caller to be.
     pub(crate) principal: Option<Box<str>>,
     /// What the transport knows of the request.
@@ -144,6 +153,7 @@ impl Context {
             cancelled: AtomicBool::new(false),
             on_end: Notify::new(),
             over: AtomicBool::new(false),
+            detached: AtomicBool::new(false),
             progress: Mutex::new(Progress { last: f64::NEG_INFINITY, at: None }),
             waits: Mutex::default(),
         };
@@ -167,9 +177,16 @@ impl Context {
     /// }
     /// ```
     ///
+    /// In a task the message is also what clients see of its status, whether or not they asked for progress.
+    ///
     /// See [Progress](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress).
     pub fn progress(&self, done: impl Amount, total: impl Amount, message: impl AsRef<str>) {
         let parts = &self.call.parts;
+        if let Some(notes) = &parts.notes
+            && !message.as_ref().is_empty()
+        {
+            notes.note(message.as_ref());
+        }
         let Some(token) = &parts.progress_token else { return };
         let Some(done) = done.amount().filter(|done| done.is_finite()) else { return };
         let total = total.amount().filter(|total| total.is_finite());
@@ -340,14 +357,34 @@ impl Context {
         result
     }
 
+    /// Lets the function go on without the call that it began in, whatever becomes of that.
+    pub(crate) fn detach(&self) {
+        self.call.detached.store(true, Ordering::Release);
+    }
+
+    /// Lets the function end with what it goes on in.
+    pub(crate) fn attach(&self) {
+        self.call.detached.store(false, Ordering::Release);
+    }
+
+    fn is_detached(&self) -> bool {
+        self.call.detached.load(Ordering::Acquire)
+    }
+
     /// Tells whoever waits that the call is cancelled.
     pub(crate) fn cancel(&self) {
+        if self.is_detached() {
+            return;
+        }
         self.call.cancelled.store(true, Ordering::Release);
         self.call.on_end.notify_waiters();
     }
 
     /// Silences the context: the response is on its way, nothing may follow.
     pub(crate) fn end(&self) {
+        if self.is_detached() {
+            return;
+        }
         self.call.over.store(true, Ordering::Release);
         self.call.on_end.notify_waiters();
     }

@@ -184,6 +184,21 @@ pub struct ToolEntry {
     pub hints: Hints,
     /// What the return type says of its structure.
     pub output: OutputType,
+    /// Whether a call may be a task.
+    pub task: TaskSupport,
+}
+
+/// Whether a call of a tool may be a task, which its client asks for again and again while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// It never is.
+    Forbidden,
+    /// It is one for a client that can have one.
+    Optional,
+    /// It is one, or refused.
+    Required,
+    /// It becomes one when the function says so, for a client that can have one.
+    Deferred,
 }
 
 /// Hints about what a tool does; none where the author did not say.

@@ -17,6 +17,7 @@ pub(crate) mod schema;
 mod slot;
 mod state;
 mod strings;
+mod tasking;
 
 pub use asking::AskAll;
 pub use complete::{
@@ -41,3 +42,4 @@ pub(crate) use reply::{Reason, Wire, comma};
 pub(crate) use resource_output::ResourceReply;
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;
+pub(crate) use tasking::{Departure, Notes};

@@ -8,7 +8,11 @@ use serde_json::Value;
 use super::{Item, Registry};
 use crate::{
     error::Fault,
-    handler::{Wire, entry::Common, schema},
+    handler::{
+        Wire,
+        entry::{Common, TaskSupport},
+        schema,
+    },
     jsonrpc::write,
     model::{Annotations, ResourceLink},
     revision::{
@@ -269,8 +273,23 @@ fn tool(out: &mut Vec<u8>, wire: &Wire, tool: &super::Tool) {
         }
     }
     hints(&mut object, wire, tool);
+    execution(&mut object, wire, tool.entry.task);
     end_item(&mut object, wire, common);
     object.end();
+}
+
+/// Says whether clients may ask for a task, where that is theirs to say.
+fn execution(object: &mut Object<'_>, wire: &Wire, task: TaskSupport) {
+    let support = match task {
+        TaskSupport::Forbidden => return,
+        TaskSupport::Optional | TaskSupport::Deferred => "optional",
+        TaskSupport::Required => "required",
+    };
+    if wire.has(Feature::SessionTasks) {
+        let mut execution = Object::begin(object.key("execution"));
+        execution.string("taskSupport", support);
+        execution.end();
+    }
 }
 
 fn hints(object: &mut Object<'_>, wire: &Wire, tool: &super::Tool) {

@@ -64,6 +64,8 @@ pub(crate) struct Offers {
     pub(crate) prompts: bool,
     pub(crate) completions: bool,
     pub(crate) logging: bool,
+    /// Calls of a tool may be tasks.
+    pub(crate) tasks: bool,
 }
 
 impl Offers {
@@ -75,6 +77,7 @@ impl Offers {
             prompts: self.prompts || other.prompts,
             completions: self.completions || other.completions,
             logging: self.logging || other.logging,
+            tasks: self.tasks || other.tasks,
         }
     }
 

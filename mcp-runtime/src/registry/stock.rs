@@ -9,7 +9,7 @@ use std::{
 use super::{Item, Offers, Prompt, Registry, Resource, Selection, Tool, build::Builder};
 use crate::{
     error::BuildError,
-    handler::entry::{Common, Entry, ServerFnEntry},
+    handler::entry::{Common, Entry, ServerFnEntry, TaskSupport},
 };
 
 /// The items that a server has. A change makes another one, which shares the items that did not change.
@@ -128,8 +128,9 @@ impl Stock {
         for Stocked { piece, .. } in &self.pieces {
             let item = piece.item();
             let completes = match piece {
-                Piece::Tool(_) => {
+                Piece::Tool(tool) => {
                     offers.tools = true;
+                    offers.tasks |= tool.entry.task != TaskSupport::Forbidden;
                     false
                 }
                 Piece::Prompt(_) => {

@@ -49,6 +49,10 @@ pub(crate) enum Feature {
     StreamPolling,
     /// `subscriptions/listen`: a request that is answered with notifications, until somebody ends it.
     Listening,
+    /// `tasks/list`, `tasks/result` and what goes with them: a client says of each call whether it wants a task.
+    SessionTasks,
+    /// The extension for tasks: a client says that it can have them, the server which calls are.
+    TaskExtension,
     /// `elicitation/create`: a person fills in a form.
     Elicitation,
     /// `mode` of an elicitation, defaults of every kind, choices with titles, several choices in one field.

@@ -10,6 +10,7 @@ dialect!(
         Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
         Feature::StreamPolling,
+        Feature::SessionTasks,
         Feature::RichForms,
         Feature::UrlElicitation,
         Feature::ElicitationIds,

@@ -6,13 +6,20 @@ dialect!(
     V2026_07_28,
     "2026-07-28",
     V2025_11_25::FEATURES
-        .without(&[Feature::Handshake, Feature::SessionUtilities, Feature::StreamPolling, Feature::ElicitationIds])
+        .without(&[
+            Feature::Handshake,
+            Feature::SessionUtilities,
+            Feature::StreamPolling,
+            Feature::ElicitationIds,
+            Feature::SessionTasks,
+        ])
         .and(&[
             Feature::RequestMeta,
             Feature::StructuredAnyValue,
             Feature::ResultType,
             Feature::CacheHints,
             Feature::Listening,
+            Feature::TaskExtension,
         ]),
     {
         fn resource_not_found(&self) -> i32 {

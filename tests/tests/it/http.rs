@@ -14,6 +14,7 @@ mod request;
 mod session;
 mod stateless;
 mod streams;
+mod tasks;
 
 use std::{
     sync::{

@@ -3,6 +3,7 @@
 mod asking;
 mod building;
 mod calls;
+mod changes;
 mod forms;
 mod golden;
 mod http;
@@ -11,4 +12,5 @@ mod macros;
 mod property;
 #[cfg(unix)]
 mod stdio;
+mod tasks;
 mod ui;

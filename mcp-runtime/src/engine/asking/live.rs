@@ -84,11 +84,11 @@ pub(crate) struct Live {
 pub(crate) struct Kept(Mutex<HashMap<String, String>>);
 
 impl Kept {
-    pub(super) fn get(&self, key: &str) -> Option<String> {
+    pub(in crate::engine) fn get(&self, key: &str) -> Option<String> {
         self.values().get(key).cloned()
     }
 
-    pub(super) fn set(&self, key: &str, value: String) {
+    pub(in crate::engine) fn set(&self, key: &str, value: String) {
         self.values().insert(key.to_owned(), value);
     }
 
@@ -108,23 +108,37 @@ impl Live {
         if !question.needs.is_declared_in(&self.capabilities) {
             return Err(Fault::MissingCapability { required: question.needs.required() });
         }
-        let Some((number, answer)) = self.questions.ask(self.most) else {
-            let why = format!("too many questions wait for the client, at most {} may", self.most);
-            return Err(Fault::internal(why));
-        };
-        let waiting =
-            Waiting { number, answer, questions: Arc::clone(&self.questions), outbox: Arc::clone(&self.outbox) };
-        let mut message = Vec::with_capacity(question.params.len() + 96);
-        let mut request = Object::begin(&mut message);
-        request.string("jsonrpc", "2.0");
-        request.raw("id", number.to_string().as_bytes());
-        request.string("method", question.method);
-        request.raw("params", question.params.as_bytes());
-        request.end();
-        match self.outbox.notify(&message) {
-            true => Ok(waiting),
-            false => Err(Fault::internal("the client does not read what is sent to it, so that it cannot be asked")),
-        }
+        put(&self.questions, &self.outbox, self.most, question.method, &question.params)
+    }
+}
+
+/// Sends a request of the server's to the client.
+///
+/// # Errors
+///
+/// There are `most` already, or the client does not read.
+pub(in crate::engine) fn put(
+    questions: &Arc<Questions>,
+    outbox: &Arc<Outbox>,
+    most: usize,
+    method: &str,
+    params: &str,
+) -> Result<Waiting, Fault> {
+    let Some((number, answer)) = questions.ask(most) else {
+        let why = format!("too many questions wait for the client, at most {most} may");
+        return Err(Fault::internal(why));
+    };
+    let waiting = Waiting { number, answer, questions: Arc::clone(questions), outbox: Arc::clone(outbox) };
+    let mut message = Vec::with_capacity(params.len() + 96);
+    let mut request = Object::begin(&mut message);
+    request.string("jsonrpc", "2.0");
+    request.raw("id", number.to_string().as_bytes());
+    request.string("method", method);
+    request.raw("params", params.as_bytes());
+    request.end();
+    match outbox.notify(&message) {
+        true => Ok(waiting),
+        false => Err(Fault::internal("the client does not read what is sent to it, so that it cannot be asked")),
     }
 }
 
@@ -161,9 +175,9 @@ impl Asker for Live {
 }
 
 /// One question that was sent, taken back when nobody waits for its answer any more.
-struct Waiting {
+pub(in crate::engine) struct Waiting {
     number: u64,
-    answer: oneshot::Receiver<Result<String, String>>,
+    pub(in crate::engine) answer: oneshot::Receiver<Result<String, String>>,
     questions: Arc<Questions>,
     outbox: Arc<Outbox>,
 }

@@ -5,7 +5,7 @@ mod rounds;
 mod seal;
 
 pub(crate) use live::Questions;
-pub(super) use live::{Kept, Live};
+pub(super) use live::{Kept, Live, Waiting, put};
 pub(super) use rounds::{Retry, Rounds};
 pub(super) use seal::Binding;
 pub(crate) use seal::StateKeys;

@@ -22,13 +22,7 @@ impl Next {
         let name = site.answering.name;
         let guarded = match self.0.next() {
             Some(layer) => Guarded::layer(Box::pin(async move { layer.call(call, self).await.finished }), name),
-            None => Guarded {
-                running: Some(Box::pin(call.run())),
-                context: site.context.clone(),
-                forwards_log: site.forwards_log,
-                complains: false,
-                name,
-            },
+            None => Guarded::new(Box::pin(call.run()), site.context.clone(), site.forwards_log, name),
         };
         match guarded.await {
             Ok(finished) => Outcome::of(finished, &site),

@@ -313,7 +313,7 @@ async fn a_middleware_names_the_principal() {
 
 impl Request {
     /// The request as a framework gives it to a service that is mounted into it.
-    fn into_http(self, extend: impl FnOnce(&mut http::Extensions)) -> http::Request<Full<Bytes>> {
+    pub(super) fn into_http(self, extend: impl FnOnce(&mut http::Extensions)) -> http::Request<Full<Bytes>> {
         let (method, path, headers, body) = self.into_parts();
         let mut request = http::Request::builder().method(method.as_str()).uri(path);
         for (name, value) in headers {

@@ -46,6 +46,7 @@ fn add(
     icon = "https://example.com/icon.png",
     icons("data:image/png;base64,AAAA"),
     timeout = "30s",
+    task = "required",
     meta("acme/beta" = true, "acme/order" = -1, "acme/words" = ["a", "b"])
 )]
 async fn search(

@@ -1,0 +1,144 @@
+//! A call that becomes a task in its midst.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
+};
+
+use super::{NewTask, Tasks, new_id, runner::Job, side::Side};
+use crate::{
+    engine::{calls::Answering, outbox::Outbox},
+    error::Fault,
+    handler::{Asker, Asking, Context, Departure, Finished, Peer, Running, Wire, ask::Question},
+    jsonrpc::Id,
+    model::Level,
+};
+
+/// A plain call until its function says that it becomes a task: then what it asks and says is the task's.
+pub(super) struct Deferral {
+    rounds: Arc<dyn Asker>,
+    outbox: Arc<Outbox>,
+    side: Arc<Side>,
+    is_wanted: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+    /// What the task is made from; none when it is made.
+    ticket: Mutex<Option<Ticket>>,
+}
+
+/// What a call needs to become a task.
+pub(super) struct Ticket {
+    /// None when the server has ended.
+    pub(super) tasks: Weak<Tasks>,
+    pub(super) owner: String,
+    pub(super) wire: Arc<Wire>,
+    pub(super) id: Id<'static>,
+    pub(super) answering: Answering,
+    pub(super) forwards_log: bool,
+    pub(super) is_layered: bool,
+}
+
+impl Deferral {
+    pub(super) fn new(rounds: Arc<dyn Asker>, outbox: Arc<Outbox>, side: Arc<Side>, ticket: Ticket) -> Self {
+        let ticket = Mutex::new(Some(ticket));
+        Self { rounds, outbox, side, is_wanted: AtomicBool::new(false), waker: Mutex::default(), ticket }
+    }
+
+    /// Whom the function asks now.
+    fn asker(&self) -> &dyn Asker {
+        match self.side.desk().has_begun() {
+            true => &*self.side,
+            false => &*self.rounds,
+        }
+    }
+
+    /// Whom the function talks to now.
+    fn peer(&self) -> &dyn Peer {
+        match self.side.desk().has_begun() {
+            true => &*self.side,
+            false => &*self.outbox,
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+}
+
+impl Ticket {
+    async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Vec<u8>, Fault> {
+        let Self { tasks, owner, wire, id, answering, forwards_log, is_layered } = self;
+        let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
+        let new = NewTask { id: new_id()?, owner, ttl: None };
+        let job = Job { wire, id, answering, context: Some(context), forwards_log, is_layered, side };
+        tasks.create(new, job, rest).await
+    }
+}
+
+impl Departure for Deferral {
+    fn depart(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.is_wanted.store(true, Ordering::Release);
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Box::pin(self.side.desk().begun())
+    }
+
+    fn poll_wanted(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
+        if ticket.is_none() {
+            return Poll::Pending;
+        }
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+        if self.is_wanted() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn take(&self, rest: Running, context: Arc<Context>) -> Running {
+        let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(ticket) = ticket else { return rest };
+        let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);
+        Box::pin(async move {
+            match redeeming.await {
+                Ok(body) => Finished { body, outcome: Ok(()) },
+                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+            }
+        })
+    }
+}
+
+impl Asker for Deferral {
+    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
+        self.asker().ask(question, fits)
+    }
+
+    fn recall(&self, key: &str) -> Option<String> {
+        self.rounds.recall(key)
+    }
+
+    fn remember(&self, key: &str, value: String) {
+        self.rounds.remember(key, value);
+    }
+
+    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
+        self.asker().poll_suspended(cx)
+    }
+}
+
+impl Peer for Deferral {
+    fn notify(&self, message: &[u8]) -> bool {
+        self.peer().notify(message)
+    }
+
+    fn session_level(&self) -> Level {
+        self.peer().session_level()
+    }
+
+    fn pause(&self, retry: Duration) {
+        self.peer().pause(retry);
+    }
+}

@@ -1,0 +1,93 @@
+//! Tells of tasks by `subscriptions/listen`.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Weak},
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{task::AbortHandle, time::sleep};
+
+use super::spell;
+use crate::{
+    backend::{TaskRecord, TaskStore, TaskStoreError, time::now},
+    engine::{connection::Connection, dispatch::Request, outbox::Outbox},
+    error::Fault,
+    handler::{Peer as _, Wire},
+};
+
+/// The most tasks that one request may listen to.
+pub(in crate::engine) const WATCHED_TASKS: usize = 128;
+
+/// Tells of tasks until it is dropped.
+#[derive(Debug)]
+pub(in crate::engine) struct Watch(Vec<AbortHandle>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// One task, and whoever is told of it.
+struct Watched {
+    store: Arc<dyn TaskStore>,
+    owner: Arc<str>,
+    task: String,
+    outbox: Weak<Outbox>,
+    wire: Arc<Wire>,
+    /// The JSON of the id that it is told under.
+    tag: Arc<str>,
+}
+
+impl Connection {
+    /// Tells of each of these tasks, as it is now and whenever it changes.
+    pub(in crate::engine) fn watch_tasks(&self, request: &Request<'_>, ids: Vec<String>) -> Result<Watch, Fault> {
+        let owner: Arc<str> = self.task_owner(request)?.into();
+        let tag: Arc<str> = request.id.as_json().into();
+        let wire = self.engine.wire(request.speaker.dialect);
+        let watched = ids.into_iter().map(|task| Watched {
+            store: Arc::clone(&self.engine.tasks.store),
+            owner: Arc::clone(&owner),
+            task,
+            outbox: Arc::downgrade(&self.outbox),
+            wire: Arc::clone(wire),
+            tag: Arc::clone(&tag),
+        });
+        Ok(Watch(watched.map(|watched| tokio::spawn(watched.tell()).abort_handle()).collect()))
+    }
+}
+
+impl Watched {
+    async fn tell(self) {
+        if let Err(error) = self.try_tell().await {
+            tracing::error!(%error, "the store of tasks failed, so that a change of a task is not told");
+        }
+    }
+
+    async fn try_tell(&self) -> Result<(), TaskStoreError> {
+        while let Some(task) = self.store.load(&self.task).await?.filter(|task| *task.owner == *self.owner) {
+            let Some(outbox) = self.outbox.upgrade() else { break };
+            outbox.notify(&spell::told(&self.wire, &task, &self.tag));
+            drop(outbox);
+            if task.status.is_final() {
+                break;
+            }
+            self.changed(&task).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something new to tell, or nothing any more.
+    async fn changed(&self, task: &TaskRecord) -> Result<(), TaskStoreError> {
+        let mut changed = self.store.changed(&self.task, task.version);
+        let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
+        poll_fn(|cx| match changed.as_mut().poll(cx) {
+            Poll::Ready(changed) => Poll::Ready(changed),
+            Poll::Pending => expiry.as_mut().poll(cx).map(Ok),
+        })
+        .await
+    }
+}

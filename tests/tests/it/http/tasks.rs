@@ -1,0 +1,171 @@
+//! Tasks over HTTP: they outlive the request that made them, and belong to whoever made them.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use mcp_runtime::{BuiltServer, HttpOptions, Principal};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use super::{
+    client::{Session, Site},
+    request::{Request, initialize, stateless},
+};
+use crate::tasks::{EXTENSION, Gate, server};
+
+/// A request of a client that can have tasks.
+fn request(method: &str, params: Value) -> Request {
+    let task = params["taskId"].as_str().map(str::to_owned);
+    let request = stateless(method, &params).change(|message| {
+        let declared = json!({"elicitation": {}, "extensions": {EXTENSION: {}}});
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = declared;
+    });
+    match task {
+        Some(task) => request.with("Mcp-Name", &task),
+        None => request,
+    }
+}
+
+fn work() -> Request {
+    request("tools/call", json!({"name": "work", "arguments": {"label": "it"}}))
+}
+
+fn about(method: &str, task: &Value) -> Request {
+    request(method, json!({"taskId": task}))
+}
+
+/// Asks for a task until it has a status.
+async fn until_is(site: &Site, task: &Value, status: &str) -> Value {
+    for _ in 0..2000 {
+        let found = site.send(&about("tasks/get", task)).await.json();
+        if found["result"]["status"] == status {
+            return found["result"].clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    panic!("the task is never {status}");
+}
+
+#[tokio::test]
+async fn a_task_outlives_its_request() {
+    let gate = Arc::<Gate>::default();
+    let site = Site::start(server(&gate), HttpOptions::default()).await;
+    let created = site.send(&work()).await;
+    assert_eq!((created.status, created.header("content-type")), (200, Some("application/json")));
+    let task = created.json()["result"]["taskId"].clone();
+    assert_eq!(until_is(&site, &task, "working").await["resultType"], "complete");
+    gate.open();
+    assert_eq!(until_is(&site, &task, "completed").await["result"]["content"][0]["text"], "it is done");
+}
+
+/// The headers repeat the id, and whoever has not declared the extension learns that.
+#[tokio::test]
+async fn requests_are_checked() {
+    let site = Site::start(server(&Arc::default()), HttpOptions::default()).await;
+    let task = site.send(&work()).await.json()["result"]["taskId"].clone();
+    let answers = json!({"taskId": task, "inputResponses": {}});
+    for (what, request, expected) in [
+        ("get", about("tasks/get", &task), (200, 0)),
+        ("get of another name", about("tasks/get", &task).with("Mcp-Name", "other"), (400, -32020)),
+        ("get of no name", about("tasks/get", &task).without("Mcp-Name"), (400, -32020)),
+        ("cancel of another name", about("tasks/cancel", &task).with("Mcp-Name", "other"), (400, -32020)),
+        ("update of another name", request("tasks/update", answers.clone()).with("Mcp-Name", "other"), (400, -32020)),
+        ("update", request("tasks/update", answers), (200, 0)),
+        ("a call that calls itself another method", work().with("Mcp-Method", "tasks/get"), (400, -32020)),
+        ("unknown", about("tasks/get", &json!("gate-test")), (200, -32602)),
+        ("undeclared", stateless("tasks/get", &json!({})), (400, -32021)),
+        ("cancel", about("tasks/cancel", &task), (200, 0)),
+    ] {
+        assert_eq!(site.send(&request).await.outcome(), expected, "{what}");
+    }
+}
+
+/// A stateless call asks, becomes a task, and its response ends, but nothing else does.
+#[tokio::test]
+async fn a_deferred_task_outlives_its_request() {
+    let gate = Arc::<Gate>::default();
+    let site = Site::start(server(&gate), HttpOptions::default()).await;
+    let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
+    let call = request("tools/call", json!({"name": "ask_then_work", "inputResponses": answers}));
+    let created = site.send(&call).await.json();
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    let task = created["result"]["taskId"].clone();
+    gate.open();
+    until_is(&site, &task, "input_required").await;
+    let answers = json!({"user_name": {"action": "accept", "content": {"confirm": true}}});
+    let update = request("tasks/update", json!({"taskId": task, "inputResponses": answers}));
+    assert_eq!(site.send(&update).await.outcome(), (200, 0));
+    let text = &until_is(&site, &task, "completed").await["result"]["content"][0]["text"];
+    assert_eq!(text, "worked for Alice");
+}
+
+async fn asks(session: &Session<'_>, method: &str, params: Value) -> Value {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    session.site.send(&session.post(&message)).await.json()["result"].clone()
+}
+
+/// The question comes on the stream of whoever waits for the result, the answer by another request.
+#[tokio::test]
+async fn a_session_is_asked_while_it_waits_for_the_result() {
+    let site = Site::start(server(&Arc::default()), HttpOptions::default()).await;
+    let capable = initialize("2025-11-25").change(|message| {
+        message["params"]["capabilities"] = json!({"elicitation": {}});
+    });
+    let id = site.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
+    let session = Session { site: &site, version: "2025-11-25", id };
+    let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
+    let task = asks(&session, "tools/call", call).await["task"]["taskId"].clone();
+    let wait = json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": {"taskId": task}});
+    // The first stream is lost; the question comes again on the next one.
+    for is_last in [false, true] {
+        let mut stream = site.open(&session.post(&wait)).await;
+        let asked = loop {
+            let message = stream.message().await.unwrap();
+            if message["method"] == "elicitation/create" {
+                break message;
+            }
+        };
+        assert_eq!(asked["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], task);
+        if !is_last {
+            drop(stream);
+            site.send(&session.cancel(2)).await;
+            continue;
+        }
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"],
+            "result": {"action": "accept", "content": {"confirm": true}}});
+        assert_eq!(site.send(&session.post(&answer)).await.status, 202);
+        let result = stream.message().await.unwrap();
+        assert_eq!(result["result"]["content"][0]["text"], "deleted a");
+    }
+    let told: Vec<_> = asks(&session, "tasks/list", json!({})).await["tasks"].as_array().unwrap().clone();
+    assert_eq!((told.len(), &told[0]["status"]), (1, &json!("completed")));
+}
+
+/// Sends a request as a principal that a middleware has found out.
+async fn send_as(server: &BuiltServer, principal: Option<&str>, request: Request) -> Value {
+    let mut service = server.clone().into_http_service(HttpOptions::default());
+    let request = request.into_http(|extensions| {
+        if let Some(principal) = principal {
+            extensions.insert(Principal::new(principal));
+        }
+    });
+    let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// A task is its principal's: for everybody else it is as if it were not there.
+#[tokio::test]
+async fn tasks_belong_to_their_principal() {
+    let server = server(&Arc::default()).build().unwrap();
+    for owner in [Some("ada"), None] {
+        let task = send_as(&server, owner, work()).await["result"]["taskId"].clone();
+        for principal in [Some("ada"), Some("bob"), Some(""), None] {
+            for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+                let request = about(method, &task).change(|message| message["params"]["inputResponses"] = json!({}));
+                let answer = send_as(&server, principal, request).await;
+                let expected = if principal == owner { Value::Null } else { json!(-32602) };
+                assert_eq!(answer["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
+            }
+        }
+    }
+}
