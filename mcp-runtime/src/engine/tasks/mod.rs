@@ -16,8 +16,11 @@ mod spell;
 mod watch;
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -182,34 +185,64 @@ impl Drop for Runners {
     }
 }
 
-/// The questions of tasks that a client is being asked, each by one request.
+/// The questions of tasks that a client is being asked, each by the newest request that waits for its task: the stream of an
+/// older one may be lost.
 #[derive(Debug, Default)]
 struct Claims {
-    claimed: Mutex<HashSet<(String, String)>>,
-    freed: Notify,
+    /// By task and key, the turn of the request that asks.
+    claimed: Mutex<HashMap<(String, String), u64>>,
+    turns: AtomicU64,
+    /// Some request no longer asks a question, or another one asks it now.
+    moved: Notify,
 }
 
 /// Says that this request asks a question, until it is dropped.
 struct Claim {
     claims: Arc<Claims>,
     of: (String, String),
+    turn: u64,
 }
 
 impl Claims {
-    /// Claims a question of a task; none if another request asks it.
-    fn claim(self: &Arc<Self>, task: &str, key: &str) -> Option<Claim> {
-        let of = (task.to_owned(), key.to_owned());
-        self.claimed().insert(of.clone()).then(|| Claim { claims: Arc::clone(self), of })
+    /// Gives the turn of a new request, behind all others.
+    fn turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn claimed(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+    /// Claims a question of a task, also from an older request; none if a newer one asks it.
+    fn claim(self: &Arc<Self>, task: &str, key: &str, turn: u64) -> Option<Claim> {
+        let of = (task.to_owned(), key.to_owned());
+        let mut claimed = self.claimed();
+        if claimed.get(&of).is_some_and(|holder| *holder >= turn) {
+            return None;
+        }
+        let is_taken_over = claimed.insert(of.clone(), turn).is_some();
+        drop(claimed);
+        if is_taken_over {
+            self.moved.notify_waiters();
+        }
+        Some(Claim { claims: Arc::clone(self), of, turn })
+    }
+
+    fn claimed(&self) -> MutexGuard<'_, HashMap<(String, String), u64>> {
         self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Claim {
+    /// Says whether no newer request asks the question.
+    fn holds(&self) -> bool {
+        self.claims.claimed().get(&self.of) == Some(&self.turn)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.claims.claimed().remove(&self.of);
-        self.claims.freed.notify_waiters();
+        let mut claimed = self.claims.claimed();
+        if claimed.get(&self.of) == Some(&self.turn) {
+            claimed.remove(&self.of);
+            drop(claimed);
+            self.claims.moved.notify_waiters();
+        }
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Awaiting {
 struct Asked {
     key: String,
     waiting: Waiting,
-    _claim: Claim,
+    claim: Claim,
 }
 
 /// An answer, with the key of its question.
@@ -51,34 +51,36 @@ impl Awaiting {
     /// Questions that are open are taken back; whoever waits for the task next asks them again.
     pub(super) async fn result(self) -> Result<Vec<u8>, Fault> {
         let mut asked: Vec<Asked> = Vec::new();
+        let claims = &self.inquiry.tasks.asking;
+        let turn = claims.turn();
         loop {
-            // Before the task is looked at, so that no question is freed unnoticed.
-            let freed = self.inquiry.tasks.asking.freed.notified();
+            // Before the task is looked at, so that no question moves unnoticed.
+            let moved = claims.moved.notified();
             let task = self.inquiry.task().await?;
             if task.status.is_final() {
                 return ended(&task);
             }
-            asked.retain(|asked| open(&task).any(|input| input.key == asked.key));
+            asked.retain(|asked| asked.claim.holds() && open(&task).any(|input| input.key == asked.key));
             for input in open(&task) {
-                self.ask(&task, input, &mut asked)?;
+                self.ask(&task, input, turn, &mut asked)?;
             }
-            if let Some((key, answer)) = self.wait(&task, &mut asked, freed).await? {
+            if let Some((key, answer)) = self.wait(&task, &mut asked, moved).await? {
                 asked.retain(|asked| asked.key != key);
                 self.answer(task, &key, &answer).await?;
             }
         }
     }
 
-    /// Puts a question to the client, unless this or another request has done so.
-    fn ask(&self, task: &TaskRecord, input: &TaskInput, asked: &mut Vec<Asked>) -> Result<(), Fault> {
+    /// Puts a question to the client, unless this or a newer request has done so.
+    fn ask(&self, task: &TaskRecord, input: &TaskInput, turn: u64, asked: &mut Vec<Asked>) -> Result<(), Fault> {
         if asked.iter().any(|asked| asked.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.inquiry.tasks.asking.claim(&task.id, &input.key) else { return Ok(()) };
+        let Some(claim) = self.inquiry.tasks.asking.claim(&task.id, &input.key, turn) else { return Ok(()) };
         let params = spell::related(&input.params, &task.id);
         let Questioning { questions, outbox, most } = &self.questioning;
         let waiting = put(questions, outbox, *most, &input.method, &String::from_utf8_lossy(&params))?;
-        asked.push(Asked { key: input.key.clone(), waiting, _claim: claim });
+        asked.push(Asked { key: input.key.clone(), waiting, claim });
         Ok(())
     }
 
@@ -87,11 +89,11 @@ impl Awaiting {
         &self,
         task: &TaskRecord,
         asked: &mut [Asked],
-        freed: impl Future<Output = ()>,
+        moved: impl Future<Output = ()>,
     ) -> Result<Option<Answered>, Fault> {
         let mut changed = self.inquiry.tasks.store.changed(&task.id, task.version);
         let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
-        let mut freed = pin!(freed);
+        let mut moved = pin!(moved);
         let woken = poll_fn(|cx| {
             for Asked { key, waiting, .. } in asked.iter_mut() {
                 if let Poll::Ready(answer) = pin!(&mut waiting.answer).poll(cx) {
@@ -102,7 +104,7 @@ impl Awaiting {
             if let Poll::Ready(changed) = changed.as_mut().poll(cx) {
                 return Poll::Ready(changed.map(|()| None));
             }
-            match freed.as_mut().poll(cx).is_ready() || expiry.as_mut().poll(cx).is_ready() {
+            match moved.as_mut().poll(cx).is_ready() || expiry.as_mut().poll(cx).is_ready() {
                 true => Poll::Ready(Ok(None)),
                 false => Poll::Pending,
             }
