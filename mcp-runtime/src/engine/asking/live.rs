@@ -129,6 +129,10 @@ impl Live {
 }
 
 impl Asker for Live {
+    fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> Asking {
         let sent = self.send(&question);
         let timeout = self.timeout;
