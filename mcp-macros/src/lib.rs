@@ -31,7 +31,10 @@ use proc_macro::TokenStream;
 /// it is kept.
 ///
 /// Options of a parameter, in `#[arg(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `pattern = "…"`,
-/// `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`.
+/// `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`. Or `flatten`, of an only
+/// argument: its fields are the tool's arguments, and its schema is the tool's. A schema with `$schema`, from a `JsonSchema`
+/// implementation of the author's own, is shown as it is; it is enforced but for `unevaluatedProperties`, `unevaluatedItems`
+/// and `$dynamicRef`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()

@@ -52,8 +52,9 @@ pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
     ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     ask::{
-        Answer, Ask, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, ListRoots, Root, SampleContent,
-        SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
+        Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, ListRoots, Root,
+        SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse, ToolChoice,
+        UrlElicitation,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };

@@ -15,10 +15,12 @@ use crate::model::{Argument, Bound, Default, Rule};
 ///     rules: &[Rule::Minimum(Bound::Integer(1)), Rule::Maximum(Bound::Integer(100))],
 ///     complete: None,
 ///     env: None,
+///     flattened: false,
 /// }
 /// ```
 pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStream {
     let Argument { name, of, .. } = argument;
+    let flattened = argument.flattened.is_some();
     let title = option(argument.title.as_ref());
     let description = docs(&argument.description);
     let default = option(argument.default.as_ref().map(|value| default(value, of, private)));
@@ -36,6 +38,7 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             rules: #rules,
             complete: #complete,
             env: #env,
+            flattened: #flattened,
         }
     }
 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Kind, Owner,
+    Kind, Owner, flatten,
     literal::Literal,
     rules::{Rule, Rules},
     shape::{Shape, ungrouped},
@@ -34,6 +34,8 @@ pub(crate) struct Argument {
     pub(super) header: Option<LitStr>,
     pub(crate) complete: Option<Path>,
     pub(crate) env: Option<String>,
+    /// Where it says that its fields are the arguments of the tool.
+    pub(crate) flattened: Option<Span>,
 }
 
 /// What stands in for an argument that is missing.
@@ -53,6 +55,7 @@ impl Argument {
         errors: &mut Errors,
     ) -> Self {
         let shape = Shape::of(of);
+        let flattened = flatten::check(kind, name, of, &docs, &given, errors);
         let named_by = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
         let name = given.rename.take().map_or_else(|| name.unraw().to_string(), |rename| rename.value());
         if name.is_empty() {
@@ -69,7 +72,7 @@ impl Argument {
             default.map(|(value, place)| default_of(value, place, &of, borrowed, shape, &rules, owner, errors));
         let header = rules.header.clone();
         let rules = rules.into_list();
-        Self { name, named_by, title, description, of, borrowed, default, rules, header, complete, env }
+        Self { name, named_by, title, description, of, borrowed, default, rules, header, complete, env, flattened }
     }
 }
 

@@ -6,6 +6,7 @@ mod call;
 mod common;
 mod duration;
 mod elicit;
+mod flatten;
 mod literal;
 mod owner;
 mod prompt;

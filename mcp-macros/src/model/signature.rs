@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
 
 use super::{
-    Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, shape::ungrouped, spelled::spelled,
+    Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, flatten, shape::ungrouped, spelled::spelled,
 };
 use crate::{
     errors::Errors,
@@ -31,6 +31,7 @@ pub(super) fn check(
         parameters.extend(check_parameter(kind, owner, parameter, &mut arguments, errors));
     }
     check_together(&arguments, errors);
+    flatten::check_alone(&arguments, errors);
     Call {
         owner: owner.clone(),
         function: function.signature.ident.clone(),

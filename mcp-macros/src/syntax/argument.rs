@@ -6,7 +6,7 @@ use syn::{Attribute, Expr, LitStr, Meta, Path};
 use super::options::{Known, Options, known};
 use crate::errors::Errors;
 
-static KNOWN: [Known; 12] = [
+static KNOWN: [Known; 13] = [
     known("default", "default` or `default = 10"),
     known("range", "range = 1..=100"),
     known("length", "length = 1..=80"),
@@ -19,6 +19,7 @@ static KNOWN: [Known; 12] = [
     known("header", r#"header = "Region""#),
     known("complete", "complete = path::to::function"),
     known("env", r#"env = "VARIABLE""#),
+    known("flatten", "flatten"),
 ];
 
 /// The options of a parameter as written.
@@ -37,6 +38,7 @@ pub(crate) struct ArgumentSyntax {
     pub(crate) header: Option<LitStr>,
     pub(crate) complete: Option<Path>,
     pub(crate) env: Option<LitStr>,
+    pub(crate) flatten: Option<(bool, Span)>,
 }
 
 impl ArgumentSyntax {
@@ -61,6 +63,7 @@ impl ArgumentSyntax {
             header: options.text("header", errors),
             complete: options.path("complete", errors),
             env: options.text("env", errors),
+            flatten: options.switch("flatten", errors),
         }
     }
 }

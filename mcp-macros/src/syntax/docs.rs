@@ -38,6 +38,10 @@ impl Docs {
         Self { pieces }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.iter().all(|piece| matches!(piece, Piece::Text(text) if text.is_empty()))
+    }
+
     /// Takes the option `description` instead of the comments.
     pub(crate) fn of(description: Expr) -> Self {
         Self {

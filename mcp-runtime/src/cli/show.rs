@@ -47,14 +47,19 @@ pub(super) fn list(engine: &Engine) -> String {
 
 fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
     let required = contract.schema["required"].as_array();
-    let arguments: Vec<_> = contract
-        .arguments
-        .iter()
-        .map(|argument| {
-            let optional = !required.is_some_and(|names| names.iter().any(|name| name == argument.name));
-            let kind = &contract.schema["properties"][argument.name]["type"];
+    let names: Vec<&str> = match contract.arguments {
+        [argument] if argument.flattened => {
+            contract.schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+        }
+        arguments => arguments.iter().map(|argument| argument.name).collect(),
+    };
+    let arguments: Vec<_> = names
+        .into_iter()
+        .map(|name| {
+            let optional = !required.is_some_and(|names| names.iter().any(|required| required == name));
+            let kind = &contract.schema["properties"][name]["type"];
             let kind = kind.as_str().map_or_else(String::new, |kind| format!(": {kind}"));
-            format!("{}{}{kind}", argument.name, if optional { "?" } else { "" })
+            format!("{name}{}{kind}", if optional { "?" } else { "" })
         })
         .collect();
     (format!("{name}({})", arguments.join(", ")), description)

@@ -110,8 +110,15 @@ impl Outbox {
     /// Waits until there is something to [`drain`](Self::drain), or every call has ended.
     #[cfg(feature = "http")]
     pub(crate) fn poll_news_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let news = self.poll_news(cx);
+        let news = self.poll_news_or_pause(cx);
         if self.awaited() == 0 { Poll::Ready(()) } else { news }
+    }
+
+    /// Waits until there is something to [`drain`](Self::drain), or a function wishes that the client asks again.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_news_or_pause(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let news = self.poll_news(cx);
+        if self.is_paused() { Poll::Ready(()) } else { news }
     }
 
     /// The bytes that wait.
@@ -194,7 +201,7 @@ impl Outbox {
     /// Waits until there is something to [`drain`](Self::drain).
     pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut state = self.state();
-        if !state.is_empty() || state.pause.is_some() {
+        if !state.is_empty() {
             return Poll::Ready(());
         }
         match &mut state.waker {

@@ -13,7 +13,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Context,
-    ask::{Answer, Ask, Elicit, Elicitation, ListRoots, Question, Root, SampleRequest, SampleResult, UrlElicitation},
+    ask::{
+        Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Question, Root, SampleRequest, SampleResult,
+        UrlElicitation,
+    },
 };
 use crate::error::Fault;
 
@@ -22,6 +25,9 @@ pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<String, Fault>> + Se
 
 /// How one call asks its client.
 pub(crate) trait Asker: Send + Sync {
+    /// The JSON of the capabilities that the client declared.
+    fn capabilities(&self) -> &str;
+
     /// Puts a question. An answer that is known already is taken only if it `fits`.
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking;
 
@@ -211,6 +217,34 @@ impl Context {
         let json = serde_json::to_string(&value).map_err(unfit)?;
         asker.remember(&key, json);
         Ok(value)
+    }
+
+    /// Tells whether the client can be asked for what needs a capability: whether it has declared it, in a revision that has it.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
+    /// /// Summarise a text.
+    /// #[tool]
+    /// async fn summarise(ctx: &Context, text: String) -> Result<String, Fault> {
+    ///     if ctx.supports(Capability::Sampling) {
+    ///         return Ok(ctx.sample(SampleRequest::new(format!("Summarise: {text}"))).await?.text());
+    ///     }
+    ///     Ok(text.chars().take(80).collect())
+    /// }
+    /// ```
+    pub fn supports(&self, capability: Capability) -> bool {
+        let Some(asker) = self.asker() else { return false };
+        let capability = capability.within(self.parts().dialect.features());
+        capability.is_some_and(|capability| capability.is_declared_in(asker.capabilities()))
+    }
+
+    /// Refuses a client that cannot be asked for what needs a capability, before anything is done for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::MissingCapability`], as the question itself would give.
+    pub fn require(&self, capability: Capability) -> Result<(), Fault> {
+        if self.supports(capability) { Ok(()) } else { Err(capability.missing()) }
     }
 
     /// Waits for an answer, but no longer than the call is worth one: code that runs beside the call must not wait for ever.

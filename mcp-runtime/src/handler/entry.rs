@@ -261,6 +261,8 @@ pub struct ArgumentEntry {
     pub complete: Option<ServerFnEntry>,
     /// The environment variable that stands in for it, on a command line.
     pub env: Option<&'static str>,
+    /// Whether it is all arguments of its tool at once.
+    pub flattened: bool,
 }
 
 /// The default of an argument, as the schema shows it.

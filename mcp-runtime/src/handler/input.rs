@@ -137,6 +137,11 @@ impl<'a> Input<'a> {
     }
 
     fn fill(&self, arguments: &str, slots: &mut [&mut dyn Fill]) -> Result<(), Violation> {
+        if let ([argument], [slot]) = (self.contract.arguments, &mut *slots)
+            && argument.flattened
+        {
+            return slot.fill(arguments).map_err(|error| Violation::new("", None, &without_position(&error)));
+        }
         for (name, json) in raw::members(arguments) {
             let Some(index) = self.contract.arguments.iter().position(|argument| argument.name == name) else {
                 return Err(Violation::new(&name, Some(json), "is not an argument"));

@@ -225,6 +225,13 @@ fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, String>)> {
 /// Compiles what the caller of a function must keep to.
 pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, String> {
     let mut generator = schema::generator();
+    if let [argument] = arguments
+        && argument.flattened
+    {
+        let schema = (argument.of.schema)(&mut generator).to_value();
+        let input = schema::whole_input(schema, generator)?;
+        return Contract::new(arguments, input.schema, !input.implied);
+    }
     let mut properties = Vec::with_capacity(arguments.len());
     for argument in arguments {
         let default = match argument.default {

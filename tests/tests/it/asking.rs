@@ -4,6 +4,7 @@
 //! validated against the revision's official schema as well, where that can be found.
 
 mod bad_input;
+mod capabilities;
 mod conversations;
 mod state;
 

@@ -42,6 +42,14 @@ async fn not_long(traces: &Traces) {
     std::future::pending::<()>().await;
 }
 
+/// Lets go of its client, and goes on.
+#[tool]
+async fn lets_go(ctx: &Context) -> &'static str {
+    ctx.let_go(Duration::from_millis(1));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    "still here"
+}
+
 /// Blocks until it is cancelled.
 #[tool(blocking)]
 fn blocks(traces: &Traces, ctx: &Context) {
@@ -173,6 +181,14 @@ async fn the_server_sets_the_time_that_annotations_leave_open() {
     let server = Server::empty("calls", "1.0.0").with::<forever>().with_shared(Arc::new(Traces::default()));
     let mut client = server.timeout(Duration::from_millis(20)).test_client(Revision::V2026_07_28);
     assert_eq!(client.call("forever", ()).await.unwrap().text(), "`forever` did not finish within 20ms");
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_come_back_is_not_let_go_of() {
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        let mut client = Server::empty("calls", "1.0.0").with::<lets_go>().test_client(revision);
+        assert_eq!(client.call("lets_go", ()).await.unwrap().text(), "still here", "{revision}");
+    }
 }
 
 #[tokio::test]

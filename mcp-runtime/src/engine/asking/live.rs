@@ -143,6 +143,10 @@ pub(in crate::engine) fn put(
 }
 
 impl Asker for Live {
+    fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> Asking {
         let sent = self.send(&question);
         let timeout = self.timeout;

@@ -150,6 +150,10 @@ impl Rounds {
 }
 
 impl Asker for Rounds {
+    fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
         let digest = question_digest(question.method, &question.params);
         let mut round = lock(&self.round);

@@ -112,6 +112,10 @@ impl Departure for Deferral {
 }
 
 impl Asker for Deferral {
+    fn capabilities(&self) -> &str {
+        self.asker().capabilities()
+    }
+
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
         self.asker().ask(question, fits)
     }

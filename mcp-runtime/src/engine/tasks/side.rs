@@ -176,6 +176,10 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 impl Asker for Side {
+    fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> Asking {
         if !question.needs.is_declared_in(&self.capabilities) {
             let fault = Fault::MissingCapability { required: question.needs.required() };

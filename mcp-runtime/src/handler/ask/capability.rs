@@ -3,22 +3,28 @@ use serde_json::{Value, json};
 use crate::{
     error::Fault,
     jsonrpc::raw::{self, Kind},
+    revision::{Feature, Features},
 };
 
-/// A capability of the client that a question needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Capability {
-    /// Forms.
+/// A capability of the client, which it must have declared before it can be asked for something.
+///
+/// [`Context::supports`](crate::Context::supports) tells whether it has.
+///
+/// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Capability {
+    /// A person fills in forms.
     Elicitation,
-    /// URLs.
+    /// A person is sent to web pages.
     UrlElicitation,
-    /// Sampling.
+    /// The client's model writes something.
     Sampling,
-    /// Sampling with tools.
+    /// The client's model uses tools while it writes.
     SamplingTools,
-    /// Sampling with the context of other servers.
+    /// The client's model sees the context of other servers while it writes.
     SamplingContext,
-    /// Roots.
+    /// The client tells which directories the server may work in.
     Roots,
 }
 
@@ -40,6 +46,18 @@ impl Capability {
             Self::Roots => member(capabilities, "roots"),
         };
         declared.is_some()
+    }
+
+    /// Says what a client of one revision declares for it; none where the revision has no words for what needs it.
+    pub(crate) fn within(self, features: Features) -> Option<Self> {
+        match self {
+            Self::Elicitation if !features.has(Feature::Elicitation) => None,
+            Self::UrlElicitation if !features.has(Feature::UrlElicitation) => None,
+            Self::SamplingTools if !features.has(Feature::SamplingTools) => None,
+            // It has no word of its own before tools came.
+            Self::SamplingContext if !features.has(Feature::SamplingTools) => Some(Self::Sampling),
+            capability => Some(capability),
+        }
     }
 
     /// Spells the least that a client must declare, as `requiredCapabilities` of an error.

@@ -22,7 +22,7 @@ use crate::{
     revision::{Features, Revision, dialect_of},
 };
 
-pub(crate) use capability::Capability;
+pub use capability::Capability;
 pub use choice::{Choice, Choices, ElicitChoice};
 pub use elicitation::{Answer, Elicitation, UrlElicitation};
 pub use field::{ElicitField, asked, field_type};

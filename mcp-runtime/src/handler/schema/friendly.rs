@@ -19,7 +19,10 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::rules::Rule;
 use self::simplify::Simplifier;
-use super::check::Checker;
+use super::{check::Checker, pointer};
+
+/// The dialect of JSON Schema that is enforced.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Makes the generator for the schemas of arguments: for what serde accepts.
 pub(crate) fn generator() -> SchemaGenerator {
@@ -109,6 +112,67 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
         insert(&mut schema, "$defs", definitions.into());
     }
     Ok(Input { schema, implied })
+}
+
+/// Builds the schema of a function's arguments from that of a type whose fields they are.
+///
+/// A schema that names its dialect is a document of its author's, which stays as it is. Definitions that the author had the generator
+/// make are added to its own.
+///
+/// # Errors
+///
+/// A sentence that says why it cannot be the schema of arguments.
+pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<Input, String> {
+    let mut definitions = generator.take_definitions(true);
+    let (schema, implied) = match document(&schema, &mut definitions) {
+        Some(document) => (document?, false),
+        None => {
+            let implied = implied::implied(&schema, &definitions);
+            let mut simplifier = Simplifier::new(definitions, true);
+            let mut schema = simplifier.root(schema);
+            define(&mut schema, simplifier.finish())?;
+            if schema.get("properties").is_none() {
+                insert(&mut schema, "properties", json!({}));
+            }
+            (schema, implied)
+        }
+    };
+    match is_object(&schema) {
+        true => Ok(Input { schema, implied }),
+        false => Err("what is flattened must have fields: the `type` of its schema is not `object`".to_owned()),
+    }
+}
+
+/// Finds the document that a schema is, or refers to, if it names its dialect.
+fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Result<Value, String>> {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
+    let document = name.as_ref().map_or(Some(schema), |name| definitions.get(name))?;
+    let dialect = document.get("$schema")?;
+    if !dialect.as_str().is_some_and(|dialect| dialect.trim_end_matches('#') == DIALECT) {
+        return Some(Err(format!("its `$schema` is {dialect}, but only \"{DIALECT}\" can be enforced")));
+    }
+    let mut document = document.clone();
+    name.and_then(|name| definitions.remove(&name));
+    let defined = define(&mut document, std::mem::take(definitions));
+    Some(defined.map(|()| document))
+}
+
+/// Adds definitions to those that a schema has.
+fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), String> {
+    if definitions.is_empty() {
+        return Ok(());
+    }
+    let Some(Value::Object(own)) = schema.get_mut("$defs") else {
+        insert(schema, "$defs", definitions.into());
+        return Ok(());
+    };
+    for (name, definition) in definitions {
+        match own.get(&name) {
+            Some(other) if *other != definition => return Err(format!("`{name}` is defined in two ways")),
+            _ => own.insert(name, definition),
+        };
+    }
+    Ok(())
 }
 
 /// Builds the schema of a function's result from what the generator's `subschema_for` returned.

@@ -157,7 +157,7 @@ impl Stream {
         if log.carrier != carrier || log.last > at {
             return Poll::Ready(());
         }
-        self.outbox.poll_news(cx)
+        self.outbox.poll_news_or_pause(cx)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {

@@ -1,0 +1,55 @@
+//! Tools that ask the client: its user, its model.
+
+use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
+
+use crate::forms::{Choices, Defaults, Name, User, told};
+
+/// Have the client's model answer a prompt.
+#[tool(read_only)]
+async fn test_sampling(
+    ctx: &Context,
+    /// What the model is asked.
+    prompt: String,
+) -> Result<String, Fault> {
+    let answer = ctx.sample(SampleRequest::new(prompt).max_tokens(100)).await?;
+    Ok(format!("LLM response: {}", answer.text()))
+}
+
+/// Ask the user for a name and an address.
+#[tool(read_only)]
+async fn test_elicitation(
+    ctx: &Context,
+    /// What the user is told.
+    message: String,
+) -> Result<String, Fault> {
+    let answer = ctx.elicit::<User>("user", message).await?;
+    Ok(format!("User response: {}", told(answer)))
+}
+
+/// Ask the user to fill in a form with defaults of every kind.
+#[tool(read_only)]
+async fn test_elicitation_sep1034_defaults(ctx: &Context) -> Result<String, Fault> {
+    let answer = ctx.elicit::<Defaults>("defaults", "Please review and update the form fields with defaults").await?;
+    Ok(format!("Elicitation completed: {}", told(answer)))
+}
+
+/// Ask the user to choose, in every way that there is.
+#[tool(read_only)]
+async fn test_elicitation_sep1330_enums(ctx: &Context) -> Result<String, Fault> {
+    let answer = ctx.elicit::<Choices>("choices", "Please select options from the enum fields").await?;
+    Ok(format!("Elicitation completed: {}", told(answer)))
+}
+
+/// Ask the user for a name, without a request of the server's own where the revision has none.
+#[tool(read_only)]
+async fn test_streaming_elicitation(ctx: &Context) -> Result<String, Fault> {
+    let answer = ctx.elicit::<Name>("user_name", "What is your name?").await?;
+    Ok(format!("User response: {}", told(answer)))
+}
+
+/// Refuse clients without a model.
+#[tool(read_only)]
+fn test_missing_capability(ctx: &Context) -> Result<&'static str, Fault> {
+    ctx.require(Capability::Sampling)?;
+    Ok("The client has a model.")
+}

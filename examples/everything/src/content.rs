@@ -1,0 +1,47 @@
+//! What a tool can return.
+
+use mcp_runtime::{Audio, Content, Image, Resource, tool};
+use serde_json::json;
+
+use crate::{PNG, WAV};
+
+/// Return a line of text.
+#[tool(read_only)]
+fn test_simple_text() -> &'static str {
+    "This is a simple text response for testing."
+}
+
+/// Return a picture.
+#[tool(read_only)]
+fn test_image_content() -> Image {
+    Image::png(PNG)
+}
+
+/// Return a sound.
+#[tool(read_only)]
+fn test_audio_content() -> Audio {
+    Audio::wav(WAV)
+}
+
+/// Return a resource as part of the result.
+#[tool(read_only)]
+fn test_embedded_resource() -> Resource {
+    Resource::text("test://embedded-resource", "This is an embedded resource content.").with_mime_type("text/plain")
+}
+
+/// Return text, a picture and a resource together.
+#[tool(read_only)]
+fn test_multiple_content_types() -> Vec<Content> {
+    let data = json!({ "test": "data", "value": 123 });
+    vec![
+        Content::text("Multiple content types test:"),
+        Image::png(PNG).into(),
+        Resource::text("test://mixed-content-resource", data.to_string()).with_mime_type("application/json").into(),
+    ]
+}
+
+/// Fail, in a way that the model reads.
+#[tool(read_only)]
+fn test_error_handling() -> Result<String, &'static str> {
+    Err("This tool intentionally returns an error for testing")
+}

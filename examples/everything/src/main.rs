@@ -1,0 +1,33 @@
+//! Every feature of the framework in one server: the functions that the official conformance suite calls, one module a topic.
+//!
+//! ```text
+//! cargo run -p everything -- --http 127.0.0.1:8080
+//! ```
+
+mod asking;
+mod changes;
+mod content;
+mod forms;
+mod headers;
+mod prompts;
+mod resources;
+mod rounds;
+mod schemas;
+mod streams;
+
+use mcp_runtime::{Server, server};
+
+/// A picture of one pixel.
+const PNG: &[u8] = include_bytes!("../media/pixel.png");
+/// A sound of no length.
+const WAV: &[u8] = include_bytes!("../media/silence.wav");
+
+#[server]
+fn main(server: Server) -> Server {
+    changes::hide(server)
+        .title("Everything")
+        .instructions("A server for tests: each tool shows one feature of the protocol, as its name says.")
+}
+
+#[cfg(test)]
+mod tests;

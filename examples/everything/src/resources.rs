@@ -1,0 +1,35 @@
+//! Resources: text, bytes, and a template.
+
+use mcp_runtime::{Json, resource};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::PNG;
+
+/// A text that never changes.
+#[resource("test://static-text", mime = "text/plain")]
+fn static_text() -> &'static str {
+    "This is the content of the static text resource."
+}
+
+/// A picture that never changes.
+#[resource("test://static-binary", mime = "image/png")]
+fn static_binary() -> &'static [u8] {
+    PNG
+}
+
+/// What there is at one place of the template.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Data {
+    id: String,
+    template_test: bool,
+    data: String,
+}
+
+/// As many resources as there are ids.
+#[resource("test://template/{id}/data", mime = "application/json")]
+fn template(id: String) -> Json<Data> {
+    let data = format!("Data for ID: {id}");
+    Json(Data { id, template_test: true, data })
+}

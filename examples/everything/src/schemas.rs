@@ -1,0 +1,77 @@
+//! A tool whose schema says what no Rust type can: either a phone number or an address must be there, and which of them.
+
+use std::borrow::Cow;
+
+use mcp_runtime::tool;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+/// Somebody, and how to reach them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Contact {
+    name: Option<String>,
+    address: Option<Address>,
+    contact_method: Option<Method>,
+    phone: Option<String>,
+    email: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    street: Option<String>,
+    city: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Method {
+    Phone,
+    Email,
+}
+
+/// A schema with `$schema` is a document of its own: clients see it as it stands here, and the framework enforces it.
+impl JsonSchema for Contact {
+    fn schema_name() -> Cow<'static, str> {
+        "Contact".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": {
+                "address": {
+                    "$anchor": "addressDef",
+                    "type": "object",
+                    "properties": { "street": { "type": "string" }, "city": { "type": "string" } },
+                },
+            },
+            "properties": {
+                "name": { "type": "string" },
+                "address": { "$ref": "#/$defs/address" },
+                "contactMethod": { "type": "string", "enum": ["phone", "email"] },
+                "phone": { "type": "string" },
+                "email": { "type": "string" },
+            },
+            "allOf": [{ "anyOf": [{ "required": ["phone"] }, { "required": ["email"] }] }],
+            "if": { "properties": { "contactMethod": { "const": "phone" } }, "required": ["contactMethod"] },
+            "then": { "required": ["phone"] },
+            "else": { "required": ["email"] },
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// Say how somebody is reached.
+#[tool(read_only)]
+fn json_schema_2020_12_tool(#[arg(flatten)] contact: Contact) -> String {
+    let name = contact.name.as_deref().unwrap_or("Somebody");
+    let place = contact.address.and_then(|address| address.city.or(address.street));
+    let place = place.map(|place| format!(" from {place}")).unwrap_or_default();
+    let reached = match contact.contact_method {
+        Some(Method::Phone) => contact.phone,
+        Some(Method::Email) | None => contact.email,
+    };
+    format!("{name}{place} is reached at {}.", reached.unwrap_or_default())
+}

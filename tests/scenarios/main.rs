@@ -1,0 +1,71 @@
+//! The scenarios of the official conformance suite on the wires that it does not test: stdio in every revision, and HTTP in those
+//! before 2025-11-25, also with the transport of 2024-11-05.
+//!
+//! Every message of the server's is validated against the official schema of its revision, where that can be found. The
+//! server is the example `everything`, as a process.
+
+mod client;
+mod http;
+mod play;
+mod stdio;
+
+use std::{cell::RefCell, path::Path, rc::Rc, time::Duration};
+
+use client::{Client, Wire};
+use http::{Legacy, Site, Streamable};
+use mcp_runtime::Revision;
+use mcp_tests::schemas::Official;
+use play::SCENARIOS;
+use stdio::Stdio;
+
+/// How long the server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_everything"))
+}
+
+/// Plays every scenario that a revision has, each to a client of its own, and gives what went wrong.
+fn play_all(revision: Revision, how: &str, connect: impl Fn() -> Box<dyn Wire>) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut played = 0;
+    let official = Rc::new(RefCell::new(Official::load(revision)));
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.revisions.contains(&revision)) {
+        let mut client = Client::connect(connect(), revision, Rc::clone(&official));
+        let outcome = (scenario.play)(&mut client);
+        let found = outcome.err().into_iter().chain(client.end());
+        problems.extend(found.map(|problem| format!("{revision} over {how}, {}: {problem}", scenario.name)));
+        played += 1;
+    }
+    assert!(played > 10, "only {played} scenarios are there for {revision}");
+    problems
+}
+
+fn check(problems: &[String]) {
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+#[test]
+fn over_stdio_in_every_revision() {
+    let problems: Vec<_> = Revision::ALL
+        .into_iter()
+        .flat_map(|revision| play_all(revision, "stdio", || Box::new(Stdio::start(program()))))
+        .collect();
+    check(&problems);
+}
+
+#[test]
+fn over_http_in_every_revision() {
+    let site = Site::start(program());
+    let problems: Vec<_> = [Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28]
+        .into_iter()
+        .flat_map(|revision| play_all(revision, "HTTP", || Box::new(Streamable::new(site.address))))
+        .collect();
+    check(&problems);
+}
+
+#[test]
+fn over_the_older_http_transport() {
+    let site = Site::start(program());
+    check(&play_all(Revision::V2024_11_05, "HTTP with SSE", || Box::new(Legacy::open(site.address))));
+}

@@ -1,0 +1,108 @@
+//! The server as a process that a client starts.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio as Pipe},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_runtime::Revision;
+use serde_json::Value;
+
+use crate::{PATIENCE, client::Wire};
+
+pub(crate) struct Stdio {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Stdio {
+    pub(crate) fn start(program: &Path) -> Self {
+        let mut process = Command::new(program)
+            .env("RUST_LOG", "error")
+            .stdin(Pipe::piped())
+            .stdout(Pipe::piped())
+            .stderr(Pipe::inherit())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (process.stdin.take(), process.stdout.take().unwrap());
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        Self { process, stdin, lines }
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), String> {
+        let stdin = self.stdin.as_mut().ok_or("it is closed")?;
+        writeln!(stdin, "{message}").map_err(|error| format!("it does not read: {error}"))
+    }
+
+    fn read(&mut self) -> Result<Value, String> {
+        let line = self.lines.recv_timeout(PATIENCE).map_err(|error| format!("nothing comes: {error}"))?;
+        serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))
+    }
+}
+
+impl Wire for Stdio {
+    fn exchange(
+        &mut self,
+        message: &Value,
+        _: Revision,
+        heard: &mut dyn FnMut(Value) -> Option<Value>,
+    ) -> Result<Option<Value>, String> {
+        self.send(message)?;
+        let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else { return Ok(None) };
+        if message["method"] == "subscriptions/listen" {
+            // It is answered when the server ends.
+            heard(self.read()?);
+            return Ok(None);
+        }
+        loop {
+            let came = self.read()?;
+            if came.get("method").is_none() && came["id"] == *id {
+                return Ok(Some(came));
+            }
+            if let Some(answer) = heard(came) {
+                self.send(&answer)?;
+            }
+        }
+    }
+
+    fn wait_for(&mut self, method: &str, heard: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
+        loop {
+            let came = self.read()?;
+            if came["method"] == method {
+                return Ok(came);
+            }
+            heard(came);
+        }
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        drop(self.stdin.take());
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            match self.process.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("the process ended with {status}")),
+                Ok(None) => thread::sleep(Duration::from_millis(2)),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err("the process does not end with its input".to_owned())
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,84 @@
+//! What a function learns of its client before it asks.
+
+use mcp_runtime::{Capability, Context, Fault, Revision, Server, TestClient, tool};
+use serde_json::{Value, json};
+
+const ALL: [Capability; 6] = [
+    Capability::Elicitation,
+    Capability::UrlElicitation,
+    Capability::Sampling,
+    Capability::SamplingTools,
+    Capability::SamplingContext,
+    Capability::Roots,
+];
+
+/// List what the client supports.
+#[tool]
+fn supported(ctx: &Context) -> String {
+    let supported: Vec<_> = ALL.into_iter().filter(|capability| ctx.supports(*capability)).collect();
+    format!("{supported:?}")
+}
+
+/// Want tools in sampling.
+#[tool]
+fn picky(ctx: &Context) -> Result<&'static str, Fault> {
+    ctx.require(Capability::SamplingTools)?;
+    Ok("fine")
+}
+
+/// Calls a tool as a client that declares these capabilities.
+fn call(revision: Revision, capabilities: Value, tool: &str) -> Value {
+    let server = Server::empty("capabilities", "1.0.0").with::<supported>().with::<picky>();
+    let mut client = TestClient::silent(server, revision);
+    let mut params = json!({"name": tool, "arguments": {}});
+    if revision == Revision::V2026_07_28 {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+    } else {
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
+            "clientInfo": {"name": "by hand", "version": "1.0.0"}});
+        client.send_raw(
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string().as_bytes(),
+        );
+    }
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    client.send_raw(request.to_string().as_bytes()).remove(0)
+}
+
+#[test]
+fn a_client_supports_what_it_declares_and_its_revision_has() {
+    let everything =
+        json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}});
+    let all = "[Elicitation, UrlElicitation, Sampling, SamplingTools, SamplingContext, Roots]";
+    for (revision, capabilities, expected) in [
+        (Revision::V2024_11_05, everything.clone(), "[Sampling, SamplingContext, Roots]"),
+        (Revision::V2025_06_18, everything.clone(), "[Elicitation, Sampling, SamplingContext, Roots]"),
+        (Revision::V2025_11_25, everything.clone(), all),
+        (Revision::V2026_07_28, everything, all),
+        (Revision::V2025_11_25, json!({}), "[]"),
+        (Revision::V2026_07_28, json!({}), "[]"),
+        (Revision::V2025_06_18, json!({"sampling": {}}), "[Sampling, SamplingContext]"),
+        (Revision::V2026_07_28, json!({"sampling": {}}), "[Sampling]"),
+        (Revision::V2026_07_28, json!({"elicitation": {"url": {}}, "roots": null}), "[UrlElicitation]"),
+    ] {
+        let answer = call(revision, capabilities.clone(), "supported");
+        assert_eq!(answer["result"]["content"][0]["text"], expected, "{revision} {capabilities}");
+    }
+}
+
+#[test]
+fn what_is_required_is_named() {
+    let enough = json!({"sampling": {"tools": {}}});
+    for (revision, capabilities, expected) in [
+        (Revision::V2025_06_18, enough.clone(), (json!(-32600), Value::Null)),
+        (Revision::V2025_11_25, json!({"sampling": {}}), (json!(-32600), Value::Null)),
+        (Revision::V2026_07_28, json!({"sampling": {}}), (json!(-32021), json!({"requiredCapabilities": enough}))),
+        (Revision::V2025_11_25, enough.clone(), (Value::Null, Value::Null)),
+        (Revision::V2026_07_28, enough.clone(), (Value::Null, Value::Null)),
+    ] {
+        let error = call(revision, capabilities, "picky")["error"].take();
+        assert_eq!((error["code"].clone(), error["data"].clone()), expected, "{revision}: {error}");
+    }
+}

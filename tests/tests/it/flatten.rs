@@ -1,0 +1,224 @@
+//! A tool whose arguments are the fields of one struct: what its schema is, and that it is enforced.
+
+use std::borrow::Cow;
+
+use mcp_runtime::{Collect, Revision, Server, TestClient, tool};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a person looks for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    /// Words that must appear.
+    #[schemars(length(min = 1))]
+    words: String,
+    #[serde(default)]
+    limit: Option<u8>,
+    within: Option<Place>,
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Place {
+    folder: String,
+}
+
+/// Find something.
+#[tool]
+fn find(#[arg(flatten)] query: Query) -> String {
+    let folder = query.within.map_or_else(|| "/".to_owned(), |place| place.folder);
+    format!("{} × {:?} in {folder} of {:?}", query.words, query.limit, query.region)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Tree {
+    name: String,
+    #[serde(default)]
+    children: Vec<Tree>,
+}
+
+/// Count what recurs.
+#[tool]
+fn count(#[arg(flatten)] tree: Tree) -> String {
+    fn of(tree: &Tree) -> usize {
+        1 + tree.children.iter().map(of).sum::<usize>()
+    }
+    format!("{} has {}", tree.name, of(&tree))
+}
+
+/// A type that is described by hand.
+macro_rules! described {
+    ($name:ident, $generator:ident => $schema:expr) => {
+        #[derive(Deserialize)]
+        struct $name {
+            #[serde(flatten)]
+            all: serde_json::Map<String, Value>,
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema($generator: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    };
+}
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+described!(Document, generator => {
+    let place = generator.subschema_for::<Place>();
+    json_schema!({
+        "$schema": DIALECT,
+        "type": "object",
+        "$defs": { "number": { "$anchor": "number", "type": ["integer", "null"] } },
+        "properties": { "least": { "$ref": "#/$defs/number" }, "most": { "$ref": "#number" }, "place": place },
+        "dependentRequired": { "most": ["least"] },
+        "additionalProperties": false,
+    })
+});
+described!(NoObject, _generator => json_schema!({ "type": "array" }));
+described!(OtherDialect, _generator => json_schema!({
+    "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+}));
+described!(LeadsNowhere, _generator => json_schema!({
+    "$schema": DIALECT, "type": "object", "properties": { "a": { "$ref": "#/$defs/none" } },
+}));
+described!(DefinedTwice, generator => {
+    let place = generator.subschema_for::<Place>();
+    json_schema!({
+        "$schema": DIALECT, "type": "object", "$defs": { "Place": true }, "properties": { "place": place },
+    })
+});
+
+/// Keep to a document.
+#[tool]
+fn document(#[arg(flatten)] document: Document) -> String {
+    document.all.keys().cloned().collect::<Vec<_>>().join(", ")
+}
+
+#[tool]
+fn no_object(#[arg(flatten)] any: NoObject) -> usize {
+    any.all.len()
+}
+
+#[tool]
+fn other_dialect(#[arg(flatten)] any: OtherDialect) -> usize {
+    any.all.len()
+}
+
+#[tool]
+fn leads_nowhere(#[arg(flatten)] any: LeadsNowhere) -> usize {
+    any.all.len()
+}
+
+#[tool]
+fn defined_twice(#[arg(flatten)] any: DefinedTwice) -> usize {
+    any.all.len()
+}
+
+#[tool]
+fn perhaps(#[arg(flatten)] _any: Option<Query>) {}
+
+fn client(revision: Revision) -> TestClient {
+    Server::empty("flat", "1.0.0").with::<find>().with::<count>().with::<document>().test_client(revision)
+}
+
+async fn schema_of(name: &str) -> Value {
+    let tools = client(Revision::V2025_11_25).tools().await.unwrap();
+    let mut tool = tools.into_iter().find(|tool| tool["name"] == name).unwrap();
+    tool["inputSchema"].take()
+}
+
+#[tokio::test]
+async fn the_schema_of_a_type_is_that_of_its_tool() {
+    let expected = json!({
+        "type": "object",
+        "description": "What a person looks for.",
+        "properties": {
+            "words": { "type": "string", "minLength": 1, "description": "Words that must appear." },
+            "limit": { "type": "integer", "minimum": 0, "maximum": 255 },
+            "within": { "type": "object", "properties": { "folder": { "type": "string" } }, "required": ["folder"] },
+            "region": { "type": "string", "x-mcp-header": "Region" },
+        },
+        "required": ["words"],
+        "additionalProperties": false,
+    });
+    assert_eq!(schema_of("find").await, expected);
+    let recurring = schema_of("count").await;
+    assert_eq!(recurring["properties"]["children"]["items"]["$ref"], "#/$defs/Tree");
+    assert_eq!(recurring["$defs"]["Tree"]["type"], "object");
+}
+
+#[tokio::test]
+async fn a_document_stays_as_it_is() {
+    let expected = json!({
+        "$schema": DIALECT,
+        "type": "object",
+        "$defs": {
+            "number": { "$anchor": "number", "type": ["integer", "null"] },
+            "Place": { "type": "object", "properties": { "folder": { "type": "string" } }, "required": ["folder"] },
+        },
+        "properties": {
+            "least": { "$ref": "#/$defs/number" },
+            "most": { "$ref": "#number" },
+            "place": { "$ref": "#/$defs/Place" },
+        },
+        "dependentRequired": { "most": ["least"] },
+        "additionalProperties": false,
+    });
+    assert_eq!(schema_of("document").await, expected);
+}
+
+#[tokio::test]
+async fn the_schema_is_enforced() {
+    let good = [
+        ("find", json!({"words": "a", "limit": 2.0, "within": {"folder": "b"}}), "a × Some(2) in b of None"),
+        ("count", json!({"name": "a", "children": [{"name": "b"}]}), "a has 2"),
+        ("document", json!({"least": 1, "most": null, "place": {"folder": "a"}}), "least, most, place"),
+        ("document", json!({}), ""),
+    ];
+    for (tool, arguments, told) in good {
+        let result = client(Revision::V2026_07_28).call(tool, arguments).await.unwrap();
+        assert!(!result.is_error(), "{tool}: {}", result.text());
+        assert_eq!(result.text(), told);
+    }
+    let bad = [
+        ("find", json!({"words": "", "limit": 256, "wrods": "a"}), &["`words`", "`limit`", "`wrods`"][..]),
+        ("find", json!({"within": {}}), &["`words` is missing", "`within.folder` is missing"]),
+        ("count", json!({"name": "a", "children": [{"name": 1}]}), &["`children[0].name`"]),
+        ("document", json!({"most": "a", "extra": 1}), &["`most`", "`least` is missing", "`extra`"]),
+        ("document", json!({"place": {}}), &["`place.folder` is missing"]),
+    ];
+    for (tool, arguments, parts) in bad {
+        let result = client(Revision::V2026_07_28).call(tool, arguments).await.unwrap();
+        assert!(result.is_error(), "{tool}");
+        for part in parts {
+            assert!(result.text().contains(part), "{tool}: {part} is missing from {}", result.text());
+        }
+    }
+}
+
+#[test]
+fn a_schema_that_cannot_be_that_of_arguments_is_refused() {
+    fn refusal<F: Collect>() -> String {
+        Server::empty("flat", "1.0.0").with::<F>().check().unwrap_err().to_string()
+    }
+
+    let no_fields = "the `type` of its schema is not `object`";
+    for (refused, part) in [
+        (refusal::<no_object>(), no_fields),
+        (refusal::<perhaps>(), no_fields),
+        (refusal::<other_dialect>(), "its `$schema` is \"http://json-schema.org/draft-07/schema#\""),
+        (refusal::<leads_nowhere>(), "`#/$defs/none` leads to no schema"),
+        (refusal::<defined_twice>(), "`Place` is defined in two ways"),
+    ] {
+        assert!(refused.contains(part), "{part} is missing from {refused}");
+    }
+}

@@ -1,0 +1,49 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::{prompt, resource, tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Query {
+    words: String,
+}
+
+#[tool]
+fn not_alone(#[arg(flatten)] query: Query, limit: u32) {}
+
+#[tool]
+fn twice(#[arg(flatten)] query: Query, #[arg(flatten)] other: Query) {}
+
+#[tool]
+fn no_struct(#[arg(flatten)] count: u32) {}
+
+#[tool]
+fn borrowed(#[arg(flatten)] text: &str) {}
+
+#[tool]
+fn options(#[arg(flatten, default, rename = "q", description = "What is searched for.", header = "Query")] query: Query) {
+}
+
+#[tool]
+fn documented(
+    /// What is searched for.
+    #[arg(flatten)]
+    query: Query,
+) {
+}
+
+#[tool]
+fn not_flattened(#[arg(flatten = false)] query: Query, limit: u32) {}
+
+#[prompt]
+fn nor_here(#[arg(flatten)] query: Query) -> String {
+    query.words
+}
+
+#[resource("test://{query}")]
+fn not_here(#[arg(flatten)] query: Query) -> String {
+    query.words
+}
+
+fn main() {}
