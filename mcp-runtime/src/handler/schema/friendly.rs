@@ -148,7 +148,7 @@ fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Resu
     let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
     let document = name.as_ref().map_or(Some(schema), |name| definitions.get(name))?;
     let dialect = document.get("$schema")?;
-    if !dialect.as_str().is_some_and(|dialect| dialect.trim_end_matches('#') == DIALECT) {
+    if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) {
         return Some(Err(format!("its `$schema` is {dialect}, but only \"{DIALECT}\" can be enforced")));
     }
     let mut document = document.clone();
