@@ -3,6 +3,7 @@
 mod asking;
 mod building;
 mod calls;
+mod changes;
 mod flatten;
 mod forms;
 mod golden;
