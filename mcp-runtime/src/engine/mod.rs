@@ -17,6 +17,7 @@ mod outbox;
 mod params;
 mod results;
 mod session;
+mod skills;
 
 use std::{
     sync::{
@@ -167,6 +168,6 @@ impl Engine {
     }
 
     fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
-        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: self.limits.list_ttl }
+        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
     }
 }

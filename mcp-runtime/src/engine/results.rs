@@ -121,5 +121,17 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
             object.raw(name, capability);
         }
     }
+    if wire.has(Feature::Extensions) {
+        extensions(&mut object, offers);
+    }
     object.end();
+}
+
+fn extensions(capabilities: &mut Object<'_>, offers: Offers) {
+    if !offers.skills {
+        return;
+    }
+    let mut extensions = Object::begin(capabilities.key("extensions"));
+    extensions.raw("io.modelcontextprotocol/skills", br#"{"directoryRead":true}"#);
+    extensions.end();
 }

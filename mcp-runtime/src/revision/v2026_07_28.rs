@@ -13,6 +13,7 @@ dialect!(
             Feature::ResultType,
             Feature::CacheHints,
             Feature::Listening,
+            Feature::Extensions,
         ]),
     {
         fn resource_not_found(&self) -> i32 {
