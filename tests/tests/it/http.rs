@@ -11,6 +11,7 @@ mod load;
 mod process;
 mod request;
 mod session;
+mod skills;
 mod stateless;
 mod streams;
 

@@ -8,6 +8,7 @@ mod golden;
 mod http;
 mod macros;
 mod property;
+mod skills;
 #[cfg(unix)]
 mod stdio;
 mod ui;

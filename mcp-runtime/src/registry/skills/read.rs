@@ -52,8 +52,6 @@ struct Reader {
     files: BTreeMap<String, ReadFile>,
     directories: BTreeMap<String, ReadDirectory>,
     problems: Vec<String>,
-    /// The directory that is being read, without links.
-    root: PathBuf,
     /// How many files and directories were looked at.
     looked_at: usize,
 }
@@ -91,31 +89,34 @@ struct ReadDirectory {
 
 /// Where the reader stands.
 struct Place<'a> {
+    /// As the author would write it, for messages.
     path: &'a Path,
     /// The names of the directories that lead here.
     segments: &'a [String],
-    /// The same directories without links.
+    /// The same directories without links, and before them the one that all stand in.
     ancestors: &'a [PathBuf],
+    /// The last of them, which is the one that is read.
+    real: &'a Path,
     /// The skills that they are a part of, the innermost last.
     within: &'a [usize],
 }
 
 impl Reader {
     fn read_root(&mut self, path: &Path) {
-        match fs::canonicalize(path) {
-            Ok(root) => self.root = root,
+        let root = match fs::canonicalize(path) {
+            Ok(root) => root,
             Err(why) => return self.blame(path, &format!("cannot be read: {why}")),
-        }
+        };
         if path.join(SKILL_FILE).exists() {
             let why = format!("is a skill, not a directory of skills: it holds a `{SKILL_FILE}` itself");
             return self.blame(path, &why);
         }
-        let ancestors = [self.root.clone()];
-        self.read_directory(&Place { path, segments: &[], ancestors: &ancestors, within: &[] });
+        let ancestors = [root.clone()];
+        self.read_directory(&Place { path, segments: &[], ancestors: &ancestors, real: &root, within: &[] });
     }
 
     fn read_directory(&mut self, place: &Place<'_>) {
-        let names = match names(place.path) {
+        let names = match names(place.real) {
             Ok(names) => names,
             Err(why) => return self.blame(place.path, &format!("cannot be read: {why}")),
         };
@@ -165,40 +166,44 @@ impl Reader {
         if name.starts_with('.') {
             return;
         }
-        let found = fs::canonicalize(&path).and_then(|target| Ok((fs::metadata(&target)?, target)));
+        let found = fs::canonicalize(place.real.join(name)).and_then(|target| Ok((fs::metadata(&target)?, target)));
         let (metadata, target) = match found {
             Ok(found) => found,
             Err(why) => return self.blame(&path, &format!("cannot be read: {why}")),
         };
-        if !target.starts_with(&self.root) {
+        if !place.ancestors.first().is_some_and(|root| target.starts_with(root)) {
             return self.blame(&path, "is a link that leads out of the directory of skills");
         }
         let segments = [place.segments, &[name.to_owned()]].concat();
         if metadata.is_dir() {
+            if name == SKILL_FILE {
+                return self.blame(&path, "is a directory, where a file must be");
+            }
             if place.ancestors.contains(&target) {
                 return self.blame(&path, "is a link to a directory that it stands in");
             }
             if place.ancestors.len() >= DEEPEST {
                 return self.blame(&path, &format!("stands deeper than {DEEPEST} directories"));
             }
-            let ancestors = [place.ancestors, &[target]].concat();
+            let ancestors = [place.ancestors, &[target.clone()]].concat();
             self.read_directory(&Place {
                 path: &path,
                 segments: &segments,
                 ancestors: &ancestors,
+                real: &target,
                 within: place.within,
             });
         } else if !place.within.is_empty() {
             match metadata.is_file() {
-                true => self.read_file(&path, &segments, place),
+                true => self.read_file(&path, &target, &segments, place),
                 false => self.blame(&path, "is neither a file nor a directory"),
             }
         }
     }
 
-    fn read_file(&mut self, path: &Path, segments: &[String], place: &Place<'_>) {
+    fn read_file(&mut self, path: &Path, target: &Path, segments: &[String], place: &Place<'_>) {
         let Some(room) = self.room(place.within) else { return };
-        let bytes = match read_at_most(path, room) {
+        let bytes = match read_at_most(target, room) {
             Ok(bytes) => bytes,
             Err(why) => return self.blame(path, &format!("cannot be read: {why}")),
         };
