@@ -145,7 +145,7 @@ impl Server {
     /// # Errors
     ///
     /// [`build`](Self::build) refuses a directory that cannot be read, a `SKILL.md` without a front matter with `name` and `description`, a
-    /// name that is none for a skill or differs from its directory's, a skill of more than 512 files or 16 MiB, and a link that leads
+    /// name that is none for a skill or differs from its directory's, a skill of more than 512 files or 16 MiB, more than 16,384 files in all, and a link that leads
     /// out of the directory.
     #[cfg(feature = "skills")]
     pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {

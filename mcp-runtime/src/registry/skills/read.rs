@@ -23,7 +23,7 @@ const MOST_FILES: usize = 512;
 /// The most bytes of a skill.
 const MOST_BYTES: usize = 16 << 20;
 /// The most files and directories that are looked at.
-const MOST_ENTRIES: usize = 1 << 16;
+const MOST_ENTRIES: usize = 1 << 14;
 /// The deepest that directories may stand in each other.
 const DEEPEST: usize = 32;
 
@@ -185,7 +185,7 @@ impl Reader {
             if place.ancestors.len() >= DEEPEST {
                 return self.blame(&path, &format!("stands deeper than {DEEPEST} directories"));
             }
-            let ancestors = [place.ancestors, &[target.clone()]].concat();
+            let ancestors = [place.ancestors, std::slice::from_ref(&target)].concat();
             self.read_directory(&Place {
                 path: &path,
                 segments: &segments,
