@@ -14,7 +14,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Offers, Selection, Stock},
+    registry::{Offers, Selection, Skills, Stock},
     revision::Revision,
     testing::TestClient,
     transport::{self, Stdio},
@@ -49,6 +49,8 @@ pub struct Server {
     states: States,
     profile: Profile,
     handle: Handle,
+    #[cfg(feature = "skills")]
+    skills: Vec<std::path::PathBuf>,
     problems: Vec<String>,
 }
 
@@ -71,6 +73,8 @@ impl Server {
                 ..Profile::default()
             },
             handle: Handle::untaken(),
+            #[cfg(feature = "skills")]
+            skills: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -156,6 +160,35 @@ impl Server {
         layer: impl Layer,
     ) -> Self {
         self.profile.layers.push(Arc::new(layer), Some(Arc::new(applies)));
+        self
+    }
+
+    /// Serves a directory of [agent skills](https://agentskills.io/specification): in it, or in directories of any depth below, each
+    /// skill is a directory with a `SKILL.md`. Several calls serve several directories.
+    ///
+    /// A file is a resource with the URI `skill://<directories>/<name>/<file>`, in every revision of the protocol; clients of revision
+    /// 2026-07-28 are also told of the skills as such, by the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// Everything is read when the server is built, and kept in memory: what is served is what its digest says, and no URI leads to the
+    /// file system. What is changed later is served after a restart. Files and directories whose names begin with a dot are left out, and
+    /// so is what belongs to no skill. A relative path is one from the process's working directory.
+    ///
+    /// For [`visible_to`](Self::visible_to) a skill with all its files is one entry: a resource with the skill's name, the tag `skill`, no
+    /// crate, and as its module the skill's directory below this one. [`only`](Self::only) and handles leave skills alone.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::Server;
+    /// let server = Server::new("billing", "1.0.0").skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) refuses a directory that cannot be read, a `SKILL.md` without a front matter with `name` and `description`, a
+    /// name that is none for a skill or differs from its directory's, a skill of more than 512 files or 16 MiB, more than 16,384 files in all, and a link that leads
+    /// out of the directory.
+    #[cfg(feature = "skills")]
+    pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.skills.push(directory.into());
         self
     }
 
@@ -376,8 +409,15 @@ impl Server {
     /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         self.states.provide(Arc::new(self.handle.clone()));
+        #[cfg(feature = "skills")]
+        let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
+            self.problems.extend(problems);
+            Skills::default()
+        });
+        #[cfg(not(feature = "skills"))]
+        let skills = Skills::default();
         let selection = Selection { entries: self.entries, states: &self.states };
-        let mut stock = match (Stock::default().with(selection), self.problems) {
+        let mut stock = match (Stock::of_skills(skills).with(selection), self.problems) {
             (Ok(stock), problems) if problems.is_empty() => stock,
             (Ok(_), problems) => return Err(BuildError::new(problems)),
             (Err(error), mut problems) => {
@@ -397,12 +437,16 @@ impl Server {
             resources = registry.resources().len(),
             templates = registry.templates().len(),
             prompts = registry.prompts().len(),
+            skills = registry.skills().all().len(),
             "the server is built"
         );
         if registry.offers() == Offers::default() {
             tracing::warn!(
                 "the server offers nothing: no function was annotated in a crate that the program uses, or none was kept"
             );
+        }
+        if registry.skills().is_served() && registry.skills().all().is_empty() {
+            tracing::warn!("the server was given directories of skills, but none of them holds a `SKILL.md`");
         }
         for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
             tracing::warn!(

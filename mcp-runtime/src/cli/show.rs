@@ -34,6 +34,8 @@ pub(super) fn list(engine: &Engine) -> String {
     );
     let resources = registry.resources().iter().chain(registry.templates());
     section("Resources", resources.map(|found| (found.entry.uri.to_owned(), found.item.common.description)).collect());
+    let skills = registry.skills().all().iter();
+    section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
     section(
         "Prompts",
         registry

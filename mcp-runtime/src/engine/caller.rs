@@ -81,9 +81,13 @@ impl Sight {
 
     /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
     pub(super) fn sees(&self, item: &Item) -> bool {
+        self.sees_entry(&item.info())
+    }
+
+    /// Says the same of what is no function: of a skill.
+    pub(super) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
-        let info = item.info();
-        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, &info))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
             tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");
             false
         })

@@ -24,7 +24,7 @@ use crate::{
     handler::{
         Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
         Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        entry::{Common, Hints, ServerFnEntry},
+        entry::{Common, EntryInfo, Hints, ServerFnEntry},
         from_strings, on_a_thread,
     },
     jsonrpc::{Id, Message, raw},
@@ -94,6 +94,11 @@ impl Connection {
             }
             "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
                 self.unsubscribe(&request, out)
+            }
+            "skills/list" if offers.skills && has(Feature::Extensions) => self.list_skills(&request, out),
+            "skills/get" if offers.skills && has(Feature::Extensions) => self.get_skill(&request, out),
+            "resources/directory/read" if offers.skills && has(Feature::Extensions) => {
+                self.read_directory(&request, out)
             }
             "subscriptions/listen" if (changes || offers.tasks) && has(Feature::Listening) => self.listen(&request),
             method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
@@ -246,6 +251,9 @@ impl Connection {
     fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let uri = params::string(request.params.uri, "uri")?;
         let sight = self.sight(request);
+        if let Some(file) = request.catalog.registry.skills().file(&uri, |info| sight.sees_entry(info)) {
+            return self.read_skill_file(request, file, out);
+        }
         let found = request.catalog.registry.resource(&uri, |item| sight.sees(item));
         let Some(Found { item, variables }) = found else {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
@@ -342,7 +350,7 @@ impl Connection {
         match finished {
             Some(page) => results::respond(out, request.id, page),
             None => {
-                let page = pager.page(&catalog.registry, kind, cursor.as_deref(), |item| sight.sees(item))?;
+                let page = pager.page(&catalog.registry, kind, cursor.as_deref(), |info| sight.sees_entry(info))?;
                 results::respond(out, request.id, &page);
             }
         }
@@ -374,7 +382,7 @@ impl Connection {
                 }
             }
             let wire = engine.wire(dialect);
-            let sees = |item: &Item| sight.sees(item);
+            let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
             match write_resources(&catalog.registry, &listed, wire, start, engine.limits.page, sees) {
                 Ok(body) => Finished { body, outcome: Ok(()) },
                 Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },

@@ -18,6 +18,7 @@ mod outbox;
 mod params;
 mod results;
 mod session;
+mod skills;
 mod tasks;
 
 use std::{
@@ -183,6 +184,6 @@ impl Engine {
     }
 
     fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
-        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: self.limits.list_ttl }
+        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
     }
 }

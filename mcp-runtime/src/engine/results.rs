@@ -126,10 +126,23 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
             object.raw(name, capability);
         }
     }
-    if offers.tasks && wire.has(Feature::TaskExtension) {
-        let mut extensions = Object::begin(object.key("extensions"));
-        extensions.raw(tasks::EXTENSION, b"{}");
-        extensions.end();
+    if wire.has(Feature::Extensions) {
+        extensions(&mut object, offers, wire);
     }
     object.end();
+}
+
+fn extensions(capabilities: &mut Object<'_>, offers: Offers, wire: &Wire) {
+    let tasks = offers.tasks && wire.has(Feature::TaskExtension);
+    if !(offers.skills || tasks) {
+        return;
+    }
+    let mut extensions = Object::begin(capabilities.key("extensions"));
+    if offers.skills {
+        extensions.raw("io.modelcontextprotocol/skills", br#"{"directoryRead":true}"#);
+    }
+    if tasks {
+        extensions.raw(tasks::EXTENSION, b"{}");
+    }
+    extensions.end();
 }

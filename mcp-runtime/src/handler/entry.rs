@@ -59,7 +59,7 @@ pub enum EntryKind {
     Prompt,
 }
 
-/// One annotated function, for whoever decides what is offered: [`Server::only`](crate::Server::only),
+/// One annotated function or one skill, for whoever decides what is offered: [`Server::only`](crate::Server::only),
 /// [`Server::visible_to`](crate::Server::visible_to), [`Handle::set_enabled`](crate::Handle::set_enabled).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]

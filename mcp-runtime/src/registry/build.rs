@@ -70,6 +70,7 @@ impl<'a> Builder<'a> {
             self.check_unique(kind, "at", found.iter().map(|found| (found.entry.uri, &found.item)));
         }
         self.check_templates(&all.templates);
+        self.check_skills(all);
     }
 
     /// Ends with everything that is wrong, if anything is.
@@ -160,6 +161,16 @@ impl<'a> Builder<'a> {
         self.problems.push(format!(
             "{source} needs `&{wanted}` for {of}, but the server has none: add `.with_state(…)` ({given})"
         ));
+    }
+
+    /// Refuses resources whose URI a file of a skill has.
+    fn check_skills(&mut self, all: &Registry) {
+        for found in &all.resources {
+            if all.skills.node(found.entry.uri, |_| true).is_some() {
+                let source = describe(&found.item.common.source);
+                self.problems.push(format!("{source} is at `{}`, and so is a part of a skill", found.entry.uri));
+            }
+        }
     }
 
     /// Refuses templates that differ in the names of their variables only: the second would never be reached.

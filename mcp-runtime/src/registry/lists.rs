@@ -1,6 +1,6 @@
 //! The results of `tools/list` and its like, written once for each dialect.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{
     error::Fault,
     handler::{
         Wire,
-        entry::{Common, TaskSupport},
+        entry::{Common, EntryInfo, TaskSupport},
         schema,
     },
     jsonrpc::write,
@@ -50,7 +50,7 @@ impl Lists {
             pages: [
                 pager.pages("tools", &registry.tools),
                 pager.pages("prompts", &registry.prompts),
-                pager.pages("resources", &registry.resources),
+                pager.pages("resources", &registry.listed_resources()),
                 pager.pages("resourceTemplates", &registry.templates),
             ],
         }
@@ -69,7 +69,8 @@ pub(crate) struct Pager<'a> {
     pub(crate) wire: &'a Wire,
     /// The most items of a page.
     pub(crate) page: usize,
-    pub(crate) ttl: Duration,
+    /// How long clients may keep them; none where a result does not say.
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl Pager<'_> {
@@ -84,38 +85,42 @@ impl Pager<'_> {
         registry: &Registry,
         kind: ListKind,
         cursor: Option<&str>,
-        sees: impl Fn(&Item) -> bool,
+        sees: impl Fn(&EntryInfo<'_>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
-        let after = cursor.map(last_key).transpose()?;
-        let after = after.as_deref();
-        Ok(match kind {
-            ListKind::Tools => self.page_of("tools", &registry.tools, after, sees),
-            ListKind::Prompts => self.page_of("prompts", &registry.prompts, after, sees),
-            ListKind::Resources => self.page_of("resources", &registry.resources, after, sees),
-            ListKind::Templates => self.page_of("resourceTemplates", &registry.templates, after, sees),
-        })
+        match kind {
+            ListKind::Tools => self.page_of("tools", &registry.tools, cursor, sees),
+            ListKind::Prompts => self.page_of("prompts", &registry.prompts, cursor, sees),
+            ListKind::Resources => self.page_of("resources", &registry.listed_resources(), cursor, sees),
+            ListKind::Templates => self.page_of("resourceTemplates", &registry.templates, cursor, sees),
+        }
     }
 
-    fn page_of<T: Listed>(
+    /// Writes one page of items that are sorted by their keys, with what somebody sees of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`page`](Self::page).
+    pub(crate) fn page_of<P: Deref<Target: Listed>>(
         &self,
         member: &str,
-        items: &[Arc<T>],
-        after: Option<&str>,
-        sees: impl Fn(&Item) -> bool,
-    ) -> Vec<u8> {
-        let start = after.map_or(0, |after| items.partition_point(|listed| listed.key() <= after));
-        let mut seen = items[start..].iter().filter(|listed| sees(listed.item()));
+        items: &[P],
+        cursor: Option<&str>,
+        sees: impl Fn(&EntryInfo<'_>) -> bool,
+    ) -> Result<Vec<u8>, Fault> {
+        let after = cursor.map(last_key).transpose()?;
+        let start = after.map_or(0, |after| items.partition_point(|listed| listed.key() <= after.as_str()));
+        let mut seen = items[start..].iter().filter(|listed| listed.is_seen(&sees));
         let page: Vec<_> = seen.by_ref().take(self.page.max(1)).collect();
         let next = seen.next().and(page.last()).map(|last| cursor_after(last.key()));
-        self.write(member, page, next.as_deref())
+        Ok(self.write(member, page, next.as_deref()))
     }
 
-    fn pages<T: Listed>(&self, member: &str, items: &[Arc<T>]) -> Vec<Page> {
+    fn pages<P: Deref<Target: Listed>>(&self, member: &str, items: &[P]) -> Vec<Page> {
         let mut pages = Vec::new();
         let mut chunks = items.chunks(self.page.max(1)).peekable();
         let mut cursor = None;
         loop {
-            let chunk = chunks.next().unwrap_or_default();
+            let chunk: &[P] = chunks.next().unwrap_or_default();
             let next = chunks.peek().and(chunk.last()).map(|last| cursor_after(last.key()));
             pages.push(Page { cursor: cursor.take(), result: self.write(member, chunk, next.as_deref()) });
             match next {
@@ -125,16 +130,15 @@ impl Pager<'_> {
         }
     }
 
-    fn write<'i, T: Listed + 'i>(
+    fn write<'i, P: Deref<Target: Listed> + 'i>(
         &self,
         member: &str,
-        items: impl IntoIterator<Item = &'i Arc<T>>,
+        items: impl IntoIterator<Item = &'i P>,
         next: Option<&str>,
     ) -> Vec<u8> {
         let mut result = Vec::new();
         let mut object = Object::begin(&mut result);
-        let write = |out: &mut Vec<u8>, listed: &Arc<T>| out.extend_from_slice(listed.spell(self.wire));
-        spell::array(object.key(member), items, write);
+        spell::array(object.key(member), items, |out, listed| listed.spell(out, self.wire));
         object.optional("nextCursor", next);
         end_list(&mut result, self.wire, self.ttl);
         result
@@ -142,63 +146,79 @@ impl Pager<'_> {
 }
 
 /// What stands in a list.
-trait Listed {
+pub(crate) trait Listed {
     /// What the list is sorted by.
-    fn key(&self) -> &'static str;
+    fn key(&self) -> &str;
 
-    fn item(&self) -> &Item;
+    /// Says whether it is there for somebody.
+    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool;
 
-    fn write(&self, out: &mut Vec<u8>, wire: &Wire);
+    /// Writes the JSON that stands in the list.
+    fn spell(&self, out: &mut Vec<u8>, wire: &Wire);
+}
 
-    /// The JSON that stands in the list.
-    fn spell(&self, wire: &Wire) -> &[u8] {
-        self.item().spelled[wire.dialect.revision() as usize].get_or_init(|| {
-            let mut out = Vec::new();
-            self.write(&mut out, wire);
-            out.into()
-        })
+impl Item {
+    /// Writes the JSON that stands in a list, which is kept.
+    fn spell(&self, out: &mut Vec<u8>, wire: &Wire, write: impl FnOnce(&mut Vec<u8>)) {
+        let spelled = self.spelled[wire.dialect.revision() as usize].get_or_init(|| {
+            let mut spelled = Vec::new();
+            write(&mut spelled);
+            spelled.into()
+        });
+        out.extend_from_slice(spelled);
+    }
+}
+
+impl Registry {
+    /// What stands in `resources/list`: resources, and the files of skills.
+    fn listed_resources(&self) -> Vec<&dyn Listed> {
+        let resources = self.resources.iter().map(|found| &**found as &dyn Listed);
+        let files = self.skills.files().map(|file| file as &dyn Listed);
+        let mut listed: Vec<_> = resources.chain(files).collect();
+        listed.sort_by(|left, right| left.key().cmp(right.key()));
+        listed
     }
 }
 
 impl Listed for super::Tool {
-    fn key(&self) -> &'static str {
+    fn key(&self) -> &str {
         self.entry.common.name
     }
 
-    fn item(&self) -> &Item {
-        &self.item
+    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
+        sees(&self.item.info())
     }
 
-    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
-        tool(out, wire, self);
+    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
+        self.item.spell(out, wire, |out| tool(out, wire, self));
     }
 }
 
 impl Listed for super::Prompt {
-    fn key(&self) -> &'static str {
+    fn key(&self) -> &str {
         self.entry.common.name
     }
 
-    fn item(&self) -> &Item {
-        &self.item
+    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
+        sees(&self.item.info())
     }
 
-    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
-        prompt(out, wire, &self.item);
+    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
+        self.item.spell(out, wire, |out| prompt(out, wire, &self.item));
     }
 }
 
 impl Listed for super::Resource {
-    fn key(&self) -> &'static str {
+    fn key(&self) -> &str {
         self.entry.uri
     }
 
-    fn item(&self) -> &Item {
-        &self.item
+    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
+        sees(&self.item.info())
     }
 
-    fn write(&self, out: &mut Vec<u8>, wire: &Wire) {
-        resource(out, wire, self);
+    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
+        self.item.spell(out, wire, |out| resource(out, wire, self));
     }
 }
 
@@ -213,8 +233,10 @@ fn last_key(cursor: &str) -> Result<String, Fault> {
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
 }
 
-fn end_list(out: &mut Vec<u8>, wire: &Wire, ttl: Duration) {
-    wire.cache_hints(out, ttl);
+fn end_list(out: &mut Vec<u8>, wire: &Wire, ttl: Option<Duration>) {
+    if let Some(ttl) = ttl {
+        wire.cache_hints(out, ttl);
+    }
     wire.end_result(out, None);
 }
 
@@ -236,9 +258,10 @@ pub(crate) fn write_resources(
     wire: &Wire,
     start: usize,
     page: usize,
-    sees: impl Fn(&Item) -> bool,
+    sees: impl Fn(&EntryInfo<'_>) -> bool,
 ) -> Result<Vec<u8>, Fault> {
-    let fixed: Vec<_> = registry.resources().iter().filter(|found| sees(&found.item)).collect();
+    let mut fixed = registry.listed_resources();
+    fixed.retain(|found| found.is_seen(&sees));
     let total = fixed.len() + listed.len();
     if start > 0 && start >= total {
         return Err(unknown_cursor(&URL_SAFE_NO_PAD.encode(format!("from:{start}"))));
@@ -248,7 +271,7 @@ pub(crate) fn write_resources(
     let mut out = Vec::new();
     let mut object = Object::begin(&mut out);
     spell::array(object.key("resources"), start..end, |out, index| match fixed.get(index) {
-        Some(found) => out.extend_from_slice(found.spell(wire)),
+        Some(found) => found.spell(out, wire),
         None => {
             let mut object = Object::begin(out);
             spell::resource_link(&mut object, wire.features, &listed[index - fixed.len()]);
@@ -256,7 +279,7 @@ pub(crate) fn write_resources(
         }
     });
     object.optional("nextCursor", next.as_deref());
-    end_list(&mut out, wire, Duration::ZERO);
+    end_list(&mut out, wire, Some(Duration::ZERO));
     Ok(out)
 }
 

@@ -2,6 +2,8 @@
 
 mod build;
 mod lists;
+#[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "nobody gives the server any"))]
+mod skills;
 mod stock;
 
 use std::{
@@ -11,6 +13,7 @@ use std::{
 
 pub(crate) use build::{Selection, contract};
 pub(crate) use lists::{ListKind, Lists, Pager, offset, write_resources};
+pub(crate) use skills::{Node, Skills};
 pub(crate) use stock::Stock;
 
 use crate::{
@@ -36,6 +39,7 @@ pub(crate) struct Registry {
     resource_index: HashMap<&'static str, usize>,
     /// By template.
     templates: Vec<Arc<Resource>>,
+    skills: Arc<Skills>,
     offers: Offers,
 }
 
@@ -66,6 +70,7 @@ pub(crate) struct Offers {
     pub(crate) logging: bool,
     /// Calls of a tool may be tasks.
     pub(crate) tasks: bool,
+    pub(crate) skills: bool,
 }
 
 impl Offers {
@@ -78,6 +83,7 @@ impl Offers {
             completions: self.completions || other.completions,
             logging: self.logging || other.logging,
             tasks: self.tasks || other.tasks,
+            skills: self.skills || other.skills,
         }
     }
 
@@ -193,6 +199,10 @@ impl Registry {
 
     pub(crate) fn templates(&self) -> &[Arc<Resource>] {
         &self.templates
+    }
+
+    pub(crate) fn skills(&self) -> &Skills {
+        &self.skills
     }
 
     /// Says in which kinds of entries another registry differs from this one.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Item, Offers, Prompt, Registry, Resource, Selection, Tool, build::Builder};
+use super::{Item, Offers, Prompt, Registry, Resource, Selection, Skills, Tool, build::Builder};
 use crate::{
     error::BuildError,
     handler::entry::{Common, Entry, ServerFnEntry, TaskSupport},
@@ -16,6 +16,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stock {
     pieces: Vec<Stocked>,
+    skills: Arc<Skills>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +60,11 @@ impl Piece {
 }
 
 impl Stock {
+    /// A stock of skills, which stay as they are.
+    pub(crate) fn of_skills(skills: Skills) -> Self {
+        Self { skills: Arc::new(skills), ..Self::default() }
+    }
+
     /// Adds entries, each once; those that are there already stay as they are.
     ///
     /// # Errors
@@ -72,7 +78,8 @@ impl Stock {
         let mut builder = Builder::new(states);
         let mut stock = self.clone();
         stock.pieces.extend(builder.pieces(entries).into_iter().map(|piece| Stocked { piece, enabled: true }));
-        builder.check(&Registry::of(stock.pieces.iter().map(|stocked| &stocked.piece)));
+        let registry = Registry::of(stock.pieces.iter().map(|stocked| &stocked.piece));
+        builder.check(&Registry { skills: Arc::clone(&stock.skills), ..registry });
         builder.finish()?;
         Ok(stock)
     }
@@ -119,12 +126,14 @@ impl Stock {
     pub(crate) fn registry(&self, before: Offers, forwards_log: bool) -> Registry {
         let enabled = self.pieces.iter().filter(|stocked| stocked.enabled);
         let registry = Registry::of(enabled.map(|stocked| &stocked.piece));
-        Registry { offers: before.or(self.offers(forwards_log)), ..registry }
+        let skills = Arc::clone(&self.skills);
+        Registry { skills, offers: before.or(self.offers(forwards_log)), ..registry }
     }
 
     /// What the items amount to. Where the log of functions is forwarded, even one without a context sends messages.
     fn offers(&self, forwards_log: bool) -> Offers {
-        let mut offers = Offers::default();
+        let skills = self.skills.is_served();
+        let mut offers = Offers { skills, resources: skills, ..Offers::default() };
         for Stocked { piece, .. } in &self.pieces {
             let item = piece.item();
             let completes = match piece {

@@ -63,6 +63,8 @@ pub(crate) enum Feature {
     ElicitationIds,
     /// Tools in `sampling/createMessage`, and several contents in one of its messages.
     SamplingTools,
+    /// `extensions` among the capabilities, and the methods of those.
+    Extensions,
 }
 
 /// A set of features, to be asked on the hot path.

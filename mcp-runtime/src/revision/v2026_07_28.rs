@@ -20,6 +20,7 @@ dialect!(
             Feature::CacheHints,
             Feature::Listening,
             Feature::TaskExtension,
+            Feature::Extensions,
         ]),
     {
         fn resource_not_found(&self) -> i32 {

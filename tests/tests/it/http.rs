@@ -12,6 +12,7 @@ mod load;
 mod process;
 mod request;
 mod session;
+mod skills;
 mod stateless;
 mod streams;
 mod tasks;

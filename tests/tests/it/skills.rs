@@ -1,0 +1,339 @@
+//! Directories of skills: what clients get of them, what they cannot get, and what a server refuses to be built from.
+//!
+//! See [Skills](https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx).
+
+mod bad;
+
+use std::collections::BTreeSet;
+
+use mcp_runtime::{EntryKind, Revision, Server, TestClient, resource};
+use mcp_tests::schemas::Official;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+pub(crate) const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills");
+
+const EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// Every file of the fixture that is served, by URI, with its media type.
+const FILES: &[(&str, &str, &str)] = &[
+    ("skill://acme/refunds/SKILL.md", "acme/refunds/SKILL.md", "text/markdown"),
+    ("skill://acme/refunds/appeals/SKILL.md", "acme/refunds/appeals/SKILL.md", "text/markdown"),
+    ("skill://acme/refunds/examples/email.md", "acme/refunds/examples/email.md", "text/markdown"),
+    (
+        "skill://acme/refunds/examples/odd%20names/gr%C3%B6%C3%9Fe%20100%25.txt",
+        "acme/refunds/examples/odd names/größe 100%.txt",
+        "text/plain",
+    ),
+    ("skill://git-workflow/SKILL.md", "git-workflow/SKILL.md", "text/markdown"),
+    ("skill://git-workflow/scripts/check.sh", "git-workflow/scripts/check.sh", "application/x-sh"),
+    ("skill://git-workflow/scripts/flow.png", "git-workflow/scripts/flow.png", "image/png"),
+];
+
+/// Stands among the files of skills.
+#[resource("skill:static", name = "between")]
+fn between() -> &'static str {
+    "static"
+}
+
+/// Would take whatever is not a skill's.
+#[resource("skill://{+rest}")]
+fn rest(rest: String) -> Option<String> {
+    (rest == "elsewhere").then_some(rest)
+}
+
+fn server() -> Server {
+    Server::empty("skilled", "1.0.0").skills(DIRECTORY)
+}
+
+fn client(server: Server) -> TestClient {
+    server.test_client(Revision::V2026_07_28)
+}
+
+/// Collects the pages of a list, none of which may repeat anything.
+async fn all(client: &mut TestClient, method: &str, member: &str, params: Value) -> Vec<Value> {
+    let (mut found, mut params) = (Vec::new(), params);
+    let mut uris = BTreeSet::new();
+    loop {
+        let mut page = client.request(method, params.clone()).await.unwrap();
+        for item in page[member].as_array_mut().unwrap().drain(..) {
+            assert!(uris.insert(item["uri"].to_string()), "{item} is on two pages");
+            found.push(item);
+        }
+        match page.get("nextCursor") {
+            Some(cursor) => params["cursor"] = cursor.clone(),
+            None => return found,
+        }
+    }
+}
+
+fn uris(items: &[Value]) -> Vec<&str> {
+    items.iter().map(|item| item["uri"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn the_extension_is_declared_where_there_is_one() {
+    for revision in Revision::ALL {
+        for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
+            let mut client = TestClient::silent(server, revision);
+            let is_stateless = revision == Revision::V2026_07_28;
+            let introduction = match is_stateless {
+                true => client.request("server/discover", json!({})).await.unwrap(),
+                false => {
+                    let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+                    client.request("initialize", params).await.unwrap()
+                }
+            };
+            let capabilities = &introduction["capabilities"];
+            let extensions = (is_stateless && is_served).then(|| json!({EXTENSION: {"directoryRead": true}}));
+            assert_eq!(capabilities.get("extensions"), extensions.as_ref(), "{revision}");
+            assert_eq!(capabilities.get("resources").is_some(), is_served, "{revision}");
+            let listed = client.request("skills/list", json!({})).await;
+            assert_eq!(listed.map_err(|error| error.code).err(), extensions.is_none().then_some(-32601), "{revision}");
+        }
+    }
+}
+
+/// The entries are complete, say what the files say, and are the same from `skills/get`.
+#[tokio::test]
+async fn entries_describe_the_files() {
+    for page in [1, 2, 1000] {
+        let mut client = client(server().page_size(page));
+        let skills = all(&mut client, "skills/list", "skills", json!({})).await;
+        let expected = [
+            (
+                "skill://acme/refunds/SKILL.md",
+                json!({"name": "refunds", "description": "Process refunds by the book"}),
+                &FILES[..4],
+            ),
+            (
+                "skill://acme/refunds/appeals/SKILL.md",
+                json!({"name": "appeals", "description": "Answer an appeal against a refusal"}),
+                &FILES[1..2],
+            ),
+            (
+                "skill://git-workflow/SKILL.md",
+                json!({
+                    "name": "git-workflow",
+                    "description": "Follow this team's conventions: branches, commits, reviews",
+                    "license": "Apache-2.0",
+                    "metadata": {"version": "2.1", "reviewed": "2026-01-31", "weight": 1.5, "steps": ["branch", "commit", "review"]},
+                    "allowed-tools": null,
+                }),
+                &FILES[4..],
+            ),
+        ];
+        assert_eq!(skills.len(), expected.len());
+        for (skill, (uri, front_matter, files)) in skills.iter().zip(expected) {
+            assert_eq!((&skill["uri"], &skill["frontmatter"]), (&json!(uri), &front_matter));
+            let files: Vec<_> = files.iter().map(|(uri, path, _)| manifest(uri, path)).collect();
+            assert_eq!(skill["resources"], json!(files));
+            let got = client.request("skills/get", json!({ "uri": uri })).await.unwrap();
+            assert_eq!(&got["skill"], skill);
+            assert_eq!((&got["resultType"], &got["cacheScope"]), (&json!("complete"), &json!("public")));
+            assert!(got["ttlMs"].is_u64() && got.get("nextCursor").is_none(), "{got}");
+        }
+    }
+    let listed = client(server()).request("skills/list", json!({})).await.unwrap();
+    assert_eq!((&listed["resultType"], &listed["cacheScope"]), (&json!("complete"), &json!("public")));
+    assert!(listed["ttlMs"].is_u64());
+}
+
+fn bytes(path: &str) -> Vec<u8> {
+    std::fs::read(format!("{DIRECTORY}/{path}")).unwrap()
+}
+
+fn manifest(uri: &str, path: &str) -> Value {
+    let bytes = bytes(path);
+    let hex: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({"uri": uri, "digest": format!("sha256:{hex}"), "size": bytes.len()})
+}
+
+/// What the official schema of each revision knows of, is as it says.
+#[tokio::test]
+async fn results_are_valid() {
+    for revision in Revision::ALL {
+        let Some(mut official) = Official::load(revision) else { continue };
+        let mut client = server().test_client(revision);
+        for (method, params) in [
+            ("resources/list", json!({})),
+            ("resources/read", json!({"uri": FILES[0].0})),
+            ("resources/read", json!({"uri": FILES[6].0})),
+            ("server/discover", json!({})),
+        ] {
+            if method == "server/discover" && revision != Revision::V2026_07_28 {
+                continue;
+            }
+            let result = client.request(method, params).await.unwrap();
+            let response = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+            assert_eq!(official.problems(&response, Some(method)), [""; 0], "{revision} {method}");
+        }
+    }
+}
+
+/// Clients that know nothing of skills read them as resources.
+#[tokio::test]
+async fn files_are_resources_in_every_revision() {
+    for revision in Revision::ALL {
+        for page in [2, 1000] {
+            let server = server().with::<between>().with::<rest>().page_size(page);
+            let mut client = server.test_client(revision);
+            let listed = all(&mut client, "resources/list", "resources", json!({})).await;
+            let mut expected: Vec<_> = FILES.iter().map(|(uri, ..)| *uri).chain(["skill:static"]).collect();
+            expected.sort_unstable();
+            assert_eq!(uris(&listed), expected, "{revision}");
+            for (uri, path, mime_type) in FILES {
+                let link = listed.iter().find(|link| link["uri"] == *uri).unwrap();
+                let contents = client.read(uri).await.unwrap().remove(0);
+                assert_eq!((&link["mimeType"], &contents["mimeType"]), (&json!(mime_type), &json!(mime_type)));
+                assert_eq!(link["size"], bytes(path).len(), "{uri}");
+                assert_eq!(contents["uri"], *uri);
+                match String::from_utf8(bytes(path)) {
+                    Ok(text) => assert_eq!(contents["text"], text),
+                    Err(_) => assert_eq!(contents["blob"], "iVBORw0KGgoA/w=="),
+                }
+            }
+            assert_eq!(client.read("skill:static").await.unwrap()[0]["text"], "static");
+            assert_eq!(client.read("skill://elsewhere").await.unwrap()[0]["text"], "elsewhere");
+            let refunds = listed.iter().find(|link| link["uri"] == "skill://acme/refunds/SKILL.md").unwrap();
+            assert_eq!(refunds["name"], "refunds");
+            assert_eq!(refunds["description"], "Process refunds by the book");
+        }
+    }
+}
+
+/// Nothing but the exact URI of a file that was read leads anywhere, and least of all to the file system.
+#[tokio::test]
+async fn nothing_else_can_be_read() {
+    let absolute = format!("skill://{DIRECTORY}/git-workflow/SKILL.md");
+    let wrong = [
+        "skill://mcp-conformance-nonexistent-skill-9f3a2b/SKILL.md",
+        "skill://git-workflow/../acme/refunds/SKILL.md",
+        "skill://git-workflow/%2e%2e/acme/refunds/SKILL.md",
+        "skill://git-workflow/..%2facme%2frefunds/SKILL.md",
+        "skill://git-workflow/scripts/../../../Cargo.toml",
+        "skill://../Cargo.toml",
+        "skill:///etc/passwd",
+        "skill://git-workflow//SKILL.md",
+        "skill://git-workflow/./SKILL.md",
+        "skill://git-workflow/SKILL%2Emd",
+        "skill://git-workflow/SKILL.md/",
+        "skill://git-workflow/SKILL.md\0",
+        "skill://git-workflow/skill.md",
+        "skill://git-workflow\\SKILL.md",
+        "SKILL://git-workflow/SKILL.md",
+        "skill://git-workflow/.hidden",
+        "skill://README.md",
+        "skill://acme/refunds/examples/odd names/größe 100%.txt",
+        "file:///etc/passwd",
+        "skill://",
+        "",
+        &absolute,
+    ];
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        let code = if revision == Revision::V2026_07_28 { -32602 } else { -32002 };
+        for uri in wrong.into_iter().chain(["skill://git-workflow", "skill://acme"]) {
+            let error = client.read(uri).await.unwrap_err();
+            assert_eq!(error.code, code, "{revision} {uri:?}");
+            assert_eq!(error.data.as_ref().unwrap()["uri"], uri);
+        }
+    }
+    let mut client = client(server());
+    for uri in wrong {
+        for method in ["skills/get", "resources/directory/read"] {
+            let error = client.request(method, json!({ "uri": uri })).await.unwrap_err();
+            assert_eq!((error.code, &error.data.as_ref().unwrap()["uri"]), (-32602, &json!(uri)), "{method} {uri:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn parameters_are_checked() {
+    let mut client = client(server());
+    for (method, params) in [
+        ("skills/list", json!({"cursor": "nowhere"})),
+        ("skills/list", json!({"cursor": 7})),
+        ("skills/get", json!({})),
+        ("skills/get", json!({"uri": 7})),
+        ("skills/get", json!({"uri": "skill://git-workflow"})),
+        ("skills/get", json!({"uri": "skill://git-workflow/scripts/check.sh"})),
+        ("resources/directory/read", json!({})),
+        ("resources/directory/read", json!({"uri": "skill://git-workflow/SKILL.md"})),
+        ("resources/directory/read", json!({"uri": "skill://git-workflow/"})),
+        ("resources/directory/read", json!({"uri": "skill://git-workflow", "cursor": "nowhere"})),
+    ] {
+        let error = client.request(method, params.clone()).await.unwrap_err();
+        assert_eq!(error.code, -32602, "{method} {params}: {}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn directories_list_their_children() {
+    let directory = |uri: &str, name: &str| json!({"uri": uri, "name": name, "mimeType": "inode/directory"});
+    let names =
+        |items: &[Value]| items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    for page in [1, 1000] {
+        let mut client = client(server().page_size(page));
+        for (uri, expected) in [
+            ("skill://acme", &["refunds"][..]),
+            ("skill://acme/refunds", &["refunds", "appeals", "examples"]),
+            ("skill://acme/refunds/examples", &["email.md", "odd names"]),
+            ("skill://acme/refunds/examples/odd%20names", &["größe 100%.txt"]),
+            ("skill://git-workflow", &["git-workflow", "scripts"]),
+            ("skill://git-workflow/scripts", &["check.sh", "flow.png"]),
+        ] {
+            let children = all(&mut client, "resources/directory/read", "resources", json!({ "uri": uri })).await;
+            assert_eq!(names(&children), expected, "{uri}");
+        }
+        let children =
+            all(&mut client, "resources/directory/read", "resources", json!({"uri": "skill://git-workflow"})).await;
+        assert_eq!(children[1], directory("skill://git-workflow/scripts", "scripts"));
+        assert_eq!(children[0]["mimeType"], "text/markdown");
+    }
+    let result = client(server()).request("resources/directory/read", json!({"uri": "skill://acme"})).await.unwrap();
+    assert_eq!(result["resultType"], "complete");
+}
+
+/// To those who do not see a skill it is as if it were not there, with all its files.
+#[tokio::test]
+async fn skills_are_hidden_like_functions() {
+    let hides = |hidden: &'static str| {
+        client(server().visible_to(move |_, entry| {
+            assert_eq!((entry.kind, entry.krate, entry.has_tag("skill")), (EntryKind::Resource, "", true));
+            assert!(entry.module.ends_with(entry.name));
+            entry.name != hidden
+        }))
+    };
+    let (outer, nested, other) = (&FILES[..4], &FILES[1..2], &FILES[4..]);
+    // The files of a nested skill are the outer one's as well.
+    for (hidden, gone) in [
+        ("refunds", vec![&outer[0], &outer[2], &outer[3]]),
+        ("appeals", vec![]),
+        ("git-workflow", other.iter().collect()),
+    ] {
+        let mut client = hides(hidden);
+        let listed = all(&mut client, "resources/list", "resources", json!({})).await;
+        for file in FILES {
+            let is_gone = gone.contains(&file);
+            assert_eq!(client.read(file.0).await.is_err(), is_gone, "{hidden}: {}", file.0);
+            assert_eq!(uris(&listed).contains(&file.0), !is_gone, "{hidden}: {}", file.0);
+        }
+        let skills = client.request("skills/list", json!({})).await.unwrap();
+        assert_eq!((skills["skills"].as_array().unwrap().len(), &skills["cacheScope"]), (2, &json!("private")));
+        for skill in ["acme/refunds", "acme/refunds/appeals", "git-workflow"] {
+            let got = client.request("skills/get", json!({"uri": format!("skill://{skill}/SKILL.md")})).await;
+            assert_eq!(got.is_err(), skill.ends_with(hidden), "{hidden}: {skill}");
+        }
+    }
+    let mut without_outer = hides("refunds");
+    let children =
+        all(&mut without_outer, "resources/directory/read", "resources", json!({"uri": "skill://acme/refunds"})).await;
+    assert_eq!(uris(&children), ["skill://acme/refunds/appeals"]);
+    assert_eq!(nested[0].1, "acme/refunds/appeals/SKILL.md");
+    let error = hides("git-workflow")
+        .request("resources/directory/read", json!({"uri": "skill://git-workflow"}))
+        .await
+        .unwrap_err();
+    assert_eq!(error.data.as_ref().unwrap()["uri"], "skill://git-workflow");
+}

@@ -1,0 +1,276 @@
+//! Directories that a server refuses, and what becomes of files that change.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use super::*;
+
+/// A directory that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("mcp-skills-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, path: &str, contents: impl AsRef<[u8]>) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
+    }
+
+    fn skill(&self, path: &str) {
+        let name = path.rsplit('/').next().unwrap();
+        self.write(&format!("{path}/SKILL.md"), format!("---\nname: {name}\ndescription: D\n---\n"));
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn problems(directories: &[&Path]) -> Vec<String> {
+    let server = directories.iter().fold(Server::empty("bad", "1.0.0"), |server, directory| server.skills(*directory));
+    server.check().map_or_else(|error| error.problems().to_vec(), |()| Vec::new())
+}
+
+#[test]
+fn what_a_skill_file_says_wrongly_is_told() {
+    let long = format!("---\nname: one\ndescription: D\nlong: {}\n---\n", "x".repeat(70_000));
+    let verbose = format!("---\nname: one\ndescription: {}\n---\n", "é".repeat(1025));
+    let deep = format!("---\nname: one\ndescription: D\ndeep:\n{}x\n---\n", "- ".repeat(20_000));
+    let deep_flow = format!("---\nname: one\ndescription: D\ndeep: {}\n---\n", "[".repeat(20_000));
+    let laughs: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
+    let laughs = format!("---\nname: one\ndescription: D\nl0: &l0 [x, x]\n{laughs}---\n");
+    for (contents, expected) in [
+        ("".as_bytes(), "it has no front matter: its first line must be `---`"),
+        (b"# One\n", "it has no front matter: its first line must be `---`"),
+        (b"\n---\nname: one\ndescription: D\n---\n", "it has no front matter"),
+        ("\u{feff}---\nname: one\ndescription: D\n---\n".as_bytes(), "it has no front matter"),
+        (b"---\nname: one\ndescription: D\n", "its front matter has no end: a second line `---` is missing"),
+        (b"---\n---\n", "its front matter must be an object, with `name` and `description`"),
+        (b"---\n- one\n---\n", "its front matter must be an object"),
+        (b"---\nname: [one\ndescription: D\n---\n", "its front matter is no YAML: "),
+        (b"---\nname: one\nname: one\ndescription: D\n---\n", "its front matter is no YAML: "),
+        (b"---\nname: one\n---\n", "`description` is missing in its front matter"),
+        (b"---\nname: one\ndescription: ' '\n---\n", "`description` in its front matter is empty"),
+        (b"---\nname: one\ndescription: 7\n---\n", "`description` in its front matter must be a string, but it is 7"),
+        (b"---\ndescription: D\n---\n", "`name` is missing in its front matter"),
+        (b"---\nname: 1\ndescription: D\n---\n", "`name` in its front matter must be a string, but it is 1"),
+        (b"---\nname: other\ndescription: D\n---\n", "the name `other` differs from that of its directory, `one`"),
+        (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is none for a skill"),
+        (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "for which JSON has no word"),
+        (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is no string"),
+        (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "for which JSON has no word"),
+        (b"---\nname: one\ndescription: \xff\n---\n", "is no UTF-8"),
+        (long.as_bytes(), "its front matter has more than 65536 bytes"),
+        (verbose.as_bytes(), "`description` in its front matter has more than 1024 characters"),
+        (deep.as_bytes(), "its front matter nests deeper than 32 levels"),
+        (deep_flow.as_bytes(), "its front matter "),
+        (laughs.as_bytes(), "its front matter is no YAML: "),
+    ] {
+        let folder = Folder::new();
+        folder.write("one/SKILL.md", contents);
+        let problems = problems(&[&folder.0]);
+        let shown = String::from_utf8_lossy(&contents[..contents.len().min(80)]).into_owned();
+        assert_eq!(problems.len(), 1, "{shown}: {problems:?}");
+        assert!(problems[0].contains(expected), "{shown}: {problems:?}");
+        assert!(problems[0].starts_with(&format!("`{}` ", folder.0.join("one/SKILL.md").display())), "{problems:?}");
+    }
+}
+
+#[test]
+fn names_follow_the_rule() {
+    let longest = "a".repeat(64);
+    let too_long = "a".repeat(65);
+    for (name, fits) in [
+        ("a", true),
+        ("a-1-b", true),
+        ("1", true),
+        (longest.as_str(), true),
+        (too_long.as_str(), false),
+        ("-a", false),
+        ("a-", false),
+        ("a--b", false),
+        ("a_b", false),
+        ("A", false),
+        ("é", false),
+        ("a b", false),
+    ] {
+        let folder = Folder::new();
+        folder.write(&format!("{name}/SKILL.md"), format!("---\nname: \"{name}\"\ndescription: D\n---\n"));
+        assert_eq!(problems(&[&folder.0]).is_empty(), fits, "{name}");
+    }
+}
+
+/// Everything that is wrong is told at once.
+#[test]
+fn limits_hold_for_each_skill() {
+    let folder = Folder::new();
+    folder.skill("full");
+    (1..512).for_each(|number| folder.write(&format!("full/{}/{number}", number % 7), "x"));
+    folder.skill("heavy");
+    let rest = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
+    folder.write("heavy/data.bin", vec![0; rest]);
+    assert_eq!(problems(&[&folder.0]), [""; 0]);
+    folder.write("full/one-more", "x");
+    folder.write("heavy/one-more", "x");
+    let path = |name: &str| folder.0.join(name).display().to_string();
+    let expected = [
+        format!("`{}` is a skill that has more than 512 files, which clients need not take", path("full")),
+        format!("`{}` is a skill that has more than 16777216 bytes, which clients need not take", path("heavy")),
+    ];
+    assert_eq!(problems(&[&folder.0]), expected);
+}
+
+#[test]
+fn directories_that_cannot_be_served_are_refused() {
+    let missing = Folder::new();
+    let [problem] = &problems(&[&missing.0.join("nowhere")])[..] else { panic!("one problem") };
+    assert!(problem.contains("nowhere` cannot be read: "), "{problem}");
+
+    let itself = Folder::new();
+    itself.write("SKILL.md", "---\nname: x\ndescription: D\n---\n");
+    assert!(problems(&[&itself.0])[0].contains("is a skill, not a directory of skills"));
+
+    let directory = Folder::new();
+    directory.write("one/SKILL.md/file", "");
+    assert!(problems(&[&directory.0])[0].ends_with("SKILL.md` is a directory, where a file must be"));
+
+    let file = Folder::new();
+    file.write("file", "");
+    assert!(problems(&[&file.0.join("file")])[0].contains("cannot be read"));
+
+    let deep = Folder::new();
+    deep.skill(&format!("{}one", "d/".repeat(40)));
+    assert!(problems(&[&deep.0])[0].contains("stands deeper than 32 directories"));
+}
+
+/// Several directories are one space of names, in which nothing may stand twice.
+#[tokio::test]
+async fn several_directories_are_served_together() {
+    let (first, second) = (Folder::new(), Folder::new());
+    first.skill("team/one");
+    first.skill("alone");
+    second.skill("team/two");
+    let server = Server::empty("two", "1.0.0").skills(&first.0).skills(&second.0);
+    let mut client = client(server);
+    let team = all(&mut client, "resources/directory/read", "resources", json!({"uri": "skill://team"})).await;
+    assert_eq!(uris(&team), ["skill://team/one", "skill://team/two"]);
+    for again in ["alone", "team", "team/one", "alone/below"] {
+        let third = Folder::new();
+        third.skill(again);
+        let problems = problems(&[&first.0, &third.0]);
+        assert_eq!(problems.len(), 1, "{again}: {problems:?}");
+        assert!(problems[0].contains("would be `skill://") && problems[0].contains("and so would"), "{problems:?}");
+    }
+}
+
+/// Is where a skill is.
+#[resource("skill://git-workflow/SKILL.md")]
+fn taken() -> &'static str {
+    ""
+}
+
+#[test]
+fn a_resource_cannot_stand_where_a_skill_does() {
+    let error = server().with::<taken>().check().unwrap_err();
+    assert!(
+        error.problems()[0].ends_with("is at `skill://git-workflow/SKILL.md`, and so is a part of a skill"),
+        "{error}"
+    );
+    assert!(Server::empty("free", "1.0.0").with::<taken>().check().is_ok());
+}
+
+#[tokio::test]
+async fn a_directory_without_skills_is_an_empty_list() {
+    let folder = Folder::new();
+    folder.write("notes/README.md", "nothing");
+    let mut client = client(Server::empty("none", "1.0.0").skills(&folder.0));
+    assert_eq!(client.request("skills/list", json!({})).await.unwrap()["skills"], json!([]));
+    assert_eq!(client.request("resources/list", json!({})).await.unwrap()["resources"], json!([]));
+}
+
+/// What was read when the server was built is served, with its digest, whatever becomes of the file.
+#[tokio::test]
+async fn a_file_that_changes_keeps_its_digest() {
+    let folder = Folder::new();
+    folder.skill("one");
+    folder.write("one/data.txt", "before");
+    let mut client = client(Server::empty("kept", "1.0.0").skills(&folder.0));
+    let before = client.request("skills/list", json!({})).await.unwrap();
+    folder.write("one/data.txt", "after");
+    fs::remove_file(folder.0.join("one/SKILL.md")).unwrap();
+    assert_eq!(client.read("skill://one/data.txt").await.unwrap()[0]["text"], "before");
+    assert_eq!(client.request("skills/list", json!({})).await.unwrap(), before);
+}
+
+#[cfg(unix)]
+mod links {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_must_not_lead_out() {
+        let outside = Folder::new();
+        outside.write("secret", "secret");
+        for (link, target, expected) in [
+            ("one/file", outside.0.join("secret"), Some("is a link that leads out of the directory of skills")),
+            ("one/directory", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
+            ("one/up", "../..".into(), Some("is a link that leads out of the directory of skills")),
+            ("one/root", "/".into(), Some("is a link that leads out of the directory of skills")),
+            ("beside", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
+            ("one/loop", "..".into(), Some("is a link to a directory that it stands in")),
+            ("one/itself", "itself".into(), Some("cannot be read: ")),
+            ("one/dangling", "nowhere".into(), Some("cannot be read: ")),
+            ("one/null", "/dev/null".into(), Some("is a link that leads out of the directory of skills")),
+            ("one/shared.md", "../two/SKILL.md".into(), None),
+        ] {
+            let folder = Folder::new();
+            folder.skill("one");
+            folder.skill("two");
+            symlink(&target, folder.0.join(link)).unwrap();
+            let problems = problems(&[&folder.0]);
+            assert_eq!(problems.len(), usize::from(expected.is_some()), "{link}: {problems:?}");
+            assert!(problems.first().is_none_or(|problem| problem.contains(expected.unwrap())), "{link}: {problems:?}");
+        }
+    }
+
+    /// A pipe would be waited for.
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = Folder::new();
+        folder.skill("one");
+        let _socket = std::os::unix::net::UnixListener::bind(folder.0.join("one/socket")).unwrap();
+        assert!(problems(&[&folder.0])[0].ends_with("is neither a file nor a directory"));
+    }
+
+    /// Links that multiply are counted.
+    #[test]
+    fn a_maze_of_links_ends() {
+        let folder = Folder::new();
+        for level in 0..25 {
+            fs::create_dir(folder.0.join(level.to_string())).unwrap();
+            for side in ["left", "right"] {
+                symlink(format!("../{}", level + 1), folder.0.join(format!("{level}/{side}"))).unwrap();
+            }
+        }
+        folder.skill("25");
+        let problems = problems(&[&folder.0]);
+        assert!(
+            problems.iter().any(|problem| problem.contains("is one too many")),
+            "{:?}",
+            &problems[..3.min(problems.len())]
+        );
+    }
+}
