@@ -14,6 +14,7 @@ mod resources;
 mod rounds;
 mod schemas;
 mod streams;
+mod tasks;
 
 use mcp_runtime::{Server, server};
 
@@ -25,6 +26,7 @@ const WAV: &[u8] = include_bytes!("../media/silence.wav");
 #[server]
 fn main(server: Server) -> Server {
     changes::hide(server)
+        .skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
         .title("Everything")
         .instructions("A server for tests: each tool shows one feature of the protocol, as its name says.")
 }
