@@ -10,6 +10,7 @@ mod http;
 mod layers;
 mod macros;
 mod property;
+mod requirements;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
