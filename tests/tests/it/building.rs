@@ -167,6 +167,24 @@ fn what_can_never_work_is_refused() {
     assert_eq!(problems.len(), 2, "{error}");
 }
 
+/// Written in an older dialect.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[schemars(extend("$schema" = "http://json-schema.org/draft-07/schema#"))]
+struct Older {
+    #[allow(dead_code)]
+    number: u8,
+}
+
+/// Takes what is written in an older dialect.
+#[tool]
+fn older(_older: Older) {}
+
+#[test]
+fn schemas_of_other_dialects_are_refused() {
+    let error = empty().with::<older>().check().unwrap_err().to_string();
+    assert!(error.contains(r#"the dialect "http://json-schema.org/draft-07/schema#" is not supported"#), "{error}");
+}
+
 /// What HTTP is to repeat in headers, and cannot.
 mod mirrored {
     use mcp_runtime::tool;

@@ -192,7 +192,10 @@ fn tables_are_checked() {
         ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
         ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
         ("| 2025-03-26 | basic/transports | Answer. |", &["line 3: a row has 4 cells, found 3"]),
-        ("| 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |", &["line 3: a row has 4 cells, found 5"]),
+        (
+            "| 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
+            &["line 3: a row has 4 cells, found 5"],
+        ),
         ("| 2025-03-26 | basic/transports | Answer. | `golden: ping`", &["line 3: a row has no end"]),
         ("| 2025-03-26 | basic/transports | Answer. |  |", &["line 3: a cell is empty"]),
         ("| 2025-03-27 | basic/transports | Answer. | `golden: ping` |", &["line 3: unknown revision `2025-03-27`"]),

@@ -148,6 +148,7 @@ async fn headers_that_repeat_arguments_are_checked() {
         (west(), &[region][..], (200, 0)),
         (west(), &[("mcp-param-REGION", "=?base64?dXMtd2VzdDE=?=")], (200, 0)),
         (json!({"region": "zürich\n"}), &[("Mcp-Param-Region", "=?base64?esO8cmljaAo=?=")], (200, 0)),
+        (json!({"region": "zürich"}), &[("Mcp-Param-Region", "zürich")], MISMATCH),
         (west(), &[], MISMATCH),
         (west(), &[("Mcp-Param-Region", "us-east1")], MISMATCH),
         (west(), &[("Mcp-Param-Region", "=?base64?!?=")], MISMATCH),
