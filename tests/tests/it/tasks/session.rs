@@ -161,6 +161,8 @@ async fn a_question_is_asked_by_one_request_at_a_time() {
         came.iter().map(|message| message["method"].as_str().unwrap()).collect::<Vec<_>>(),
         ["notifications/cancelled", "elicitation/create"]
     );
+    assert_eq!(came[0]["params"]["requestId"], asked[0]["id"]);
+    assert!(came.iter().all(|message| message["params"]["_meta"][RELATED] == related(&id)), "{came:?}");
     let declined = json!({"jsonrpc": "2.0", "id": came[1]["id"], "result": {"action": "decline"}});
     client.client.send_raw(declined.to_string().as_bytes());
     assert_eq!(text(&client.answer(second, "tasks/result").await.unwrap()), "kept");
