@@ -167,6 +167,81 @@ fn what_can_never_work_is_refused() {
     assert_eq!(problems.len(), 2, "{error}");
 }
 
+/// Written in an older dialect.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[schemars(extend("$schema" = "http://json-schema.org/draft-07/schema#"))]
+struct Older {
+    #[allow(dead_code)]
+    number: u8,
+}
+
+/// Takes what is written in an older dialect.
+#[tool]
+fn older(_older: Older) {}
+
+#[test]
+fn schemas_of_other_dialects_are_refused() {
+    let error = empty().with::<older>().check().unwrap_err().to_string();
+    assert!(error.contains(r#"the dialect "http://json-schema.org/draft-07/schema#" is not supported"#), "{error}");
+}
+
+/// What HTTP is to repeat in headers, and cannot.
+mod mirrored {
+    use mcp_runtime::tool;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    pub(super) struct Item {
+        #[schemars(extend("x-mcp-header" = "Item"))]
+        item: String,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    pub(super) struct Share {
+        #[schemars(extend("x-mcp-header" = "Share"))]
+        share: f64,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[allow(dead_code)]
+    pub(super) struct Injected {
+        #[schemars(extend("x-mcp-header" = "A\r\nB"))]
+        injected: String,
+    }
+
+    /// Within an array.
+    #[tool]
+    pub(super) fn items(_items: Vec<Item>) {}
+
+    /// Of a number that is not whole.
+    #[tool]
+    pub(super) fn share(_share: Share) {}
+
+    /// Across lines.
+    #[tool]
+    pub(super) fn injected(_injected: Injected) {}
+
+    /// Twice.
+    #[tool]
+    pub(super) fn twice(#[arg(header = "item")] _first: String, _second: Item) {}
+}
+
+#[test]
+fn headers_that_cannot_be_mirrored_are_refused() {
+    for (server, expected) in [
+        (empty().with::<mirrored::items>(), "an `x-mcp-header` stands where no chain of `properties` leads to"),
+        (empty().with::<mirrored::share>(), "`_share.share` has a header, but is no string, integer or boolean"),
+        (empty().with::<mirrored::injected>(), "the header \"A\\r\\nB\" of `_injected.injected` is no HTTP token"),
+        (empty().with::<mirrored::twice>(), "the header `item` is used for two arguments"),
+    ] {
+        let error = server.check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 /// A writer that keeps things back is flushed, and a limit is kept to the byte.
 #[tokio::test]
 async fn any_streams_will_do() {

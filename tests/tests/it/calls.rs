@@ -72,6 +72,20 @@ async fn leaves_a_task(traces: &Arc<Traces>, ctx: &Context) {
     std::future::pending::<()>().await;
 }
 
+/// Leaves a task behind that tells more than there is to tell.
+#[tool]
+async fn tells_too_late(traces: &Arc<Traces>, ctx: &Context) {
+    ctx.progress(1, 3, "");
+    let (traces, ctx) = (Arc::clone(traces), ctx.clone());
+    tokio::spawn(async move {
+        ctx.ended().await;
+        ctx.progress(2, 3, "too late");
+        ctx.progress(3, 3, "too late");
+        ctx.error("too late");
+        traces.waited.store(true, Ordering::SeqCst);
+    });
+}
+
 /// Panics when it is dropped.
 #[tool(timeout = "20ms")]
 async fn bomb() {
@@ -125,6 +139,7 @@ fn client(revision: Revision) -> (Arc<Traces>, TestClient) {
         .with::<not_long>()
         .with::<blocks>()
         .with::<leaves_a_task>()
+        .with::<tells_too_late>()
         .with::<bomb>()
         .with::<busy>()
         .with::<occupies>()
@@ -162,6 +177,20 @@ async fn a_cancelled_call_is_dropped_and_not_answered() {
         until(|| traces.waited.load(Ordering::SeqCst)).await;
         assert!(client.call("whoami", ()).await.is_ok());
         assert_eq!(client.settle().await, Vec::<serde_json::Value>::new());
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_a_call_that_is_over() {
+    for revision in Revision::ALL {
+        let (traces, mut client) = client(revision);
+        let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
+        client.request("tools/call", json!({"name": "tells_too_late", "_meta": meta})).await.unwrap();
+        until(|| traces.waited.load(Ordering::SeqCst)).await;
+        let mut told = client.notifications();
+        told.append(&mut client.settle().await);
+        let told: Vec<_> = told.iter().map(|told| &told["params"]["progress"]).collect();
+        assert_eq!(told, [1], "{revision}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use mcp_runtime::{Revision, TestClient};
 use mcp_tests::{schemas::Official, server};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
 
@@ -49,6 +49,25 @@ async fn answers_are_as_recorded() {
         }
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// Every schema is one of JSON Schema 2020-12, and every structured result keeps to the schema of its tool.
+#[tokio::test]
+async fn structured_results_fit_their_schemas() {
+    let called = [("person", json!({})), ("people", json!({})), ("maybe_person", json!({"found": true}))];
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        let tools = client.tools().await.unwrap();
+        for schema in tools.iter().flat_map(|tool| [tool.get("inputSchema"), tool.get("outputSchema")]).flatten() {
+            assert!(schema.is_object() && jsonschema::draft202012::meta::is_valid(schema), "{revision}: {schema}");
+        }
+        for (name, arguments) in &called {
+            let schema = tools.iter().find(|tool| tool["name"] == *name).unwrap().get("outputSchema");
+            let result = client.call(name, arguments).await.unwrap();
+            let fits = schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
+            assert_eq!(fits, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
+        }
+    }
 }
 
 /// Plays one case to a new server: either a method with parameters, or lines as they are.

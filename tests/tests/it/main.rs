@@ -11,6 +11,7 @@ mod http;
 mod layers;
 mod macros;
 mod property;
+mod requirements;
 mod skills;
 #[cfg(unix)]
 mod stdio;

@@ -128,7 +128,8 @@ pub(in crate::engine) fn put(
         let why = format!("too many questions wait for the client, at most {most} may");
         return Err(Fault::internal(why));
     };
-    let waiting = Waiting { number, answer, questions: Arc::clone(questions), outbox: Arc::clone(outbox) };
+    let taken_back = format!(r#"{{"requestId":{number},"reason":"nobody waits for the answer any more"}}"#);
+    let waiting = Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) };
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
@@ -182,6 +183,8 @@ impl Asker for Live {
 pub(in crate::engine) struct Waiting {
     number: u64,
     pub(in crate::engine) answer: oneshot::Receiver<Result<String, String>>,
+    /// The parameters of the notification that takes it back.
+    pub(in crate::engine) taken_back: String,
     questions: Arc<Questions>,
     outbox: Arc<Outbox>,
 }
@@ -189,10 +192,8 @@ pub(in crate::engine) struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if self.questions.give_up(self.number) {
-            let number = self.number;
-            let message = format!(
-                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{number},"reason":"nobody waits for the answer any more"}}}}"#
-            );
+            let params = &self.taken_back;
+            let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             self.outbox.notify(message.as_bytes());
         }
     }

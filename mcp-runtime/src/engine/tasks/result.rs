@@ -77,9 +77,10 @@ impl Awaiting {
             return Ok(());
         }
         let Some(claim) = self.inquiry.tasks.asking.claim(&task.id, &input.key, turn) else { return Ok(()) };
-        let params = spell::related(&input.params, &task.id);
+        let related = |params: &str| String::from_utf8_lossy(&spell::related(params, &task.id)).into_owned();
         let Questioning { questions, outbox, most } = &self.questioning;
-        let waiting = put(questions, outbox, *most, &input.method, &String::from_utf8_lossy(&params))?;
+        let mut waiting = put(questions, outbox, *most, &input.method, &related(&input.params))?;
+        waiting.taken_back = related(&waiting.taken_back);
         asked.push(Asked { key: input.key.clone(), waiting, claim });
         Ok(())
     }

@@ -125,6 +125,47 @@ async fn pages_hold_what_is_seen() {
     }
 }
 
+/// Whoever may keep the first page may keep the others, and those alone.
+#[tokio::test]
+async fn every_page_is_for_the_same_callers() {
+    for (server, scope) in [(everything(), "public"), (everything().visible_to(|_, _| true), "private")] {
+        let mut client = server.page_size(1).test_client(Revision::V2026_07_28);
+        for method in ["tools/list", "resources/templates/list", "resources/list", "prompts/list"] {
+            let (mut params, mut pages) = (json!({}), 0);
+            loop {
+                let page = client.request(method, params).await.unwrap();
+                assert_eq!(page["cacheScope"], scope, "{method} {pages}");
+                assert!(page["ttlMs"].is_u64(), "{method} {pages}: {page}");
+                pages += 1;
+                match page.get("nextCursor") {
+                    Some(cursor) => params = json!({ "cursor": cursor }),
+                    None => break,
+                }
+            }
+            assert!(pages > 1, "{method} has one page");
+        }
+    }
+}
+
+/// Whatever a client did before on its connection.
+#[tokio::test]
+async fn lists_are_the_same_on_every_connection() {
+    for revision in Revision::ALL {
+        let built = everything().build().unwrap();
+        let handle = built.handle();
+        let (mut busy, mut idle) = (built.test_client(revision), built.test_client(revision));
+        busy.call("stays", ()).await.unwrap();
+        busy.read("test://fixed").await.unwrap();
+        watch_lists(&mut busy);
+        handle.remove::<comes>();
+        for method in ["tools/list", "resources/templates/list", "resources/list", "prompts/list"] {
+            let first = busy.request(method, json!({})).await.unwrap();
+            assert_eq!(first, busy.request(method, json!({})).await.unwrap(), "{revision} {method}");
+            assert_eq!(first, idle.request(method, json!({})).await.unwrap(), "{revision} {method}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn everybody_is_told_of_lists_and_nobody_of_hidden_resources() {
     let built = everything().visible_to(by_client).build().unwrap();

@@ -148,6 +148,7 @@ async fn headers_that_repeat_arguments_are_checked() {
         (west(), &[region][..], (200, 0)),
         (west(), &[("mcp-param-REGION", "=?base64?dXMtd2VzdDE=?=")], (200, 0)),
         (json!({"region": "zürich\n"}), &[("Mcp-Param-Region", "=?base64?esO8cmljaAo=?=")], (200, 0)),
+        (json!({"region": "zürich"}), &[("Mcp-Param-Region", "zürich")], MISMATCH),
         (west(), &[], MISMATCH),
         (west(), &[("Mcp-Param-Region", "us-east1")], MISMATCH),
         (west(), &[("Mcp-Param-Region", "=?base64?!?=")], MISMATCH),
@@ -184,6 +185,27 @@ async fn notifications_are_accepted() {
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/anything"});
     let accepted = site.send(&Request::post(&notification).with("mcp-protocol-version", "2026-07-28")).await;
     assert_eq!((accepted.status, accepted.body.as_slice()), (202, &b""[..]));
+    let unknown = site.send(&Request::post(&notification).with("mcp-protocol-version", "2099-01-01")).await;
+    assert_eq!((unknown.status, &unknown.json()["id"]), (400, &Value::Null));
+}
+
+/// Not beside it: whoever listens hears nothing of the calls of others.
+#[tokio::test]
+async fn the_log_of_a_call_is_on_its_own_stream() {
+    let (_, server) = super::server();
+    let server = server.build().unwrap();
+    let (handle, site) = (server.handle(), super::Site::serve(server, HttpOptions::default()).await);
+    let mut listener =
+        site.open(&stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}))).await;
+    assert_eq!(listener.message().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    let loud = call("floods").change(|message| {
+        meta(message).insert("io.modelcontextprotocol/logLevel".to_owned(), json!("error"));
+    });
+    let told = site.open(&loud).await.messages().await;
+    assert_eq!(told[0]["method"], "notifications/message");
+    assert_eq!(site.send(&call("floods")).await.text(), "flooded", "who did not ask for the log has none");
+    handle.remove::<super::quick>();
+    assert_eq!(listener.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
 /// A session, and an event of one, mean nothing to a request without one.

@@ -28,7 +28,12 @@ async fn a_task_is_made_asked_for_and_done() {
         (&json!(60000), &json!(1000), &json!("working"))
     );
     let id = task["taskId"].as_str().unwrap();
+    // Of base64url, 6 bits a character: nobody guesses it.
+    assert!(id.len() * 6 >= 128, "{id}");
     assert_eq!(client.about("tasks/get", id).await.unwrap(), *task);
+    // Which task is meant stands in one place only.
+    let elsewhere = json!({"taskId": id, "_meta": {RELATED: related("another")}});
+    assert_eq!(client.ask("tasks/get", elsewhere).await.unwrap(), *task);
     gate.open();
     client.until(id, "completed").await;
     let result = client.about("tasks/result", id).await.unwrap();
@@ -158,6 +163,7 @@ async fn a_question_is_asked_by_one_request_at_a_time() {
     sleep(Duration::from_millis(20)).await;
     let came = client.notifications();
     assert_eq!(methods(&came), ["notifications/cancelled", "elicitation/create"]);
+    assert!(came.iter().all(|message| message["params"]["_meta"][RELATED] == related(&id)), "{came:?}");
     let declined = json!({"jsonrpc": "2.0", "id": came[1]["id"], "result": {"action": "decline"}});
     client.client.send_raw(declined.to_string().as_bytes());
     assert_eq!(text(&client.answer(first, "tasks/result").await.unwrap()), "kept");
@@ -214,9 +220,35 @@ async fn progress_and_log_say_whose_they_are() {
     let of = |method: &str| told.iter().filter(|message| message["method"] == method).collect::<Vec<_>>();
     let (progress, log) = (of("notifications/progress"), of("notifications/message"));
     assert_eq!((progress.len(), log.len()), (2, 1), "{told:#?}");
+    assert!(progress.iter().all(|message| message["params"]["progressToken"] == 7), "{told:#?}");
     for message in progress.into_iter().chain(log) {
         assert_eq!(message["params"]["_meta"][RELATED], related(id), "{message}");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_a_task_that_is_over() {
+    /// Leave work behind that tells more than there is to tell.
+    #[tool(task)]
+    async fn tells_too_late(gate: &Arc<Gate>, ctx: &Context) {
+        ctx.progress(1, 3, "");
+        let (gate, ctx) = (Arc::clone(gate), ctx.clone());
+        tokio::spawn(async move {
+            ctx.ended().await;
+            ctx.progress(3, 3, "too late");
+            gate.open();
+        });
+    }
+
+    let gate = Arc::<Gate>::default();
+    let mut client = Talk::to(server(&gate).with::<tells_too_late>(), OLD);
+    let params = json!({"name": "tells_too_late", "task": {}, "_meta": {"progressToken": 7}});
+    let created = client.ask("tools/call", params).await.unwrap();
+    client.until(created["task"]["taskId"].as_str().unwrap(), "completed").await;
+    until(|| gate.opens.available_permits() == 1).await;
+    let told = client.notifications();
+    let steps: Vec<_> = told.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect();
+    assert_eq!(steps, [1]);
 }
 
 /// A client that wants the task at once gets it at once, and is asked in it.

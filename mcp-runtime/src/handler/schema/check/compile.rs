@@ -17,6 +17,11 @@ use crate::handler::schema::pointer;
 /// How deep schemas may nest.
 const DEPTH: usize = 128;
 
+/// What a schema may call its dialect.
+///
+/// See [JSON Schema usage](https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage).
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
 /// Compiles a schema. The first node is the root.
 ///
 /// # Errors
@@ -68,6 +73,7 @@ impl<'a> Compiler<'a> {
             Value::Object(schema) => schema,
             other => return Err(format!("a schema must be an object or a boolean, found `{other}`")),
         };
+        check_dialect(schema)?;
         let has = Groups::of(schema);
         let mut node = Node { types: types(schema)?, ..Node::default() };
         if has.number {
@@ -237,6 +243,15 @@ fn anchored<'a>(root: &'a Value, name: &str) -> Option<&'a Value> {
         }
     }
     None
+}
+
+fn check_dialect(schema: &Map<String, Value>) -> Result<(), String> {
+    match schema.get("$schema") {
+        Some(dialect) if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) => {
+            Err(format!("the dialect {dialect} is not supported, expected `{DIALECT}`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn types(schema: &Map<String, Value>) -> Result<Option<Types>, String> {

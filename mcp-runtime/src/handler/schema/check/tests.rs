@@ -275,9 +275,14 @@ fn invalid_schemas() {
             "the reference `https://example.org/s` leads to no schema within this one",
         ),
         (json!({"items": {"$ref": "#nowhere"}}), "the reference `#nowhere` leads to no schema within this one"),
+        (
+            json!({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}}),
+            "the dialect \"http://json-schema.org/draft-07/schema#\" is not supported, expected `https://json-schema.org/draft/2020-12/schema`",
+        ),
     ] {
         assert_eq!(Checker::compile(&schema).unwrap_err(), expected, "{schema}");
     }
+    assert!(Checker::compile(&json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_ok());
     let error = Checker::compile(&json!({"pattern": "(?=a)"})).unwrap_err();
     assert!(error.starts_with("the pattern `(?=a)` is not supported"), "{error}");
     let deep = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
