@@ -13,7 +13,7 @@ use super::{
     flights::{Flight, Flights, Sink},
     origin::Permit,
     outbox::Outbox,
-    results,
+    results::{self, id_in_flight},
 };
 use crate::{
     error::Fault,
@@ -107,29 +107,32 @@ impl Call<'_> {
         self.drive_guarded(guarded, out)
     }
 
-    fn drive_guarded(self, running: Guarded, out: &mut Vec<u8>) -> bool {
+    fn drive_guarded(mut self, running: Guarded, out: &mut Vec<u8>) -> bool {
         let mut running = running.complaining();
         running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
         let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
-            Poll::Pending => {
-                self.take_off(running);
-                return false;
-            }
+            Poll::Pending => match self.take_off(running) {
+                true => return false,
+                // It was sent twice at once, by two requests over HTTP.
+                false => Err(id_in_flight(&self.id)),
+            },
         };
         self.end();
         self.answering.finish(out, self.wire, &self.id, finished);
         true
     }
 
-    fn take_off(self, running: Guarded) {
-        let Self { flights, outbox, wire, id, sink, permit, context, answering, .. } = self;
-        let id = id.to_owned();
-        if let Sink::Batch(batch) = sink {
-            batch.expect();
-        }
+    /// Makes a task of the call; false if there is one with its id.
+    fn take_off(&mut self, running: Guarded) -> bool {
+        let permit = self.permit.take();
+        let Self { flights, outbox, wire, id, sink, context, answering, .. } = &*self;
+        let (id, answering) = (id.to_owned(), *answering);
         flights.take_off(id.clone(), |number| {
+            if let Sink::Batch(batch) = sink {
+                batch.expect();
+            }
             let task = {
                 let (wire, flights, context) = (Arc::clone(wire), Arc::clone(flights), context.clone());
                 async move {
@@ -147,9 +150,9 @@ impl Call<'_> {
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
-            let (outbox, sink) = (Arc::clone(outbox), sink.clone());
+            let (outbox, sink, context) = (Arc::clone(outbox), (*sink).clone(), context.clone());
             Flight { number, abort, context, outbox, sink, _permit: permit }
-        });
+        })
     }
 
     /// The context that the function's log goes to.

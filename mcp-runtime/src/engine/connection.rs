@@ -222,8 +222,7 @@ impl Connection {
         let mut receipt = Receipt { is_request: true, ..Receipt::default() };
         let params = params::Params::read(message.params);
         if self.flights.has(&id) {
-            let fault = Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()));
-            results::refuse(out, self.dialect(), Some(&id), &fault);
+            results::refuse(out, self.dialect(), Some(&id), &results::id_in_flight(&id));
             return receipt;
         }
         let speaker = match self.speaker(&message.method, &params) {

@@ -1,7 +1,7 @@
 //! The calls that outlive their message: whoever takes one out of the table decides about its answer.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -63,11 +63,17 @@ impl Flights {
         self.listening.load(Ordering::Acquire)
     }
 
-    /// Enters a request that listens.
-    pub(super) fn listen(&self, id: Id<'static>, listen: Listen) {
+    /// Enters a request that listens; false if another one with its id did meanwhile.
+    pub(super) fn listen(&self, id: Id<'static>, listen: Listen) -> bool {
         let mut listens = self.listens();
-        self.listening.fetch_add(1, Ordering::AcqRel);
-        listens.insert(id, listen);
+        match listens.entry(id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                self.listening.fetch_add(1, Ordering::AcqRel);
+                free.insert(listen);
+                true
+            }
+        }
     }
 
     /// Takes out every request that listens.
@@ -80,13 +86,20 @@ impl Flights {
         listens
     }
 
-    /// Starts a call and enters it into the table before it can end.
-    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> Flight) {
+    /// Starts a call and enters it into the table before it can end; false, and nothing is started, if another one with its id took
+    /// off since it was looked for.
+    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> Flight) -> bool {
         let mut table = self.table();
-        self.count.fetch_add(1, Ordering::AcqRel);
-        let flight = start(Number(self.taken_off.fetch_add(1, Ordering::Relaxed)));
-        flight.outbox.open();
-        table.insert(id, flight);
+        match table.entry(id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                self.count.fetch_add(1, Ordering::AcqRel);
+                let flight = start(Number(self.taken_off.fetch_add(1, Ordering::Relaxed)));
+                flight.outbox.open();
+                free.insert(flight);
+                true
+            }
+        }
     }
 
     /// Ends a call with its response, unless it was cancelled.

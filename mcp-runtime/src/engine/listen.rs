@@ -107,8 +107,10 @@ impl Connection {
         if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
             listen.watch = Some(self.watch_tasks(request, ids)?);
         }
-        self.flights.listen(request.id.to_owned(), listen);
-        Ok(false)
+        match self.flights.listen(request.id.to_owned(), listen) {
+            true => Ok(false),
+            false => Err(results::id_in_flight(request.id)),
+        }
     }
 }
 

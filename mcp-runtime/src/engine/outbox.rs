@@ -52,6 +52,8 @@ struct State {
     marked: Vec<Arc<Edge>>,
     /// The calls whose responses will come here.
     open: usize,
+    /// The questions to the client that are not yet answered, or taken back.
+    questions: usize,
     /// The requests that listen, whose responses come here when the server ends.
     listens: usize,
     waker: Option<Waker>,
@@ -78,7 +80,7 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn is_settled(&self) -> bool {
         let state = self.state();
-        state.open == 0 && state.listens == 0 && state.out.is_empty()
+        state.open == 0 && state.listens == 0 && state.questions == 0 && state.out.is_empty()
     }
 
     /// Says whether a request listens, so that more may come at any time.
@@ -144,6 +146,18 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn wake(&self) {
         self.state().wake();
+    }
+
+    /// Counts a question, which may have to be taken back when its call is gone already.
+    pub(super) fn ask(&self) {
+        self.state().questions += 1;
+    }
+
+    /// Ends a question.
+    pub(super) fn end_question(&self) {
+        let mut state = self.state();
+        state.questions -= 1;
+        state.wake();
     }
 
     /// Counts a call.

@@ -62,6 +62,11 @@ pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &dyn Dialect, id: Option<&Id<'_
     response.end();
 }
 
+/// Says that a request cannot have an id that another one still has.
+pub(super) fn id_in_flight(id: &Id<'_>) -> Fault {
+    Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
+}
+
 /// Writes the result of a request that has nothing to say.
 pub(super) fn empty(wire: &Wire) -> Vec<u8> {
     let mut out = vec![b'{'];

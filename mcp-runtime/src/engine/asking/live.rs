@@ -128,6 +128,7 @@ pub(in crate::engine) fn put(
         let why = format!("too many questions wait for the client, at most {most} may");
         return Err(Fault::internal(why));
     };
+    outbox.ask();
     let taken_back = format!(r#"{{"requestId":{number},"reason":"nobody waits for the answer any more"}}"#);
     let waiting = Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) };
     let mut message = Vec::with_capacity(params.len() + 96);
@@ -196,5 +197,6 @@ impl Drop for Waiting {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             self.outbox.notify(message.as_bytes());
         }
+        self.outbox.end_question();
     }
 }

@@ -96,6 +96,21 @@ async fn an_answer_that_is_too_long_leaves_the_call_waiting_for_another() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_cancelled_takes_its_question_back_on_its_stream() {
+    let site = Site::start(server(), HttpOptions::default()).await;
+    let session = session(&site, "2025-11-25").await;
+    for id in 1..=20 {
+        let mut stream = site.open(&delete(&session, id)).await;
+        let question = stream.message().await.unwrap();
+        assert_eq!(site.send(&session.cancel(id)).await.status, 202);
+        let taken_back = stream.message().await.unwrap();
+        assert_eq!(taken_back["method"], "notifications/cancelled");
+        assert_eq!(taken_back["params"]["requestId"], question["id"]);
+        assert_eq!(stream.message().await, None);
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_ends_ends_its_questions() {
     let site = Site::start(server(), HttpOptions::default()).await;
     let session = session(&site, "2025-11-25").await;

@@ -4,11 +4,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, tool};
 use serde_json::{Value, json};
 
 use super::{
-    client::soon,
+    client::{Site, soon},
     request::{Request, initialize},
     site, site_with,
 };
@@ -222,6 +222,27 @@ async fn an_id_in_flight_is_refused_a_second_time() {
     let (first, ()) = tokio::join!(site.send(&first), second);
     assert_eq!(first.text(), "waited");
     assert_eq!(site.send(&session.call(1, "quick")).await.text(), "quick");
+}
+
+/// Wait a little.
+#[tool]
+async fn nap() -> &'static str {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    "awake"
+}
+
+/// Two requests with one id at once: whichever comes second is refused, or the first has ended. None waits for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_comes_twice_at_once_is_answered_twice() {
+    let site = Site::start(super::server().1.with::<nap>(), HttpOptions::default()).await;
+    let session = site.session("2025-11-25").await;
+    for id in 0..200 {
+        let request = session.call(id, "nap");
+        let (one, other) = tokio::join!(soon(site.send(&request)), soon(site.send(&request)));
+        let outcomes = [one.outcome(), other.outcome()];
+        assert!(outcomes.contains(&(200, 0)), "{outcomes:?}");
+        assert!(outcomes.iter().all(|(_, code)| [0, -32600].contains(code)), "{outcomes:?}");
+    }
 }
 
 #[tokio::test]
