@@ -89,23 +89,15 @@ impl Client {
 
     /// Sends a request, answers what is asked meanwhile, and in 2026-07-28 calls again until it is done.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
-        let mut beside = json!({});
+        let mut round = params.clone();
         for _ in 0..10 {
-            let mut params = params.clone();
-            extend(&mut params, &beside);
-            let result = self.request_once(method, params)?;
+            let result = self.request_once(method, round)?;
             if result["resultType"] != "input_required" {
                 return Ok(result);
             }
-            let requests = result["inputRequests"].as_object().cloned().unwrap_or_default();
-            let answers: serde_json::Map<_, _> =
-                requests.into_iter().map(|(key, request)| (key, answer(&request))).collect();
-            self.asked
-                .extend(result["inputRequests"].as_object().into_iter().flatten().map(|(_, asked)| asked.clone()));
-            beside = json!({ "inputResponses": answers });
-            if let Some(state) = result.get("requestState") {
-                beside["requestState"] = state.clone();
-            }
+            let requests = result["inputRequests"].as_object().into_iter().flatten();
+            self.asked.extend(requests.map(|(_, asked)| asked.clone()));
+            round = go_on(&params, &result);
         }
         Err(RpcError(json!({"message": "it asked ten times"})))
     }
@@ -209,6 +201,18 @@ impl Client {
         let Some(official) = official.as_mut() else { return };
         self.problems.extend(official.problems(message, method).into_iter().map(|why| format!("{why}: {message}")));
     }
+}
+
+/// The parameters of the next round of a request that ended with questions.
+pub(crate) fn go_on(params: &Value, result: &Value) -> Value {
+    let requests = result["inputRequests"].as_object().into_iter().flatten();
+    let answers: serde_json::Map<_, _> = requests.map(|(key, request)| (key.clone(), answer(request))).collect();
+    let mut params = params.clone();
+    params["inputResponses"] = answers.into();
+    if let Some(state) = result.get("requestState") {
+        params["requestState"] = state.clone();
+    }
+    params
 }
 
 /// What the client can be asked, in the words of every revision.

@@ -9,13 +9,14 @@ mod http;
 mod play;
 mod stdio;
 
-use std::{cell::RefCell, path::Path, rc::Rc, time::Duration};
+use std::{cell::RefCell, path::Path, process::Command, rc::Rc, time::Duration};
 
-use client::{Client, Wire};
+use client::{Client, Wire, go_on};
 use http::{Legacy, Site, Streamable};
 use mcp_runtime::Revision;
 use mcp_tests::schemas::Official;
 use play::SCENARIOS;
+use serde_json::json;
 use stdio::Stdio;
 
 /// How long the server may take for anything.
@@ -62,6 +63,40 @@ fn over_http_in_every_revision() {
         .flat_map(|revision| play_all(revision, "HTTP", || Box::new(Streamable::new(site.address))))
         .collect();
     check(&problems);
+}
+
+/// Servers that share the work share a key: each goes on with what another began, and nobody else does.
+#[test]
+fn processes_that_share_a_key_answer_for_each_other() {
+    let (key, new, other) = ("ab".repeat(32), "cd".repeat(32), "ef".repeat(32));
+    let connect =
+        |command: &mut Command| Client::connect(Box::new(Stdio::run(command)), Revision::V2026_07_28, Rc::default());
+    let params = json!({"name": "test_input_required_result_multi_round", "arguments": {}});
+    let mut first = connect(Command::new(program()).env("MCP_STATE_KEY", &key));
+    let begun = first.request_once("tools/call", params.clone()).unwrap();
+    let second = first.request_once("tools/call", go_on(&params, &begun)).unwrap();
+    assert_eq!(second["resultType"], "input_required");
+    let third = go_on(&params, &second);
+    for (what, command, goes_on) in [
+        ("the variable", Command::new(program()).env("MCP_STATE_KEY", &key), true),
+        ("a new key before it", Command::new(program()).env("MCP_STATE_KEY", format!("{new},{key}")), true),
+        ("the option", Command::new(program()).args(["--state-key", &key]), true),
+        (
+            "the option over the variable",
+            Command::new(program()).env("MCP_STATE_KEY", &key).args(["--state-key", &other]),
+            false,
+        ),
+        ("another key", Command::new(program()).env("MCP_STATE_KEY", &other), false),
+        ("a key of its own", &mut Command::new(program()), false),
+    ] {
+        let mut client = connect(command);
+        let answered = client.request_once("tools/call", third.clone());
+        match goes_on {
+            true => assert_eq!(answered.unwrap()["resultType"], "complete", "{what}"),
+            false => assert_eq!(answered.unwrap_err().code(), -32602, "{what}"),
+        }
+        assert_eq!(client.end(), [] as [String; 0]);
+    }
 }
 
 #[test]

@@ -22,8 +22,12 @@ pub(crate) struct Stdio {
 
 impl Stdio {
     pub(crate) fn start(program: &Path) -> Self {
-        let mut process = Command::new(program)
-            .env("RUST_LOG", "error")
+        Self::run(&mut Command::new(program))
+    }
+
+    pub(crate) fn run(command: &mut Command) -> Self {
+        let mut process = command
+            .env("RUST_LOG", "off")
             .stdin(Pipe::piped())
             .stdout(Pipe::piped())
             .stderr(Pipe::inherit())
