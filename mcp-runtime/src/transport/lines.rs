@@ -24,6 +24,8 @@ const CHUNK: usize = 64 << 10;
 const KEEP: usize = 1 << 20;
 /// How often in a row a buffer held less than that when it was emptied, until it was not needed for a while.
 const WHILE: u8 = 16;
+/// How often something is done for the peer until it is asked again whether to stop.
+const TURNS: usize = 16;
 /// Answers that are ready go out after this time, even if more messages are waiting.
 const PATIENCE: Duration = Duration::from_millis(1);
 
@@ -74,10 +76,13 @@ struct Lines<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     fn poll(&mut self, cx: &mut Context<'_>, mut stop: Pin<&mut impl Future<Output = ()>>) -> Poll<io::Result<()>> {
+        let mut turns = 0_usize;
         loop {
-            if self.ended.is_none() && stop.as_mut().poll(cx).is_ready() {
+            // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
+            if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
                 self.end();
             }
+            turns += 1;
             if self.ended.is_some() {
                 self.connection.end_listens();
             }
@@ -85,7 +90,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             let mut progress = false;
             if room {
                 // What was read before the end is answered, but no more is read after it.
-                progress |= self.answer_lines() || (self.ended.is_none() && self.read_more(cx)?);
+                progress = self.answer_lines();
+                if !progress && self.ended.is_none() {
+                    progress = self.read_more(cx)?;
+                    self.answer_lines();
+                }
                 progress |= self.connection.drain(&mut self.outbox.buffer);
                 self.outbox.push(&mut self.fresh);
             }
@@ -141,20 +150,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
 
     /// Answers the lines that are there, as long as it does not keep finished answers waiting.
     fn answer_lines(&mut self) -> bool {
-        let began = Instant::now();
         let limit = self.connection.engine().limits.message;
-        let mut any = false;
+        let mut first = None;
         while let Some(line) = self.inbox.next_line(limit) {
-            any = true;
+            let began = *first.get_or_insert_with(Instant::now);
             match line {
                 Line::Whole(line) => answer(&mut self.connection, line, &mut self.fresh),
                 Line::Overlong => self.connection.refuse_overlong(&mut self.fresh),
             }
-            if self.fresh.len() > CHUNK || began.elapsed() > PATIENCE {
+            if self.fresh.len() > CHUNK || (self.inbox.has_more() && began.elapsed() > PATIENCE) {
                 break;
             }
         }
-        any
+        first.is_some()
     }
 
     fn read_more(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
@@ -230,6 +238,11 @@ impl Inbox {
         self.start = to + 1;
         self.scanned = self.start;
         Some(self.line(from, to, limit))
+    }
+
+    /// Says whether there is something behind the line that was read last.
+    fn has_more(&self) -> bool {
+        self.scanned < self.buffer.len()
     }
 
     /// The line that the input ended in the middle of.
