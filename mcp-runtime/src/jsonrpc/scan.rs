@@ -1,7 +1,7 @@
 //! Looks through text many bytes at once: most of the text of a call is the inside of strings.
 
 /// Up to here a text is looked through by words, so that the end of a short string is found soon.
-const NEAR: usize = 32;
+const NEAR: usize = 64;
 /// Then it is looked through by blocks of so many bytes.
 const BLOCK: usize = 64;
 
@@ -22,30 +22,31 @@ pub(super) fn unwritable(bytes: &[u8], at: usize) -> usize {
 
 /// Finds the first byte that is meant, which `marked` marks in its word.
 #[inline]
-fn find(bytes: &[u8], at: usize, marked: impl Fn(u64) -> u64, is_meant: impl Fn(u8) -> bool) -> usize {
-    let text = bytes.get(at..).unwrap_or_default();
-    let near = text.len().min(NEAR);
-    let mut place = find_by_words(&text[..near], &marked, &is_meant);
-    if place == near && near < text.len() {
-        let (blocks, _) = text[near..].as_chunks::<BLOCK>();
-        // Without a branch for each byte, so that the compiler takes many of them at once.
-        let is_clean = |block: &[u8; BLOCK]| !block.iter().fold(false, |any, &byte| any | is_meant(byte));
-        place += blocks.iter().take_while(|block| is_clean(block)).count() * BLOCK;
-        place += find_by_words(&text[place..], &marked, &is_meant);
-    }
-    at + place
-}
-
-#[inline]
-fn find_by_words(text: &[u8], marked: impl Fn(u64) -> u64, is_meant: impl Fn(u8) -> bool) -> usize {
-    let (words, rest) = text.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
+fn find(bytes: &[u8], mut at: usize, marked: impl Fn(u64) -> u64, is_meant: impl Fn(u8) -> bool) -> usize {
+    let near = at + NEAR;
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         let marks = marked(u64::from_le_bytes(*word));
         if marks != 0 {
-            return index * 8 + (marks.trailing_zeros() / 8) as usize;
+            return at + (marks.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+        if at == near {
+            at = skip_blocks(bytes, at, &is_meant);
         }
     }
-    words.len() * 8 + rest.iter().position(|&byte| is_meant(byte)).unwrap_or(rest.len())
+    while bytes.get(at).is_some_and(|&byte| !is_meant(byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// Skips the blocks from `at` on that hold nothing that is meant.
+#[inline(never)]
+fn skip_blocks(bytes: &[u8], at: usize, is_meant: impl Fn(u8) -> bool) -> usize {
+    let (blocks, _) = bytes[at..].as_chunks::<BLOCK>();
+    // Without a branch for each byte, so that the compiler takes many of them at once.
+    let is_clean = |block: &[u8; BLOCK]| block.iter().fold(0, |any, &byte| any | u8::from(is_meant(byte))) == 0;
+    at + blocks.iter().take_while(|block| is_clean(block)).count() * BLOCK
 }
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
