@@ -40,7 +40,7 @@ impl Caller {
         self.revision
     }
 
-    /// What the transport knows of the request, of one type; over HTTP it is `http::request::Parts`.
+    /// What the transport knows of the request, of one type.
     #[cfg(feature = "http")]
     pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
         self.attachment.as_ref()?.downcast_ref()

@@ -185,7 +185,7 @@ impl Connection {
             principal: origin.and_then(|origin| origin.principal()).map(Into::into),
             client: self.client(request),
             revision: request.speaker.dialect.revision(),
-            attachment: origin.map(|origin| origin.attachment()),
+            attachment: origin.map(|origin| Arc::clone(origin).attachment()),
         }
     }
 
@@ -550,7 +550,7 @@ impl Connection {
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
             peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
-            attachment: self.origin.as_ref().map(|origin| origin.attachment()),
+            attachment: self.origin.as_ref().map(|origin| Arc::clone(origin).attachment()),
             principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),

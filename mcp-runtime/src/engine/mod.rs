@@ -47,7 +47,7 @@ pub(crate) use origin::{Mirrored, Permit};
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
 #[cfg(feature = "http")]
-pub(crate) use results::refuse;
+pub(crate) use results::{is_result, refuse};
 pub(crate) use session::Session;
 pub(crate) use tasks::TaskTerms;
 

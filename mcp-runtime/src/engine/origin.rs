@@ -40,7 +40,7 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     fn principal(&self) -> Option<&str>;
 
     /// What functions may want to know of it.
-    fn attachment(&self) -> Arc<dyn Any + Send + Sync>;
+    fn attachment(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// The parts of a stateless request that a transport may repeat.

@@ -278,6 +278,9 @@ impl State {
 
     /// Writes what the client is to be told of.
     fn tell(&mut self) {
+        if self.marked.is_empty() {
+            return;
+        }
         for edge in std::mem::take(&mut self.marked) {
             edge.write(&mut self.out);
         }

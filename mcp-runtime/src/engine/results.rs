@@ -26,11 +26,23 @@ fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire 
     Wire { dialect, features: dialect.features(), identity: member, is_private: false }
 }
 
+const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+const BEFORE_RESULT: &[u8] = br#","result":"#;
+
 /// Begins a response, up to where its result stands.
 pub(super) fn begin(out: &mut Vec<u8>, id: &Id<'_>) {
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(BEFORE_ID);
     out.extend_from_slice(id.as_json().as_bytes());
-    out.extend_from_slice(br#","result":"#);
+    out.extend_from_slice(BEFORE_RESULT);
+}
+
+/// Says whether a response was [begun](begin) as one with a result.
+#[cfg(feature = "http")]
+pub(crate) fn is_result(response: &[u8]) -> bool {
+    let rest = response.strip_prefix(BEFORE_ID);
+    rest.is_some_and(|rest| {
+        rest.get(crate::jsonrpc::raw::skip_value(rest, 0)..).is_some_and(|rest| rest.starts_with(BEFORE_RESULT))
+    })
 }
 
 /// Writes a whole response with a finished result.
@@ -150,4 +162,23 @@ fn extensions(capabilities: &mut Object<'_>, offers: Offers, wire: &Wire) {
         extensions.raw(tasks::EXTENSION, b"{}");
     }
     extensions.end();
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::{is_result, refuse, respond};
+    use crate::{error::Fault, jsonrpc::Id, revision};
+
+    #[test]
+    fn results_are_told_from_errors() {
+        for json in ["1", r#""result""#, r#""a\"b,\"result\":""#] {
+            let id = Id::from_json(json).unwrap();
+            let (mut result, mut error) = (Vec::new(), Vec::new());
+            respond(&mut result, &id, br#"{"error":{"code":-32601}}"#);
+            refuse(&mut error, revision::newest(), Some(&id), &Fault::invalid_params(r#"","result":"#));
+            assert!(is_result(&result), "{json}");
+            assert!(!is_result(&error), "{json}");
+        }
+        assert!(!is_result(b""));
+    }
 }

@@ -3,6 +3,7 @@
 mod id;
 mod message;
 pub(crate) mod raw;
+mod scan;
 pub(crate) mod write;
 
 pub(crate) use id::Id;

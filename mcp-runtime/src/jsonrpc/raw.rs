@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use super::scan;
+
 /// What a JSON value is, judged by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -47,16 +49,16 @@ pub(crate) fn elements(array: &str) -> Elements<'_> {
 
 /// Reads a JSON string, and returns `None` for any other value and for a string that is no Unicode text (a lone surrogate).
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
-    let value = value.trim_matches(is_space_char);
     let bytes = value.as_bytes();
-    if bytes.first() != Some(&b'"') {
+    let start = skip_space(bytes, 0);
+    if bytes.get(start) != Some(&b'"') {
         return None;
     }
-    let (end, escaped) = skip_string(bytes, 0);
+    let (end, escaped) = skip_string(bytes, start);
     if escaped {
-        return serde_json::from_str(value.get(..end)?).ok().map(Cow::Owned);
+        return serde_json::from_str(value.get(start..end)?).ok().map(Cow::Owned);
     }
-    value.get(1..end.checked_sub(1)?).map(Cow::Borrowed)
+    value.get(start + 1..end.checked_sub(1)?).map(Cow::Borrowed)
 }
 
 /// Returns the position behind the value that starts at `at`, or behind spaces there.
@@ -165,16 +167,12 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-fn is_space_char(char: char) -> bool {
-    u8::try_from(char).is_ok_and(is_space)
-}
-
 /// Returns the position behind the string that starts at `at`, and whether it holds an escape.
 fn skip_string(bytes: &[u8], at: usize) -> (usize, bool) {
     let mut at = at + 1;
     let mut escaped = false;
     loop {
-        at = find_quote_or_backslash(bytes, at);
+        at = scan::quote_or_backslash(bytes, at);
         match bytes.get(at) {
             None => return (bytes.len(), escaped),
             Some(b'"') => return (at + 1, escaped),
@@ -184,29 +182,6 @@ fn skip_string(bytes: &[u8], at: usize) -> (usize, bool) {
             }
         }
     }
-}
-
-/// Looks at eight bytes at once: most of the text of a call is the inside of strings.
-fn find_quote_or_backslash(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-    const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
-    const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
-    // Marks the high bit of each byte that is zero. Bytes above the first such byte may be marked wrongly; the first never is.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*chunk);
-        let found = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    while bytes.get(at).is_some_and(|byte| !matches!(byte, b'"' | b'\\')) {
-        at += 1;
-    }
-    at
 }
 
 fn skip_container(bytes: &[u8], mut at: usize) -> usize {

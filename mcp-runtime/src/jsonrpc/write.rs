@@ -3,6 +3,8 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
+use super::scan;
+
 /// Writes a string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     utf8(out, text.as_bytes());
@@ -45,53 +47,45 @@ pub(crate) fn again_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
     out.reserve(to - from + 2);
     out.push(b'"');
     let mut clean = from;
-    for at in from..to {
-        let byte = out[at];
-        if let Some(escape) = escape_of(byte) {
-            out.extend_from_within(clean..at);
-            push_escape(out, byte, escape);
-            clean = at + 1;
+    loop {
+        let at = scan::unwritable(&out[..to], clean);
+        out.extend_from_within(clean..at);
+        if at == to {
+            break;
         }
+        push_escape(out, out[at]);
+        clean = at + 1;
     }
-    out.extend_from_within(clean..to);
     out.push(b'"');
 }
 
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
     let mut clean = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        if let Some(escape) = escape_of(byte) {
-            out.extend_from_slice(&text[clean..at]);
-            push_escape(out, byte, escape);
-            clean = at + 1;
+    loop {
+        let at = scan::unwritable(text, clean);
+        out.extend_from_slice(&text[clean..at]);
+        let Some(&byte) = text.get(at) else { break };
+        push_escape(out, byte);
+        clean = at + 1;
+    }
+}
+
+/// Writes a byte that a string must not hold as it is.
+fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
         }
-    }
-    out.extend_from_slice(&text[clean..]);
-}
-
-const UNICODE: u8 = b'u';
-
-#[inline]
-fn escape_of(byte: u8) -> Option<u8> {
-    match byte {
-        b'"' => Some(b'"'),
-        b'\\' => Some(b'\\'),
-        0x20.. => None,
-        b'\n' => Some(b'n'),
-        b'\r' => Some(b'r'),
-        b'\t' => Some(b't'),
-        0x08 => Some(b'b'),
-        0x0c => Some(b'f'),
-        _ => Some(UNICODE),
-    }
-}
-
-fn push_escape(out: &mut Vec<u8>, byte: u8, escape: u8) {
-    out.extend_from_slice(&[b'\\', escape]);
-    if escape == UNICODE {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        out.extend_from_slice(&[b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-    }
+    };
+    out.extend_from_slice(&[b'\\', short]);
 }
 
 #[cfg(test)]

@@ -220,7 +220,9 @@ fn describe(source: &Source) -> String {
 /// Compiles the contracts of all entries, which is most of the work of a start: of many of them on several threads.
 fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, String>)> {
     let compile = |entry: &Entry| (*entry, contract(entry.common().arguments));
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(entries.len() / WORTH_A_THREAD);
+    let most = entries.len() / WORTH_A_THREAD;
+    // To find out how many cores there are takes longer than to compile a few contracts.
+    let threads = if most < 2 { 1 } else { thread::available_parallelism().map_or(1, usize::from).min(most) };
     if threads < 2 {
         return entries.iter().map(compile).collect();
     }

@@ -6,13 +6,13 @@ use std::{
     future::poll_fn,
     io,
     pin::{Pin, pin},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use memchr::memchr;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     time::Sleep,
 };
 
@@ -20,8 +20,12 @@ use crate::engine::Connection;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
-/// A buffer that grew beyond this is given back when it is empty.
+/// A buffer that grew beyond this is given back when it was not needed for a while.
 const KEEP: usize = 1 << 20;
+/// How often in a row a buffer held less than that when it was emptied, until it was not needed for a while.
+const WHILE: u8 = 16;
+/// How often something is done for the peer until it is asked again whether to stop.
+const TURNS: usize = 16;
 /// Answers that are ready go out after this time, even if more messages are waiting.
 const PATIENCE: Duration = Duration::from_millis(1);
 
@@ -42,8 +46,8 @@ where
 {
     let mut stop = pin!(stop);
     let mut lines = Lines {
-        inbox: Inbox { buffer: Vec::new(), start: 0, end: 0, scanned: 0, skipping: false },
-        outbox: Outbox { buffer: Vec::new(), written: 0, unflushed: false },
+        inbox: Inbox { buffer: Vec::new(), start: 0, scanned: 0, skipping: false, thrift: Thrift::default() },
+        outbox: Outbox { buffer: Vec::new(), written: 0, unflushed: false, thrift: Thrift::default() },
         fresh: Vec::new(),
         connection,
         reader,
@@ -72,10 +76,13 @@ struct Lines<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     fn poll(&mut self, cx: &mut Context<'_>, mut stop: Pin<&mut impl Future<Output = ()>>) -> Poll<io::Result<()>> {
+        let mut turns = 0_usize;
         loop {
-            if self.ended.is_none() && stop.as_mut().poll(cx).is_ready() {
+            // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
+            if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
                 self.end();
             }
+            turns += 1;
             if self.ended.is_some() {
                 self.connection.end_listens();
             }
@@ -83,7 +90,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             let mut progress = false;
             if room {
                 // What was read before the end is answered, but no more is read after it.
-                progress |= self.answer_lines() || (self.ended.is_none() && self.read_more(cx)?);
+                progress = self.answer_lines();
+                if !progress && self.ended.is_none() {
+                    progress = self.read_more(cx)?;
+                    self.answer_lines();
+                }
                 progress |= self.connection.drain(&mut self.outbox.buffer);
                 self.outbox.push(&mut self.fresh);
             }
@@ -139,20 +150,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
 
     /// Answers the lines that are there, as long as it does not keep finished answers waiting.
     fn answer_lines(&mut self) -> bool {
-        let began = Instant::now();
         let limit = self.connection.engine().limits.message;
-        let mut any = false;
+        let mut first = None;
         while let Some(line) = self.inbox.next_line(limit) {
-            any = true;
+            let began = *first.get_or_insert_with(Instant::now);
             match line {
                 Line::Whole(line) => answer(&mut self.connection, line, &mut self.fresh),
                 Line::Overlong => self.connection.refuse_overlong(&mut self.fresh),
             }
-            if self.fresh.len() > CHUNK || began.elapsed() > PATIENCE {
+            if self.fresh.len() > CHUNK || (self.inbox.has_more() && began.elapsed() > PATIENCE) {
                 break;
             }
         }
-        any
+        first.is_some()
     }
 
     fn read_more(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
@@ -181,16 +191,35 @@ fn answer(connection: &mut Connection, line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What was read and not yet understood: `buffer[start..end]`.
+/// Empties a buffer, and gives its memory back unless what it holds is often large.
+#[derive(Default)]
+struct Thrift {
+    /// How often in a row the buffer held little.
+    little: u8,
+}
+
+impl Thrift {
+    fn empty(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.is_empty() {
+            return;
+        }
+        self.little = if buffer.len() > KEEP { 0 } else { self.little.saturating_add(1) };
+        buffer.clear();
+        if self.little >= WHILE && buffer.capacity() > KEEP {
+            *buffer = Vec::new();
+        }
+    }
+}
+
+/// What was read and not yet understood: `buffer[start..]`.
 struct Inbox {
-    /// Always initialised to its full length.
     buffer: Vec<u8>,
     start: usize,
-    end: usize,
     /// Up to here there is no end of a line.
     scanned: usize,
     /// Whether the line that is being read is too long, so that its rest is thrown away.
     skipping: bool,
+    thrift: Thrift,
 }
 
 enum Line<'a> {
@@ -200,9 +229,9 @@ enum Line<'a> {
 
 impl Inbox {
     fn next_line(&mut self, limit: usize) -> Option<Line<'_>> {
-        let newline = memchr(b'\n', &self.buffer[self.scanned..self.end]);
+        let newline = memchr(b'\n', &self.buffer[self.scanned..]);
         let Some(length) = newline else {
-            self.scanned = self.end;
+            self.scanned = self.buffer.len();
             return None;
         };
         let (from, to) = (self.start, self.scanned + length);
@@ -211,9 +240,14 @@ impl Inbox {
         Some(self.line(from, to, limit))
     }
 
+    /// Says whether there is something behind the line that was read last.
+    fn has_more(&self) -> bool {
+        self.scanned < self.buffer.len()
+    }
+
     /// The line that the input ended in the middle of.
     fn last_line(&mut self, limit: usize) -> Option<Line<'_>> {
-        let (from, to) = (self.start, self.end);
+        let (from, to) = (self.start, self.buffer.len());
         self.start = to;
         (self.skipping || from < to).then(|| self.line(from, to, limit))
     }
@@ -231,29 +265,22 @@ impl Inbox {
         limit: usize,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if self.end - self.start > limit {
+        let unread = self.buffer.len() - self.start;
+        if unread > limit {
             self.skipping = true;
         }
-        if self.skipping || self.start == self.end {
-            (self.start, self.end, self.scanned) = (0, 0, 0);
-            if self.buffer.len() > KEEP {
-                self.buffer = Vec::new();
-            }
+        if self.skipping || unread == 0 {
+            (self.start, self.scanned) = (0, 0);
+            self.thrift.empty(&mut self.buffer);
         }
-        if self.buffer.len() - self.end < CHUNK {
-            self.buffer.copy_within(self.start..self.end, 0);
+        if self.buffer.capacity() - self.buffer.len() < CHUNK {
+            self.buffer.drain(..self.start);
             self.scanned -= self.start;
-            self.end -= self.start;
             self.start = 0;
-            if self.buffer.len() - self.end < CHUNK {
-                self.buffer.resize((self.buffer.len() * 2).max(self.end + CHUNK), 0);
-            }
+            self.buffer.reserve(CHUNK);
         }
-        let mut space = ReadBuf::new(&mut self.buffer[self.end..]);
-        ready!(Pin::new(reader).poll_read(cx, &mut space))?;
-        let read = space.filled().len();
-        self.end += read;
-        Poll::Ready(Ok(read))
+        // Reads into what the buffer has room for, whatever is there.
+        pin!(reader.read_buf(&mut self.buffer)).poll(cx)
     }
 }
 
@@ -263,6 +290,7 @@ struct Outbox {
     written: usize,
     /// Whether the writer may keep something back.
     unflushed: bool,
+    thrift: Thrift,
 }
 
 impl Outbox {
@@ -292,10 +320,7 @@ impl Outbox {
         }
         if self.waiting() == 0 {
             self.written = 0;
-            self.buffer.clear();
-            if self.buffer.capacity() > KEEP {
-                self.buffer = Vec::new();
-            }
+            self.thrift.empty(&mut self.buffer);
         }
         Ok(true)
     }

@@ -2,13 +2,10 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, request::Parts};
+use http::HeaderMap;
 
+use super::headers::HttpOrigin;
 use crate::{Caller, Context};
-
-/// The address that a request came from, in the request's extensions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PeerAddress(pub(super) SocketAddr);
 
 /// Whom a request comes from, as a middleware has found out: it puts this into the extensions of the HTTP request.
 ///
@@ -39,34 +36,34 @@ impl Principal {
 impl Caller {
     /// The headers of the HTTP request; none over other transports.
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.attachment::<Parts>().map(|request| &request.headers)
+        self.attachment::<HttpOrigin>().map(HttpOrigin::headers)
     }
 
     /// What a middleware put into the extensions of the HTTP request, by its type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.attachment::<Parts>()?.extensions.get()
+        self.attachment::<HttpOrigin>()?.extension()
     }
 
     /// The address that the HTTP request came from: of the client, or of the nearest proxy. See [`Context::peer_addr`].
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.extension::<PeerAddress>().map(|peer| peer.0)
+        self.attachment::<HttpOrigin>()?.peer_addr()
     }
 }
 
 impl Context {
     /// The headers of the HTTP request; none over other transports.
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.attachment::<Parts>().map(|request| &request.headers)
+        self.attachment::<HttpOrigin>().map(HttpOrigin::headers)
     }
 
     /// What a middleware put into the extensions of the HTTP request, by its type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.attachment::<Parts>()?.extensions.get()
+        self.attachment::<HttpOrigin>()?.extension()
     }
 
     /// The address that the HTTP request came from: of the client, or of the nearest proxy. A mounted service does not know it, but
     /// the framework that it is mounted into may put it into the [extensions](Self::extension).
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.extension::<PeerAddress>().map(|peer| peer.0)
+        self.attachment::<HttpOrigin>()?.peer_addr()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    net::SocketAddr,
     sync::Arc,
     task,
     time::{Duration, Instant},
@@ -17,7 +18,7 @@ use super::{
     HttpOptions,
     body::HttpBody,
     guard,
-    headers::{self, SESSION, VERSION},
+    headers::{self, HttpOrigin, SESSION, VERSION},
     response::{self, Answer, HttpResponse},
     sessions::{HttpSession, Sessions},
     stream::{Closing, Events, Manner, read_event_id},
@@ -35,6 +36,8 @@ const SWEEP: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     shared: Arc<Shared>,
+    /// Where the requests come from, if that is known.
+    peer: Option<SocketAddr>,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,17 @@ impl Endpoint {
             closing: watch::Sender::new(Closing::No),
             swept: std::sync::Mutex::new(Instant::now()),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), peer: None }
+    }
+
+    /// The same endpoint, for the requests of one peer.
+    pub(super) fn seen_from(&self, peer: SocketAddr) -> Self {
+        Self { shared: Arc::clone(&self.shared), peer: Some(peer) }
+    }
+
+    /// Where a request comes from, for the engine.
+    pub(super) fn origin(&self, request: Parts) -> Arc<HttpOrigin> {
+        Arc::new(HttpOrigin::new(request, self.peer, &self.shared.work))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
@@ -106,7 +119,7 @@ impl Endpoint {
         self.shared.sessions.close_all();
     }
 
-    async fn handle<B>(self, request: Request<B>) -> HttpResponse
+    pub(super) async fn handle<B>(&self, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -161,7 +174,7 @@ impl Endpoint {
     fn delete(&self, request: &Parts) -> HttpResponse {
         match self.session_of(request) {
             Ok(_) => {
-                let id = request.headers.get(SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
+                let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
                 self.sessions().close(id);
                 response::empty(StatusCode::NO_CONTENT)
             }
@@ -181,7 +194,7 @@ impl Endpoint {
 
     /// Finds the session that a request names, if it names one.
     pub(super) fn find_session(&self, request: &Parts) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
-        let mut ids = request.headers.get_all(SESSION).iter();
+        let mut ids = request.headers.get_all(&SESSION).iter();
         let Some(id) = ids.next() else { return Ok(None) };
         let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| self.sessions().find(id));
         let gone =
@@ -205,7 +218,7 @@ impl Endpoint {
 
 /// Says whether the header names a version that knows no sessions, known to the server or not.
 pub(super) fn is_stateless(request: &Parts) -> bool {
-    let version = request.headers.get(VERSION).and_then(|version| version.to_str().ok());
+    let version = request.headers.get(&VERSION).and_then(|version| version.to_str().ok());
     version.is_some_and(|version| revision::stateless(version.trim()).is_some())
 }
 
@@ -213,7 +226,7 @@ pub(super) fn is_stateless(request: &Parts) -> bool {
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
 pub(super) fn check_version(request: &Parts) -> Result<(), Box<HttpResponse>> {
-    match headers::plain(&request.headers, VERSION) {
+    match headers::plain(&request.headers, &VERSION) {
         Ok(Some(version)) if revision::handshake(version).is_none() => {
             let why = format!("the protocol version {version:?} is not supported");
             Err(Box::new(response::refuse_because(StatusCode::BAD_REQUEST, &why)))

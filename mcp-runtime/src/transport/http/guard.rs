@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
 use super::HttpOptions;
@@ -33,7 +33,7 @@ impl Refused {
 
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Refused> {
     let host = host(&request.headers, &request.uri).ok_or(Refused::NoHost)?;
-    if !is_allowed_host(&host, options) {
+    if !is_allowed_host(host, options) {
         return Err(Refused::Host);
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
@@ -41,6 +41,12 @@ pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Refuse
         true => Ok(()),
         false => Err(Refused::Origin),
     }
+}
+
+/// Says whether a response may have something to tell a browser, or a cache. To a POST that no page sends, it has not: its response
+/// is kept by no cache, so that it need not say what it varies with.
+pub(super) fn concerns_browsers<B>(request: &Request<B>) -> bool {
+    request.method() != Method::POST || request.headers().contains_key(header::ORIGIN)
 }
 
 /// The layer that tells browsers which pages may read the answers: those that may send requests.
@@ -66,13 +72,13 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
         .max_age(Duration::from_secs(3600))
 }
 
-fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     if let Some(authority) = uri.authority() {
-        return Some(authority.as_str().to_ascii_lowercase());
+        return Some(authority.as_str());
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Some(host.to_str().ok()?.to_ascii_lowercase()),
+        (Some(host), None) => host.to_str().ok(),
         _ => None,
     }
 }
@@ -81,10 +87,10 @@ fn is_allowed_host(host: &str, options: &HttpOptions) -> bool {
     if options.allowed_hosts.is_empty() {
         return is_loopback(without_port(host));
     }
-    options.allowed_hosts.iter().any(|allowed| {
-        let allowed = allowed.to_ascii_lowercase();
-        allowed == host || allowed == without_port(host)
-    })
+    options
+        .allowed_hosts
+        .iter()
+        .any(|allowed| allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(without_port(host)))
 }
 
 fn is_allowed_origin(origin: &HeaderValue, options: &HttpOptions) -> bool {
@@ -106,13 +112,12 @@ fn without_port(host: &str) -> &str {
 
 fn is_loopback(name: &str) -> bool {
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     #[test]

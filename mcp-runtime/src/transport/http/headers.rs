@@ -2,10 +2,10 @@
 //!
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, borrow::Cow, net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, request::Parts};
+use http::{HeaderMap, HeaderName, header::AsHeaderName, request::Parts};
 
 use super::{context::Principal, work::Work};
 use crate::{
@@ -15,21 +15,38 @@ use crate::{
     revision,
 };
 
-pub(super) const VERSION: &str = "mcp-protocol-version";
-pub(super) const SESSION: &str = "mcp-session-id";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// What nearly every client accepts.
+const USUAL_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/event-stream, application/json"];
 
 /// An HTTP request as the origin of a message.
 #[derive(Debug)]
 pub(super) struct HttpOrigin {
-    request: Arc<Parts>,
+    request: Parts,
+    peer: Option<SocketAddr>,
     work: Arc<Work>,
 }
 
 impl HttpOrigin {
-    pub(super) fn new(request: Parts, work: &Arc<Work>) -> Self {
-        Self { request: Arc::new(request), work: Arc::clone(work) }
+    /// A request that came from `peer`, if that is known.
+    pub(super) fn new(request: Parts, peer: Option<SocketAddr>, work: &Arc<Work>) -> Self {
+        Self { request, peer, work: Arc::clone(work) }
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.request.headers
+    }
+
+    pub(super) fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.request.extensions.get()
+    }
+
+    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
     }
 }
 
@@ -37,19 +54,19 @@ impl Origin for HttpOrigin {
     fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
         let version = raw::string(request.version).unwrap_or_default();
-        expect(VERSION, plain(headers, VERSION)?, &version)?;
-        expect(METHOD, plain(headers, METHOD)?, request.method)?;
+        expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
+        expect(METHOD.as_str(), plain(headers, &METHOD)?, request.method)?;
         match request.subject {
             Some(subject) => {
                 let subject = raw::string(subject).unwrap_or_default();
-                expect(NAME, encoded(headers, NAME)?.as_deref(), &subject)
+                expect(NAME.as_str(), encoded(headers, &NAME)?.as_deref(), &subject)
             }
             None => Ok(()),
         }
     }
 
     fn check_unversioned(&self) -> Result<(), Fault> {
-        match plain(&self.request.headers, VERSION)? {
+        match plain(&self.request.headers, &VERSION)? {
             Some(version) if revision::stateless(version).is_some() => {
                 Err(Fault::invalid_params("`_meta.io.modelcontextprotocol/protocolVersion` is missing"))
             }
@@ -63,7 +80,7 @@ impl Origin for HttpOrigin {
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
         for (name, value) in arguments {
             let header = format!("mcp-param-{}", name.to_ascii_lowercase());
-            let given = encoded(&self.request.headers, &header)?;
+            let given = encoded(&self.request.headers, header.as_str())?;
             match (value.filter(|value| *value != "null"), given) {
                 (None, None) => {}
                 (None, Some(_)) => {
@@ -84,11 +101,11 @@ impl Origin for HttpOrigin {
     }
 
     fn principal(&self) -> Option<&str> {
-        self.request.extensions.get::<Principal>().map(Principal::as_str)
+        self.extension().map(Principal::as_str)
     }
 
-    fn attachment(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::clone(&self.request) as _
+    fn attachment(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -105,27 +122,35 @@ fn mismatch(why: String) -> Fault {
 }
 
 /// The value of a header that may be there once.
-pub(super) fn plain<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
+pub(super) fn plain<'a, N>(headers: &'a HeaderMap, name: &N) -> Result<Option<&'a str>, Fault>
+where
+    N: AsRef<str> + ?Sized,
+    for<'n> &'n N: AsHeaderName,
+{
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(mismatch(format!("`{name}` is there twice")));
+        return Err(mismatch(format!("`{}` is there twice", name.as_ref())));
     }
-    let visible = |byte: u8| matches!(byte, b'\t' | b' '..=b'~');
     match value.to_str() {
-        Ok(text) if text.bytes().all(visible) => Ok(Some(text.trim_matches([' ', '\t']))),
-        _ => Err(mismatch(format!("`{name}` has characters that are not ASCII"))),
+        Ok(text) => Ok(Some(text.trim_ascii())),
+        Err(_) => Err(mismatch(format!("`{}` has characters that are not ASCII", name.as_ref()))),
     }
 }
 
 /// The value of a header that may be in base64, between `=?base64?` and `?=`.
-fn encoded(headers: &HeaderMap, name: &str) -> Result<Option<String>, Fault> {
+fn encoded<'a, N>(headers: &'a HeaderMap, name: &N) -> Result<Option<Cow<'a, str>>, Fault>
+where
+    N: AsRef<str> + ?Sized,
+    for<'n> &'n N: AsHeaderName,
+{
     let Some(text) = plain(headers, name)? else { return Ok(None) };
     let Some(base64) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Ok(Some(text.to_owned()));
+        return Ok(Some(Cow::Borrowed(text)));
     };
     let decoded = STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.map(Some).ok_or_else(|| mismatch(format!("`{name}` is no UTF-8 in base64")))
+    let refuse = || mismatch(format!("`{}` is no UTF-8 in base64", name.as_ref()));
+    decoded.map(|text| Some(Cow::Owned(text))).ok_or_else(refuse)
 }
 
 /// The greatest integer that no other is taken for when both are read as `f64`; no header may repeat one beyond.
@@ -138,6 +163,13 @@ fn same_number(left: &str, right: &str) -> bool {
         is_number.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.abs() <= MAX_SAFE_INTEGER)
     };
     number(left).is_some_and(|left| number(right) == Some(left))
+}
+
+/// Says whether `Accept` takes answers as JSON and as events.
+pub(super) fn accepts_answers(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(http::header::ACCEPT).iter();
+    values.any(|value| USUAL_ACCEPT.iter().any(|usual| value == usual))
+        || (accepts(headers, "application", "json") && accepts(headers, "text", "event-stream"))
 }
 
 /// Says whether `Accept` takes a media type; no header takes anything.
@@ -160,6 +192,9 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let content_type =
         headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content_type == "application/json" {
+        return true;
+    }
     let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
     let charset = parameters
         .split(';')
@@ -185,7 +220,27 @@ mod tests {
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
         let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
-        HttpOrigin::new(parts, &Arc::new(Work::new(&HttpOptions::default(), sessions)))
+        HttpOrigin::new(parts, None, &Arc::new(Work::new(&HttpOptions::default(), sessions)))
+    }
+
+    #[test]
+    fn both_kinds_of_answers_are_accepted() {
+        for (values, accepted) in [
+            (&[][..], true),
+            (&["application/json, text/event-stream"], true),
+            (&["text/event-stream, application/json"], true),
+            (&["text/event-stream,application/json;q=0.5"], true),
+            (&["application/json", "Text/Event-Stream"], true),
+            (&["text/html", "application/json, text/event-stream"], true),
+            (&["*/*"], true),
+            (&["application/*, text/*"], true),
+            (&["application/json"], false),
+            (&["text/event-stream"], false),
+            (&["application/json, text/event-stream;q=0"], false),
+        ] {
+            let headers: Vec<_> = values.iter().map(|value| ("accept", *value)).collect();
+            assert_eq!(accepts_answers(origin(&headers).headers()), accepted, "{values:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task,
 };
@@ -17,7 +18,7 @@ use tower_service::Service;
 
 use super::{
     endpoint::{self, Endpoint},
-    headers::{self, HttpOrigin},
+    headers,
     reading::linger,
     response::{self, Answer, HttpResponse},
     sessions::new_id,
@@ -55,6 +56,11 @@ pub(super) struct Leave {
 impl Legacy {
     pub(super) fn new(endpoint: Endpoint) -> Self {
         Self { endpoint, clients: Arc::default() }
+    }
+
+    /// Says where the requests come from that follow.
+    pub(super) fn seen_from(&mut self, peer: SocketAddr) {
+        self.endpoint = self.endpoint.seen_from(peer);
     }
 
     pub(super) fn stands_at(path: &str) -> bool {
@@ -103,7 +109,7 @@ impl Legacy {
             Err(response) => return *response,
         };
         let mut connection = client.connection.lock().await;
-        connection.set_origin(Arc::new(HttpOrigin::new(request, self.endpoint.work())));
+        connection.set_origin(self.endpoint.origin(request));
         let mut answers = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), &mut answers);
         if receipt.is_too_much {

@@ -14,9 +14,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    HttpOptions, HttpService,
-    context::PeerAddress,
-    first, guard,
+    HttpOptions, HttpService, first, guard,
     legacy::Legacy,
     response::{self, HttpResponse},
     socket::{Places, Socket},
@@ -81,16 +79,25 @@ struct Site {
 impl Site {
     fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
         let service = HttpService::new(engine, options);
-        let options = Arc::clone(service.endpoint().options());
-        let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(Legacy::new(service.endpoint().clone())));
+        let options = Arc::clone(service.endpoint.options());
+        let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(Legacy::new(service.endpoint.clone())));
         Self { service, legacy, options }
     }
 
+    /// The same site, for the requests of one peer.
+    fn seen_from(&self, peer: SocketAddr) -> Self {
+        let mut site = self.clone();
+        site.service.endpoint = self.service.endpoint.seen_from(peer);
+        if let Some(legacy) = &mut site.legacy {
+            legacy.get_mut().seen_from(peer);
+        }
+        site
+    }
+
     fn connect(&self, socket: Socket, peer: SocketAddr, place: OwnedSemaphorePermit, connections: &GracefulShutdown) {
-        let site = self.clone();
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(PeerAddress(peer));
-            let site = site.clone();
+        let site = Arc::new(self.seen_from(peer));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let site = Arc::clone(&site);
             async move { Ok::<_, Infallible>(site.route(request).await) }
         });
         let connection = http1::Builder::new()
@@ -108,16 +115,16 @@ impl Site {
         });
     }
 
-    async fn route(mut self, request: Request<Incoming>) -> HttpResponse {
+    async fn route(&self, request: Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
         if path == self.options.path {
-            return self.service.call(request).await.unwrap_or_else(|never| match never {});
+            return self.service.answer(request).await;
         }
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }
-        if let Some(legacy) = self.legacy.as_mut().filter(|_| Legacy::stands_at(path)) {
-            return legacy.call(request).await.unwrap_or_else(|never| match never {});
+        if let Some(legacy) = self.legacy.as_ref().filter(|_| Legacy::stands_at(path)) {
+            return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
         }
         let why = format!("nothing stands here, the endpoint is {}", self.options.path);
         response::refuse_because(StatusCode::NOT_FOUND, &why)
@@ -125,17 +132,17 @@ impl Site {
 
     /// Answers whoever listens, lets what is in work end, then ends the streams, then the connections.
     async fn end(self, connections: GracefulShutdown, grace: Duration) {
-        self.service.endpoint().end_listens();
+        self.service.endpoint.end_listens();
         let closing = connections.shutdown();
         tokio::pin!(closing);
         // Idle connections end now.
-        let settled = first(self.service.endpoint().work().settled(), closing.as_mut());
+        let settled = first(self.service.endpoint.work().settled(), closing.as_mut());
         match tokio::time::timeout(grace, settled).await {
             Ok(Ok(())) => {}
-            Ok(Err(())) => return self.service.endpoint().close(),
+            Ok(Err(())) => return self.service.endpoint.close(),
             Err(_) => tracing::warn!("calls were given up at the end of the server"),
         }
-        self.service.endpoint().close();
+        self.service.endpoint.close();
         if tokio::time::timeout(grace, &mut closing).await.is_err() {
             tracing::warn!("connections were given up at the end of the server");
         }

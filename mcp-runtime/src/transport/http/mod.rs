@@ -26,7 +26,7 @@ use std::{convert::Infallible, sync::Arc, task};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use tower_http::cors::Cors;
+use tower_http::cors::CorsLayer;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
@@ -38,7 +38,7 @@ pub(crate) use listener::serve;
 
 use crate::engine::Engine;
 use endpoint::Endpoint;
-use response::Answer;
+use response::{Answer, HttpResponse};
 
 /// An MCP endpoint as a [`tower_service::Service`], to be mounted into axum or anything else that speaks `http`.
 ///
@@ -55,7 +55,8 @@ use response::Answer;
 /// The service answers the preflight requests of browsers itself, so a middleware in front of it must let OPTIONS through.
 #[derive(Debug, Clone)]
 pub struct HttpService {
-    inner: Cors<Endpoint>,
+    endpoint: Endpoint,
+    cors: Arc<CorsLayer>,
 }
 
 /// Waits for one of two futures, and prefers the first.
@@ -71,8 +72,8 @@ async fn first<A: Future, B: Future>(one: A, other: B) -> Result<A::Output, B::O
 impl HttpService {
     pub(crate) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
         let endpoint = Endpoint::new(engine, options);
-        let cors = guard::cors(endpoint.options());
-        Self { inner: cors.layer(endpoint) }
+        let cors = Arc::new(guard::cors(endpoint.options()));
+        Self { endpoint, cors }
     }
 
     /// Ends every session and every stream, so that the server that this is mounted into can shut down: streams stay open as long
@@ -89,11 +90,19 @@ impl HttpService {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.endpoint().close();
+        self.endpoint.close();
     }
 
-    fn endpoint(&self) -> &Endpoint {
-        self.inner.get_ref()
+    async fn answer<B>(&self, request: Request<B>) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !guard::concerns_browsers(&request) {
+            return self.endpoint.handle(request).await;
+        }
+        let mut endpoint = self.cors.layer(self.endpoint.clone());
+        Box::pin(endpoint.call(request)).await.unwrap_or_else(|never| match never {})
     }
 }
 
@@ -111,6 +120,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Answer {
-        Box::pin(self.inner.call(request))
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
     }
 }

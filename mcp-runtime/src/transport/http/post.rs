@@ -1,21 +1,25 @@
 //! POST: a message, and its answer.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, request::Parts};
+use http::{HeaderValue, StatusCode, request::Parts};
 use http_body::Body;
+use memchr::memchr;
 
 use super::{
     endpoint::{self, Endpoint, check_version},
     first,
-    headers::{self, HttpOrigin, SESSION, VERSION},
+    headers::{self, SESSION, VERSION},
     reading::linger,
     response::{self, HttpResponse},
     sessions::{Busy, HttpSession},
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
 use crate::engine::{Connection, Receipt};
+
+/// The room that most answers need no more than.
+const USUAL_ANSWER: usize = 512;
 
 /// Where a message belongs, as far as its headers say.
 enum Home {
@@ -39,6 +43,14 @@ struct Exchange {
     /// Ends the calls of a stateless request when nobody waits for it any more.
     cancels: Option<CancelOnDrop>,
     busy: Option<Busy>,
+}
+
+/// How an exchange is answered.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// With one message, or none.
+    Whole,
+    Stream,
 }
 
 impl Endpoint {
@@ -69,8 +81,7 @@ impl Endpoint {
         if !headers::is_json(&request.headers) {
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
         }
-        let accepts = |kind, subtype| headers::accepts(&request.headers, kind, subtype);
-        if !(accepts("application", "json") && accepts("text", "event-stream")) {
+        if !headers::accepts_answers(&request.headers) {
             let why = "`Accept` must take application/json and text/event-stream";
             return refuse(StatusCode::NOT_ACCEPTABLE, why);
         }
@@ -97,13 +108,15 @@ impl Endpoint {
             Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
             None => Connection::of_exchange(Arc::clone(self.engine())),
         };
-        connection.set_origin(Arc::new(HttpOrigin::new(request, self.work())));
-        let mut answers = Vec::new();
-        let receipt = connection.receive(body.trim_ascii(), &mut answers);
+        connection.set_origin(self.origin(request));
+        let mut lines = Vec::with_capacity(USUAL_ANSWER);
+        let receipt = connection.receive(body.trim_ascii(), &mut lines);
         // Notifications of a function come before its answer.
-        let mut lines = Vec::new();
-        connection.drain(&mut lines);
-        lines.append(&mut answers);
+        let mut before = Vec::new();
+        if connection.drain(&mut before) {
+            before.append(&mut lines);
+            lines = before;
+        }
         let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
         let busy = session.as_ref().map(HttpSession::busy);
         Exchange { connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
@@ -121,25 +134,27 @@ impl Endpoint {
                 None => response::empty(StatusCode::ACCEPTED),
             };
         }
-        let deadline = tokio::time::sleep(self.options().stream_after);
-        tokio::pin!(deadline);
+        let form = match exchange.form() {
+            Some(form) => form,
+            None => Box::pin(self.wait(&mut exchange)).await,
+        };
+        match form {
+            Form::Whole => self.answer_at_once(exchange),
+            Form::Stream => self.stream(exchange),
+        }
+    }
+
+    /// Waits until it is known how an exchange is answered.
+    async fn wait(&self, exchange: &mut Exchange) -> Form {
+        let mut deadline = pin!(tokio::time::sleep(self.options().stream_after));
         let outbox = Arc::clone(exchange.connection.outbox());
         loop {
-            let is_settled = outbox.awaited() == 0;
-            outbox.drain(&mut exchange.lines);
-            if outbox.is_listening() {
-                return self.stream(exchange);
-            }
-            let has_lines = !exchange.lines.is_empty();
-            if is_settled && count_lines(&exchange.lines) <= 1 {
-                return self.answer_at_once(exchange);
-            }
-            if is_settled || has_lines || outbox.is_paused() {
-                return self.stream(exchange);
-            }
             let news = poll_fn(|cx| outbox.poll_news_or_end(cx));
             if first(news, deadline.as_mut()).await.is_err() {
-                return self.stream(exchange);
+                return Form::Stream;
+            }
+            if let Some(form) = exchange.form() {
+                return form;
             }
         }
     }
@@ -166,9 +181,9 @@ impl Endpoint {
         };
         let mut response = response::json(status, exchange.lines);
         if let Ok(id) = HeaderValue::from_str(&id) {
-            response.headers_mut().insert(HeaderName::from_static(SESSION), id);
+            response.headers_mut().insert(SESSION, id);
         }
-        response::set(&mut response, HeaderName::from_static(VERSION), version);
+        response::set(&mut response, VERSION, version);
         response
     }
 
@@ -188,6 +203,21 @@ impl Endpoint {
     }
 }
 
-fn count_lines(lines: &[u8]) -> usize {
-    lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count()
+impl Exchange {
+    /// Takes what is there, and says how it is answered; none if that is not yet known.
+    fn form(&mut self) -> Option<Form> {
+        let outbox = self.connection.outbox();
+        let is_settled = outbox.awaited() == 0;
+        outbox.drain(&mut self.lines);
+        match () {
+            () if outbox.is_listening() => Some(Form::Stream),
+            () if is_settled && is_one_line(&self.lines) => Some(Form::Whole),
+            () if is_settled || !self.lines.is_empty() || outbox.is_paused() => Some(Form::Stream),
+            () => None,
+        }
+    }
+}
+
+fn is_one_line(lines: &[u8]) -> bool {
+    memchr(b'\n', lines).is_none_or(|end| lines[end + 1..].trim_ascii().is_empty())
 }

@@ -1,6 +1,11 @@
 //! The bodies of requests, which may be neither too long nor too slow, nor too much all together.
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{StatusCode, header, request::Parts};
@@ -55,9 +60,7 @@ impl Endpoint {
         let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let read = match length.is_some_and(|length: u64| length > most as u64) {
             true => Err(Unread::TooLong),
-            false => tokio::time::timeout(self.options().body_timeout, collect(body.as_mut(), most, self.work()))
-                .await
-                .unwrap_or(Err(Unread::TooSlow)),
+            false => in_time(collect(body.as_mut(), most, self.work()), self.options().body_timeout).await,
         };
         read.map_err(|unread| {
             if matches!(unread, Unread::TooLong | Unread::TooMuch) {
@@ -65,6 +68,15 @@ impl Endpoint {
             }
             Box::new(closing(unread.response(most)))
         })
+    }
+}
+
+/// Waits no longer than this; what is there at once needs no timer.
+async fn in_time(read: impl Future<Output = Result<Received, Unread>>, limit: Duration) -> Result<Received, Unread> {
+    let mut read = pin!(read);
+    match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
+        Poll::Ready(read) => read,
+        Poll::Pending => tokio::time::timeout(limit, read).await.unwrap_or(Err(Unread::TooSlow)),
     }
 }
 
@@ -158,9 +170,8 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
 mod tests {
     use std::{
         convert::Infallible,
-        pin::pin,
         sync::Arc,
-        task::{Context, Poll, Waker},
+        task::{Context, Waker},
     };
 
     use http_body_util::Full;

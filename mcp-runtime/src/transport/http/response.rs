@@ -5,7 +5,7 @@ use std::{convert::Infallible, pin::Pin};
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{body::HttpBody, stream::Events};
-use crate::{error::Fault, jsonrpc::raw, revision};
+use crate::{engine::is_result, error::Fault, jsonrpc::raw, revision};
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
@@ -81,6 +81,9 @@ fn with_body(status: StatusCode, body: HttpBody) -> HttpResponse {
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header).
 pub(super) fn status_of(answer: &[u8], is_stateless: bool, is_malformed: bool) -> StatusCode {
+    if is_result(answer) {
+        return StatusCode::OK;
+    }
     let code = std::str::from_utf8(answer).ok().and_then(error_code);
     match code {
         Some(_) if is_malformed => StatusCode::BAD_REQUEST,

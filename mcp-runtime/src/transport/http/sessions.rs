@@ -101,12 +101,12 @@ impl Sessions {
 
     pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
         let mut table = self.table();
-        let session = table.get(id)?;
-        if session.is_idle_for(self.idle, Instant::now()) {
+        let (session, now) = (table.get(id)?, Instant::now());
+        if session.is_idle_for(self.idle, now) {
             table.remove(id);
             return None;
         }
-        session.touch();
+        session.touch(now);
         Some(Arc::clone(session))
     }
 
@@ -219,8 +219,8 @@ impl HttpSession {
         abandoned.map(describe).collect()
     }
 
-    fn touch(&self) {
-        self.state().last_used = Instant::now();
+    fn touch(&self, now: Instant) {
+        self.state().last_used = now;
     }
 
     fn is_idle(&self) -> bool {
@@ -254,7 +254,7 @@ impl Abandoned<'_> {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.touch();
+        self.0.touch(Instant::now());
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
