@@ -109,6 +109,22 @@ async fn pages_of_allowed_origins_may_read_answers() {
     }
 }
 
+/// What a cache may keep says what it varies with, also for who is no page; what it may not keep need not.
+#[tokio::test]
+async fn caches_are_told_where_they_may_keep_something() {
+    let (_, site) = site().await;
+    for (request, varies) in [
+        (Request::new("GET"), true),
+        (Request::new("PUT"), true),
+        (call("quick").with("origin", "http://localhost"), true),
+        (call("quick"), false),
+    ] {
+        let answer = site.send(&request).await;
+        let vary = answer.header("vary");
+        assert_eq!(vary.is_some_and(|vary| vary.contains("origin")), varies, "{vary:?} {varies}");
+    }
+}
+
 /// At every path, and with the same rules.
 #[tokio::test]
 async fn pages_of_allowed_origins_may_use_the_older_transport() {
