@@ -1,9 +1,11 @@
 //! JSON-RPC 2.0: ids, requests, notifications, responses, error codes. Nothing here knows the Model Context Protocol.
 
+mod canonical;
 mod id;
 mod message;
 pub(crate) mod raw;
 pub(crate) mod write;
 
+pub(crate) use canonical::canonical;
 pub(crate) use id::Id;
 pub(crate) use message::{Answer, Incoming, Malformed, Message, Transmission, parse};
