@@ -323,6 +323,9 @@ impl Server {
     /// Without any the server makes a random one, which no other process knows: servers that share the work must share a key. The
     /// command line's `--state-key` and the environment's `MCP_STATE_KEY` take precedence.
     ///
+    /// The state of a first round is not sealed, since there is nothing to gain by changing it: it holds only digests of the
+    /// questions and of the request that they belong to, and is good for an answer to exactly those.
+    ///
     /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
     pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
         self.profile.state_keys = keys.into_iter().collect();

@@ -90,6 +90,7 @@ impl Call<'_> {
         let began = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(&mut reply))))
             .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
+        let outcome = with_lack(outcome, self.context.as_deref());
         complain_if_slow(self.answering.name, began);
         self.end();
         self.answering.settle(out, start, self.wire, &self.id, outcome);
@@ -346,7 +347,10 @@ impl Future for Guarded {
             complain_if_slow(name, began);
         }
         match polled {
-            Ok(Ok(finished)) => Poll::Ready(Ok(finished)),
+            Ok(Ok(Finished { body, outcome })) => {
+                let outcome = with_lack(outcome, context.as_deref());
+                Poll::Ready(Ok(Finished { body, outcome }))
+            }
             Ok(Err(running)) => {
                 *slot = Some(running);
                 let asker = context.as_ref().and_then(|context| context.asker());
@@ -370,6 +374,14 @@ impl Drop for Guarded {
             tracing::error!(name = self.name, "a function panicked while it was dropped");
         }
     }
+}
+
+/// Answers with what the client lacks where a function failed of it, whose own error holds no more than a sentence.
+fn with_lack(outcome: Outcome, context: Option<&Context>) -> Outcome {
+    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::lack)) {
+        (Reason::Failed { .. }, Some(fault)) => fault.into(),
+        _ => refusal,
+    })
 }
 
 /// Says that a function kept its thread to itself.

@@ -14,7 +14,7 @@ use super::hub::Edge;
 use crate::{handler::Peer, model::Level};
 
 /// The bytes of notifications that wait for a peer before more of them are dropped.
-const UNREAD_NOTIFICATIONS: usize = 1 << 20;
+pub(super) const UNREAD_NOTIFICATIONS: usize = 1 << 20;
 
 /// Counts the bytes that wait in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;

@@ -132,13 +132,23 @@ impl Context {
     /// # Cancel safety
     ///
     /// A question whose future is dropped is taken back; its answer is lost.
+    ///
+    /// A function of any error type may pass the fault of a missing capability on: the client learns what it lacks.
     pub async fn ask<A: Ask>(&self, ask: A) -> Result<A::Answer, Fault> {
+        self.put(ask).await.inspect_err(|fault| self.note_lack(fault))
+    }
+
+    async fn put<A: Ask>(&self, ask: A) -> Result<A::Answer, Fault> {
         let Some(asker) = self.asker() else {
             return Err(Fault::internal("the client cannot be asked here: only tools, prompts and resources can"));
         };
         let question = ask.question(self.parts().dialect.features())?;
         let key = question.key.clone();
-        let asking = asker.ask(question, &|result| ask.read(result).is_ok());
+        let fits = |result: &str| {
+            let read = ask.read(result).map(drop);
+            read.inspect_err(|why| tracing::debug!(key, why, "an answer does not fit, and is asked for again")).is_ok()
+        };
+        let asking = asker.ask(question, &fits);
         let result = {
             let _waiting = self.wait_for_client();
             self.until_ended(asking).await?
@@ -244,7 +254,10 @@ impl Context {
     ///
     /// [`Fault::MissingCapability`], as the question itself would give.
     pub fn require(&self, capability: Capability) -> Result<(), Fault> {
-        if self.supports(capability) { Ok(()) } else { Err(capability.missing()) }
+        match self.supports(capability) {
+            true => Ok(()),
+            false => Err(capability.missing()).inspect_err(|fault| self.note_lack(fault)),
+        }
     }
 
     /// Waits for an answer, but no longer than the call is worth one: code that runs beside the call must not wait for ever.

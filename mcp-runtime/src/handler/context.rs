@@ -17,6 +17,7 @@ use super::{
     tasking::{Departure, Notes},
 };
 use crate::{
+    error::Fault,
     jsonrpc::{Id, raw, write},
     model::Level,
     revision::{Dialect, Feature, Revision},
@@ -63,6 +64,8 @@ struct Waits {
     asked: bool,
     questions: usize,
     since: Option<Instant>,
+    /// The fault of a client that could not be asked.
+    lack: Option<Fault>,
     before: Duration,
 }
 
@@ -405,6 +408,18 @@ impl Context {
         waits.questions += 1;
         waits.since.get_or_insert_with(Instant::now);
         Waiting(self)
+    }
+
+    /// Keeps the fault of a client that lacks a capability, for a function that passes only its sentence on.
+    pub(super) fn note_lack(&self, fault: &Fault) {
+        if matches!(fault, Fault::MissingCapability { .. }) {
+            self.waits().lack = Some(fault.clone());
+        }
+    }
+
+    /// The fault of a client that could not be asked, if it came to that.
+    pub(crate) fn lack(&self) -> Option<Fault> {
+        self.waits().lack.clone()
     }
 
     /// Says whether the function has asked its client for anything.

@@ -1,10 +1,12 @@
 //! JSON-RPC 2.0: ids, requests, notifications, responses, error codes. Nothing here knows the Model Context Protocol.
 
+mod canonical;
 mod id;
 mod message;
 pub(crate) mod raw;
 mod scan;
 pub(crate) mod write;
 
+pub(crate) use canonical::canonical;
 pub(crate) use id::Id;
 pub(crate) use message::{Answer, Incoming, Malformed, Message, Transmission, parse};

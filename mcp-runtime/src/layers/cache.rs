@@ -1,6 +1,4 @@
 use std::{
-    borrow::Cow,
-    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -11,10 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{Answering, Call, Ending, Layer, Next, Outcome};
-use crate::{
-    handler::entry::EntryKind,
-    jsonrpc::{raw, write},
-};
+use crate::{handler::entry::EntryKind, jsonrpc::canonical};
 
 /// The bytes of answers that are kept, unless set.
 const BYTES: usize = 16 << 20;
@@ -229,62 +224,9 @@ impl fmt::Debug for CacheReadOnly {
     }
 }
 
-/// Writes JSON so that what means the same is written the same: without spaces, members sorted, the last of several with
-/// one name. Numbers stay as they are written, since not every one fits into a number of ours.
-fn canonical(json: &str) -> String {
-    let mut out = Vec::with_capacity(json.len());
-    write_canonical(&mut out, json);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn write_canonical(out: &mut Vec<u8>, json: &str) {
-    match raw::kind(json) {
-        raw::Kind::Object => {
-            let members: BTreeMap<Cow<'_, str>, &str> = raw::members(json).collect();
-            out.push(b'{');
-            for (name, value) in members {
-                write::string(out, &name);
-                out.push(b':');
-                write_canonical(out, value);
-                out.push(b',');
-            }
-            out.push(b'}');
-        }
-        raw::Kind::Array => {
-            out.push(b'[');
-            for element in raw::elements(json) {
-                write_canonical(out, element);
-                out.push(b',');
-            }
-            out.push(b']');
-        }
-        raw::Kind::String => match raw::string(json) {
-            Some(text) => write::string(out, &text),
-            None => out.extend_from_slice(json.as_bytes()),
-        },
-        raw::Kind::Null | raw::Kind::Bool | raw::Kind::Number => out.extend_from_slice(json.trim().as_bytes()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_means_the_same_is_the_same_key() {
-        for (left, right, are_same) in [
-            (r#"{"a":1,"b":{"c":[1,2],"d":"x"}}"#, r#" { "b": {"d":"\u0078", "c":[ 1 , 2 ]}, "a":1 } "#, true),
-            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#, true),
-            (r#"{"a":[1,2]}"#, r#"{"a":[2,1]}"#, false),
-            (r#"{"a":[1,2]}"#, r#"{"a":[12]}"#, false),
-            (r#"{"a":"1"}"#, r#"{"a":1}"#, false),
-            (r#"{"a":null}"#, "{}", false),
-            (r#"{"a":"\",\"b"}"#, r#"{"a":"","b":""}"#, false),
-            (r#"{"a":12345678901234567890123}"#, r#"{"a":12345678901234567890124}"#, false),
-        ] {
-            assert_eq!(canonical(left) == canonical(right), are_same, "{left} {right}");
-        }
-    }
 
     fn answer(bytes: usize) -> Answer {
         Answer { body: vec![b' '; bytes].into(), made: Instant::now() }

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    engine::outbox::Outbox,
+    engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
     handler::{Asker, Asking, Peer as _, ask::Question},
     jsonrpc::{Answer, Id, raw},
@@ -116,7 +116,7 @@ impl Live {
 ///
 /// # Errors
 ///
-/// There are `most` already, or the client does not read.
+/// There are `most` already, it is too large, or the client does not read.
 pub(in crate::engine) fn put(
     questions: &Arc<Questions>,
     outbox: &Arc<Outbox>,
@@ -128,9 +128,6 @@ pub(in crate::engine) fn put(
         let why = format!("too many questions wait for the client, at most {most} may");
         return Err(Fault::internal(why));
     };
-    outbox.ask();
-    let taken_back = format!(r#"{{"requestId":{number},"reason":"nobody waits for the answer any more"}}"#);
-    let waiting = Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) };
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
@@ -138,10 +135,21 @@ pub(in crate::engine) fn put(
     request.string("method", method);
     request.raw("params", params.as_bytes());
     request.end();
-    match outbox.notify(&message) {
-        true => Ok(waiting),
-        false => Err(Fault::internal("the client does not read what is sent to it, so that it cannot be asked")),
+    outbox.ask();
+    if message.len() > UNREAD_NOTIFICATIONS || !outbox.notify(&message) {
+        questions.give_up(number);
+        outbox.end_question();
+        let why = match message.len() > UNREAD_NOTIFICATIONS {
+            true => format!(
+                "a question of {} bytes is too large, at most {UNREAD_NOTIFICATIONS} may be sent",
+                message.len()
+            ),
+            false => "the client does not read what is sent to it, so that it cannot be asked".to_owned(),
+        };
+        return Err(Fault::internal(why));
     }
+    let taken_back = format!(r#"{{"requestId":{number},"reason":"nobody waits for the answer any more"}}"#);
+    Ok(Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) })
 }
 
 impl Asker for Live {

@@ -77,9 +77,17 @@ pub(crate) struct Rounds {
 struct Round {
     /// The questions with their answers, each with its key and digest.
     answered: Vec<(String, String, String)>,
-    /// The questions that this run cannot answer, each with its digest.
-    open: Vec<(Question, String)>,
+    /// The questions that this run cannot answer.
+    open: Vec<Open>,
     waker: Option<Waker>,
+}
+
+#[derive(Debug)]
+struct Open {
+    question: Question,
+    digest: String,
+    /// How many wait for its answer.
+    waiting: usize,
 }
 
 impl Rounds {
@@ -130,13 +138,13 @@ impl Rounds {
     /// Writes the result that ends the call for now.
     fn input_required(&self, round: &mut Round) -> Result<Vec<u8>, Fault> {
         let open = std::mem::take(&mut round.open);
-        let asked = open.iter().map(|(question, digest)| (question.key.clone(), digest.clone())).collect();
+        let asked = open.iter().map(|open| (open.question.key.clone(), open.digest.clone())).collect();
         let state = State { asked, answered: round.answered.clone(), once: self.kept.values().clone() };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         let mut requests = Object::begin(result.key("inputRequests"));
-        for (question, _) in &open {
+        for Open { question, .. } in &open {
             let mut request = Object::begin(requests.key(&question.key));
             request.string("method", question.method);
             request.raw("params", question.params.as_bytes());
@@ -155,7 +163,7 @@ impl Asker for Rounds {
     }
 
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
-        let digest = question_digest(question.method, &question.params);
+        let digest = question_digest(&self.binding.digest(), question.method, &question.params);
         let mut round = lock(&self.round);
         if let Some(answer) = self.known(&mut round, &question.key, &digest, fits) {
             return Box::pin(std::future::ready(Ok(answer)));
@@ -165,13 +173,13 @@ impl Asker for Rounds {
             return Box::pin(std::future::ready(Err(fault)));
         }
         let key = question.key.clone();
-        match round.open.iter().find(|(open, _)| open.key == key) {
-            Some((_, other)) if *other != digest => {
+        match round.open.iter_mut().find(|open| open.question.key == key) {
+            Some(open) if open.digest != digest => {
                 let why = format!("two different questions are asked under the key `{key}` at once");
                 return Box::pin(std::future::ready(Err(Fault::internal(why))));
             }
-            Some(_) => {}
-            None => round.open.push((question, digest)),
+            Some(open) => open.waiting += 1,
+            None => round.open.push(Open { question, digest, waiting: 1 }),
         }
         if let Some(waker) = round.waker.take() {
             waker.wake();
@@ -206,7 +214,7 @@ fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
     round.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes a question back that nobody waits for any more.
+/// One who waits for an answer. Takes the question back that nobody waits for any more.
 struct Parked {
     round: Arc<Mutex<Round>>,
     key: String,
@@ -214,6 +222,9 @@ struct Parked {
 
 impl Drop for Parked {
     fn drop(&mut self) {
-        lock(&self.round).open.retain(|(question, _)| question.key != self.key);
+        lock(&self.round).open.retain_mut(|open| {
+            open.waiting -= usize::from(open.question.key == self.key);
+            open.waiting > 0
+        });
     }
 }

@@ -6,7 +6,7 @@
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fmt,
     str::FromStr,
     sync::{Mutex, PoisonError},
@@ -22,10 +22,9 @@ use chacha20poly1305::{
     aead::{Aead, Payload},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::{error::Fault, random};
+use crate::{error::Fault, jsonrpc::canonical, random};
 
 const KEY: usize = 32;
 const NONCE: usize = 24;
@@ -135,29 +134,14 @@ pub(crate) struct Binding {
 impl Binding {
     /// A digest of all of it, in which arguments are equal however they are written.
     pub(super) fn digest(&self) -> [u8; 32] {
-        let arguments = serde_json::from_str::<Value>(&self.arguments).unwrap_or_default();
         let mut hash = Sha256::new();
         for part in [self.principal.as_deref().unwrap_or_default(), self.method, &self.name] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
         hash.update([u8::from(self.principal.is_some())]);
-        hash.update(canonical(&arguments));
+        hash.update(canonical(&self.arguments));
         hash.finalize().into()
-    }
-}
-
-/// JSON whose members are sorted.
-fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(members) => {
-            let sorted: BTreeMap<_, _> = members.iter().map(|(name, value)| (name, canonical(value))).collect();
-            let members: Vec<_> =
-                sorted.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
-            format!("{{{}}}", members.join(","))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
-        other => other.to_string(),
     }
 }
 
@@ -277,9 +261,10 @@ impl StateKeys {
     }
 }
 
-/// A digest of what is asked, which tells one question under a key from another.
-pub(super) fn question_digest(method: &str, params: &str) -> String {
+/// A digest of what is asked, which tells one question under a key from another, also from that of another request.
+pub(super) fn question_digest(binding: &[u8; 32], method: &str, params: &str) -> String {
     let mut hash = Sha256::new();
+    hash.update(binding);
     hash.update(method);
     hash.update([0]);
     hash.update(params);
@@ -346,6 +331,19 @@ mod tests {
             assert_eq!(keys.open(&binding.digest(), &sealed).is_ok(), is_good, "{what}");
         }
         assert_eq!(keys.open(&binding().digest(), &sealed).unwrap(), state());
+    }
+
+    #[test]
+    fn arguments_are_told_apart_that_no_value_of_ours_can_hold() {
+        let deep = |inside: &str| format!("{}{inside}{}", "[".repeat(200), "]".repeat(200));
+        for (left, right) in [
+            ("[18446744073709551616]", "[18446744073709551617]"),
+            (r#"{"to":"ada","x":1e999}"#, r#"{"to":"eve","x":1e999}"#),
+            (&deep("1"), &deep("2")),
+        ] {
+            let digest = |arguments: &str| Binding { arguments: arguments.into(), ..binding() }.digest();
+            assert_ne!(digest(left), digest(right), "{left} {right}");
+        }
     }
 
     #[test]

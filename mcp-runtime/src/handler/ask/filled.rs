@@ -9,6 +9,9 @@ use super::{
 };
 use crate::handler::schema::Violation;
 
+/// The most choices of which those that are chosen twice are left out.
+const MOST_CHOSEN: usize = 1000;
+
 /// What a person filled in: everything that was checked, and nothing else.
 #[derive(Debug)]
 pub struct Filled {
@@ -27,6 +30,7 @@ impl Filled {
                 (None, FieldKind::Many(choices)) => chosen(field, choices, content)?,
                 // Clients write `null` for what stays empty.
                 (Some(Value::Null), _) if !field.is_required() => None,
+                (Some(Value::Array(given)), FieldKind::Many(_)) => Some(distinct(given)),
                 (given, _) => given.cloned(),
             };
             if let Some(value) = given.or_else(|| default_of(field)) {
@@ -44,6 +48,16 @@ impl Filled {
     pub fn field<T>(&self, of: &FieldType<T>, index: usize) -> Result<T, String> {
         let name = self.form.get(index).map_or("", |field| field.name);
         (of.read)(self.values.get(name)).ok_or_else(|| format!("`{name}` does not fit"))
+    }
+}
+
+/// Leaves out what was chosen before.
+fn distinct(given: &[Value]) -> Value {
+    let is_new = |(at, value): &(usize, &Value)| !given[..*at].contains(value);
+    // What no form can have that many choices for is refused by the schema, which says so.
+    match given.len() > MOST_CHOSEN {
+        true => given.into(),
+        false => given.iter().enumerate().filter(is_new).map(|(_, value)| value.clone()).collect(),
     }
 }
 

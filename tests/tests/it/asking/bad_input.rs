@@ -232,3 +232,12 @@ async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_question_that_is_too_large_is_refused_and_never_taken_back() {
+    let mut client = connect(server());
+    let lines = send_and_wait(&mut client, call(1, "delete", json!({"path": "x".repeat(2 << 20)}))).await;
+    assert_eq!(lines.len(), 1, "{} lines", lines.len());
+    let why = lines[0]["error"]["message"].as_str().unwrap();
+    assert!(why.contains("is too large"), "{why}");
+}

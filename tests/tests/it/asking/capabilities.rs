@@ -29,6 +29,10 @@ fn picky(ctx: &Context) -> Result<&'static str, Fault> {
 /// Calls a tool as a client that declares these capabilities.
 fn call(revision: Revision, capabilities: Value, tool: &str) -> Value {
     let server = Server::empty("capabilities", "1.0.0").with::<supported>().with::<picky>();
+    call_to(server, revision, capabilities, tool)
+}
+
+fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) -> Value {
     let mut client = TestClient::silent(server, revision);
     let mut params = json!({"name": tool, "arguments": {}});
     if revision == Revision::V2026_07_28 {
@@ -80,5 +84,42 @@ fn what_is_required_is_named() {
     ] {
         let error = call(revision, capabilities, "picky")["error"].take();
         assert_eq!((error["code"].clone(), error["data"].clone()), expected, "{revision}: {error}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_whatever_the_error_type() {
+    type Anything = Box<dyn std::error::Error + Send + Sync>;
+
+    /// Ask, and pass on any error.
+    #[tool]
+    async fn asks(ctx: &Context) -> Result<String, Anything> {
+        ctx.roots().await?;
+        Ok("asked".to_owned())
+    }
+
+    /// Require, and pass on any error.
+    #[tool]
+    fn requires(ctx: &Context) -> Result<String, Anything> {
+        ctx.require(Capability::Roots)?;
+        Ok("required".to_owned())
+    }
+
+    /// Go on without.
+    #[tool]
+    async fn recovers(ctx: &Context) -> Result<String, Anything> {
+        Ok(ctx.roots().await.map_or_else(|_| "nothing".to_owned(), |roots| roots.len().to_string()))
+    }
+
+    for (tool, code) in [("asks", json!(-32021)), ("requires", json!(-32021)), ("recovers", Value::Null)] {
+        for layered in [false, true] {
+            let server = Server::empty("any", "1.0.0").with::<asks>().with::<requires>().with::<recovers>();
+            let server = if layered { server.layer(mcp_runtime::layers::MaskErrors::new()) } else { server };
+            let answer = call_to(server, Revision::V2026_07_28, json!({}), tool);
+            assert_eq!(answer["error"]["code"], code, "{tool}: {answer}");
+            if !code.is_null() {
+                assert_eq!(answer["error"]["data"], json!({"requiredCapabilities": {"roots": {}}}), "{tool}");
+            }
+        }
     }
 }

@@ -187,3 +187,64 @@ async fn an_answer_that_is_too_large_to_carry_is_said_to_be() {
     let beside = json!({"inputResponses": {"essay": {"action": "accept", "content": {"text": text}}}});
     assert_eq!(call(&mut client, "essay", json!({}), beside).await, Err(-32603));
 }
+
+#[tokio::test]
+async fn a_question_that_one_of_two_gave_up_is_still_asked() {
+    use mcp_runtime::{Context, Fault, tool};
+
+    use super::Confirm;
+
+    /// Ask twice at once, and give one of them up.
+    #[tool]
+    async fn twice(ctx: &Context) -> Result<String, Fault> {
+        let mut first = Box::pin(ctx.elicit::<Confirm>("sure", "Sure?"));
+        let mut second = Box::pin(ctx.elicit::<Confirm>("sure", "Sure?"));
+        tokio::select! {
+            biased;
+            _ = &mut first => {}
+            _ = &mut second => {}
+            () = std::future::ready(()) => {}
+        }
+        drop(first);
+        second.await.map(|answer| answer.is_accepted().to_string())
+    }
+
+    let mut client = connect(Server::empty("twice", "1.0.0").with::<twice>());
+    let asked = tokio::time::timeout(Duration::from_secs(10), call(&mut client, "twice", json!({}), json!({}))).await;
+    assert_eq!(asked.unwrap().unwrap()["resultType"], "input_required");
+}
+
+#[tokio::test]
+async fn a_first_round_belongs_to_its_own_arguments() {
+    use mcp_runtime::{Context, Fault, tool};
+
+    use super::Confirm;
+
+    /// Pay, without saying how much.
+    #[tool]
+    async fn pay(ctx: &Context, amount: u64) -> Result<String, Fault> {
+        let answer = ctx.elicit::<Confirm>("sure", "Sure?").await?;
+        Ok(format!("{amount} {}", answer.is_accepted()))
+    }
+
+    let mut client = connect(Server::empty("bank", "1.0.0").with::<pay>());
+    let asked = call(&mut client, "pay", json!({"amount": 1}), json!({})).await.unwrap();
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let beside = json!({"inputResponses": {"sure": accept}, "requestState": asked["requestState"]});
+    for (amount, expected) in [(2, "input_required"), (1, "complete")] {
+        let result = call(&mut client, "pay", json!({"amount": amount}), beside.clone()).await.unwrap();
+        assert_eq!(result["resultType"], expected, "{amount}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_chosen_twice_counts_once() {
+    let mut client = connect(keyed(1));
+    let state = first_round(&mut client).await;
+    let mut order = order();
+    order["order"]["content"]["toppings"] = json!(["basil", "basil", "cheese", "basil"]);
+    let beside = json!({"requestState": state, "inputResponses": order});
+    let result = call(&mut client, "order", json!({}), beside).await.unwrap();
+    let asked = &result["inputRequests"]["confirm"]["params"]["message"];
+    assert_eq!(asked, "Order 1 × Small with [Basil, Cheese] for Ada?");
+}
