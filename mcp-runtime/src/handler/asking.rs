@@ -197,6 +197,9 @@ impl Context {
     /// anew, or sends the same round twice, what comes after the last question happens again. What must never happen twice is to be
     /// recognised by a number that was made once, as a payment is by its idempotency key.
     ///
+    /// Await it by itself: a value that is still being made when a question beside it ends the round is lost, and made again in the
+    /// next one. Two of one key that run at the same time both do their work. A `Result` is kept as well, also an `Err`.
+    ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};
     /// # async fn reserve() -> u64 { 1 }
