@@ -154,6 +154,11 @@ impl Edge {
         }
     }
 
+    /// Says that nobody is told of it any more.
+    pub(super) fn is_ended(&self) -> bool {
+        self.marks.load(Ordering::Acquire) & ENDED != 0
+    }
+
     /// Cleans it, and writes a line for each of its marks.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         // Whatever happens from here on marks it again.
@@ -275,7 +280,10 @@ impl Subscriber {
         if let Some(at) = edges.iter().position(|edge| edge.uri() == Some(uri)) {
             let edge = edges.swap_remove(at);
             self.hub.watched_mut().remove(&edge);
-            edge.marks.fetch_or(ENDED, Ordering::AcqRel);
+            let marks = edge.marks.fetch_or(ENDED, Ordering::AcqRel);
+            if let Some(outbox) = edge.outbox.upgrade().filter(|_| marks != 0) {
+                outbox.forget(&edge);
+            }
         }
     }
 
@@ -320,5 +328,28 @@ impl Drop for Subscriber {
         if self.tag.is_some() {
             self.hub.listens.fetch_sub(1, Ordering::AcqRel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that subscribes, and leaves before it has read, again and again.
+    #[test]
+    fn what_is_left_does_not_wait_for_a_reader() {
+        let (hub, outbox) = (Arc::<Hub>::default(), Arc::new(Outbox::new(Arc::default())));
+        let session = Subscriber::of_session(&hub, &outbox);
+        session.ready();
+        for _ in 0..1000 {
+            assert!(session.watch_resource("test://a").is_ok());
+            hub.resource_updated("test://a");
+            session.leave_resource("test://a");
+            assert_eq!(outbox.marked(), 0);
+        }
+        assert!(session.watch_resource("test://a").is_ok());
+        hub.resource_updated("test://a");
+        hub.resource_updated("test://a");
+        assert_eq!(outbox.marked(), 1);
     }
 }

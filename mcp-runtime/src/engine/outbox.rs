@@ -193,8 +193,22 @@ impl Outbox {
     /// Takes something that the client is to be told of.
     pub(super) fn mark(&self, edge: Arc<Edge>) {
         let mut state = self.state();
-        state.marked.push(edge);
-        state.wake();
+        // It may have ended since it was marked.
+        if !edge.is_ended() {
+            state.marked.push(edge);
+            state.wake();
+        }
+    }
+
+    /// The number of things that the client is still to be told of.
+    #[cfg(test)]
+    pub(super) fn marked(&self) -> usize {
+        self.state().marked.len()
+    }
+
+    /// Leaves out what the client is not to be told of any more.
+    pub(super) fn forget(&self, edge: &Arc<Edge>) {
+        self.state().marked.retain(|marked| !Arc::ptr_eq(marked, edge));
     }
 
     /// Moves what waits into a buffer; true if there was anything.
