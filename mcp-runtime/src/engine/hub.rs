@@ -276,6 +276,14 @@ impl Subscriber {
             let edge = edges.swap_remove(at);
             self.hub.watched_mut().remove(&edge);
             edge.marks.fetch_or(ENDED, Ordering::AcqRel);
+            self.forget_ended();
+        }
+    }
+
+    /// Takes back what was marked and has ended, which would wait for as long as nobody reads.
+    fn forget_ended(&self) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.forget_ended();
         }
     }
 
@@ -303,6 +311,10 @@ impl Subscriber {
 }
 
 impl Edge {
+    pub(super) fn has_ended(&self) -> bool {
+        self.marks.load(Ordering::Acquire) & ENDED != 0
+    }
+
     fn uri(&self) -> Option<&str> {
         match &self.of {
             News::Resource(uri) => Some(uri),
@@ -317,6 +329,7 @@ impl Drop for Subscriber {
             edge.marks.fetch_or(ENDED, Ordering::AcqRel);
         }
         self.leave();
+        self.forget_ended();
         if self.tag.is_some() {
             self.hub.listens.fetch_sub(1, Ordering::AcqRel);
         }

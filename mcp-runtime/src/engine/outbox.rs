@@ -183,6 +183,11 @@ impl Outbox {
         state.wake();
     }
 
+    /// Drops what the client is no longer to be told of.
+    pub(super) fn forget_ended(&self) {
+        self.state().marked.retain(|edge| !edge.has_ended());
+    }
+
     /// Moves what waits into a buffer; true if there was anything.
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
         let mut state = self.state();
@@ -307,5 +312,29 @@ impl Peer for Outbox {
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outbox").field("awaited", &self.awaited()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::hub::{Hub, Subscriber};
+
+    #[test]
+    fn what_is_watched_no_longer_does_not_wait() {
+        let hub = Arc::<Hub>::default();
+        let outbox = Arc::new(Outbox::new(Arc::default()));
+        let session = Subscriber::of_session(&hub, &outbox);
+        for round in 0..100 {
+            assert!(session.watch_resource("a:b").is_ok());
+            hub.resource_updated("a:b");
+            assert_eq!(outbox.state().marked.len(), 1, "{round}");
+            session.leave_resource("a:b");
+            assert_eq!(outbox.state().marked.len(), 0, "{round}");
+        }
+        assert!(session.watch_resource("a:b").is_ok());
+        hub.resource_updated("a:b");
+        drop(session);
+        assert!(outbox.state().is_empty());
     }
 }
