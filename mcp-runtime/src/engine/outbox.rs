@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::{Notify, futures::OwnedNotified};
+
 use super::hub::Edge;
 use crate::{handler::Peer, model::Level};
 
@@ -41,6 +43,8 @@ impl SessionLevel {
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
+    /// The transport took what waited.
+    emptied: Arc<Notify>,
     level: Arc<SessionLevel>,
 }
 
@@ -66,7 +70,7 @@ struct State {
 
 impl Outbox {
     pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { state: Mutex::default(), level }
+        Self { state: Mutex::default(), emptied: Arc::default(), level }
     }
 
     /// The number of calls whose responses will come here.
@@ -188,6 +192,17 @@ impl Outbox {
         self.state().marked.retain(|edge| !edge.has_ended());
     }
 
+    /// Adds a message that must not be lost: one of any size where nothing waits, or what fits. If it does not, gives a future of when
+    /// to try again.
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+        let mut state = self.state();
+        if !state.out.is_empty() && state.out.len() + message.len() > UNREAD_NOTIFICATIONS {
+            return Err(Arc::clone(&self.emptied).notified_owned());
+        }
+        state.add_line(message);
+        Ok(())
+    }
+
     /// Moves what waits into a buffer; true if there was anything.
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
         let mut state = self.state();
@@ -200,6 +215,7 @@ impl Outbox {
             true => std::mem::swap(into, &mut state.out),
             false => into.append(&mut state.out),
         }
+        self.emptied.notify_waiters();
         true
     }
 
@@ -274,6 +290,12 @@ impl State {
         }
     }
 
+    fn add_line(&mut self, line: &[u8]) {
+        self.out.extend_from_slice(line);
+        self.out.push(b'\n');
+        self.wake();
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -292,9 +314,7 @@ impl Peer for Outbox {
             }
             return false;
         }
-        state.out.extend_from_slice(message);
-        state.out.push(b'\n');
-        state.wake();
+        state.add_line(message);
         true
     }
 
