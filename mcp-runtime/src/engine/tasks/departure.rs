@@ -132,6 +132,10 @@ impl Asker for Deferral {
         self.asker().ask(question, fits)
     }
 
+    fn asks_again(&self) -> bool {
+        self.asker().asks_again()
+    }
+
     fn recall(&self, key: &str) -> Option<String> {
         self.rounds.recall(key)
     }

@@ -207,6 +207,11 @@ impl Asker for Side {
         })
     }
 
+    /// With the extension, a question stays open until its answer fits; in a session, an answer is the response to a request.
+    fn asks_again(&self) -> bool {
+        self.session.is_none()
+    }
+
     fn recall(&self, key: &str) -> Option<String> {
         self.kept.get(key)
     }
