@@ -51,14 +51,32 @@ impl Kept {
     }
 
     fn insert(&mut self, task: TaskRecord, room: TaskRoom) -> bool {
-        let owned = self.owned.get(&task.owner).map_or(0, BTreeSet::len);
-        if self.tasks.len() >= room.in_all || owned >= room.of_owner || self.tasks.contains_key(&task.id) {
+        if self.tasks.contains_key(&task.id) || !self.make_room(&task.owner, room) {
             return false;
         }
         self.owned.entry(task.owner.clone()).or_default().insert((task.created, task.id.clone()));
         self.ends.insert((task.expires(), task.id.clone()));
         self.tasks.insert(task.id.clone(), Entry { task, changed: Arc::default() });
         true
+    }
+
+    /// Removes ended tasks until there is room for one more of an owner; false if too many have not ended.
+    fn make_room(&mut self, owner: &str, room: TaskRoom) -> bool {
+        while self.owned.get(owner).map_or(0, BTreeSet::len) >= room.of_owner {
+            let Some(id) = self.ended_of(owner) else { return false };
+            self.remove(&id);
+        }
+        while self.tasks.len() >= room.in_all {
+            let Some(id) = self.ended_of(owner).or_else(|| ended_first(self.tasks.values())) else { return false };
+            self.remove(&id);
+        }
+        true
+    }
+
+    /// The task of an owner that ended first.
+    fn ended_of(&self, owner: &str) -> Option<String> {
+        let owned = self.owned.get(owner).into_iter().flatten();
+        ended_first(owned.filter_map(|(_, id)| self.tasks.get(id)))
     }
 
     fn replace(&mut self, task: TaskRecord) -> bool {
@@ -77,6 +95,7 @@ impl Kept {
 
     fn remove(&mut self, id: &str) {
         let Some(Entry { task, changed }) = self.tasks.remove(id) else { return };
+        self.ends.remove(&(task.expires(), task.id.clone()));
         if let Some(owned) = self.owned.get_mut(&task.owner) {
             owned.remove(&(task.created, task.id));
             if owned.is_empty() {
@@ -91,6 +110,12 @@ impl Kept {
         let owned = self.owned.get(owner).into_iter().flat_map(|owned| owned.range((start.clone(), Bound::Unbounded)));
         owned.filter_map(|(_, id)| self.tasks.get(id)).take(most).map(|entry| entry.task.clone()).collect()
     }
+}
+
+/// The task that ended before all others that have ended.
+fn ended_first<'a>(tasks: impl Iterator<Item = &'a Entry>) -> Option<String> {
+    let ended = tasks.map(|entry| &entry.task).filter(|task| task.status.is_final());
+    ended.min_by_key(|task| (task.updated, &task.id)).map(|task| task.id.clone())
 }
 
 impl TaskStore for MemoryTasks {
@@ -162,6 +187,33 @@ mod tests {
         ] {
             assert_eq!(at_once(tasks.insert(task(id, owner, HOUR), ROOMY)), Ok(has_room), "{id} of {owner}");
         }
+    }
+
+    #[test]
+    fn ended_tasks_make_room_the_owners_first() {
+        let tasks = MemoryTasks::default();
+        let keep = |id: &str, owner: &str| at_once(tasks.insert(task(id, owner, HOUR), ROOMY)).unwrap();
+        let end = |id: &str, updated: u64| {
+            let found = at_once(tasks.load(id)).unwrap().unwrap();
+            let ended = TaskRecord { status: TaskStatus::Failed, version: found.version + 1, updated, ..found };
+            assert_eq!(at_once(tasks.replace(ended)), Ok(true));
+        };
+        let ids = |owner: &str| -> Vec<_> {
+            at_once(tasks.page(owner, None, 9)).unwrap().into_iter().map(|task| task.id).collect()
+        };
+        assert!(keep("1", "a") && keep("2", "a") && !keep("3", "a"));
+        end("1", 20);
+        end("2", 10);
+        assert!(keep("3", "a"), "an owner's own make room");
+        assert_eq!(ids("a"), ["1", "3"]);
+        assert!(keep("4", "b") && keep("5", "c"), "anybody's make room");
+        assert_eq!(ids("a"), ["3"]);
+        assert!(!keep("6", "d"), "what has not ended stays");
+        end("3", 10);
+        end("4", 20);
+        assert!(keep("6", "b"), "an owner's own go before older ones of others");
+        assert_eq!((ids("a"), ids("b")), (vec!["3".to_owned()], vec!["6".to_owned()]));
+        assert_eq!(tasks.kept().ends.len(), 3);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreError>> 
 /// ends, the task stays `working` until its time is over.
 ///
 /// A task whose [time is over](TaskRecord::expires) is gone, whether or not it has ended: no method gives it any more, and what it
-/// took is free. Nothing else removes one.
+/// took is free. Nothing else removes one, but [`insert`](Self::insert) may, one that has ended.
 ///
 /// ```
 /// use mcp_runtime::{MemoryTasks, Server};
@@ -21,7 +21,8 @@ pub type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreError>> 
 /// assert!(server.check().is_ok());
 /// ```
 pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
-    /// Keeps a new task; false if there is no room for it. From then on every process finds it.
+    /// Keeps a new task; false if there is no room for it. From then on every process finds it. Where there is none, tasks that have
+    /// [ended](TaskStatus::is_final) should make room, those of the new one's owner before all others.
     fn insert(&self, task: TaskRecord, room: TaskRoom) -> Stored<'_, bool>;
 
     /// Finds a task.

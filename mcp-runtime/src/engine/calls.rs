@@ -112,7 +112,13 @@ impl Call<'_> {
         let mut running = running.complaining();
         running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
-        let finished = match Pin::new(&mut running).poll(&mut TaskContext::from_waker(Waker::noop())) {
+        let cx = &mut TaskContext::from_waker(Waker::noop());
+        // What is to be a task from the start does nothing before it is one.
+        let polled = match Pin::new(&mut running).poll_departure(cx) {
+            Poll::Ready(caught) => Poll::Ready(caught),
+            Poll::Pending => Pin::new(&mut running).poll(cx),
+        };
+        let finished = match polled {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
             Poll::Pending => match self.take_off(running) {
                 true => return false,

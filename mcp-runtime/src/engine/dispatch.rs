@@ -214,7 +214,9 @@ impl Connection {
         match tasks::Execution::of(request, tool)? {
             tasks::Execution::Plain => self.call(request, &tool.item, subject, arguments, out),
             tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.item, subject, arguments, ttl, out),
-            tasks::Execution::Deferred => self.call_deferred(request, &tool.item, subject, arguments, out),
+            tasks::Execution::Deferred { at_once } => {
+                self.call_deferred(request, &tool.item, subject, arguments, at_once, out)
+            }
         }
     }
 
@@ -287,7 +289,8 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
-        let call = self.prepare(request, item.common, subject.name, is_tool, item.uses_context, ways)?;
+        let wants_context = item.uses_context || ways.departure.is_some();
+        let call = self.prepare(request, item.common, subject.name, is_tool, wants_context, ways)?;
         if let Some(next) = self.engine.layers.around(item) {
             let site = self.site(request, item, &subject, call.answering, call.context.clone());
             return Ok(call.drive_layered(next.start(layers::Call::new(site, arguments)), out));

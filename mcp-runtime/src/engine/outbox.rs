@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::{Notify, futures::OwnedNotified};
+
 use super::hub::Edge;
 use crate::{handler::Peer, model::Level};
 
@@ -41,6 +43,8 @@ impl SessionLevel {
 
 pub(crate) struct Outbox {
     state: Mutex<State>,
+    /// The transport took what waited.
+    emptied: Arc<Notify>,
     level: Arc<SessionLevel>,
 }
 
@@ -68,7 +72,7 @@ struct State {
 
 impl Outbox {
     pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { state: Mutex::default(), level }
+        Self { state: Mutex::default(), emptied: Arc::default(), level }
     }
 
     /// The number of calls whose responses will come here.
@@ -200,15 +204,20 @@ impl Outbox {
         }
     }
 
-    /// The number of things that the client is still to be told of.
-    #[cfg(test)]
-    pub(super) fn marked(&self) -> usize {
-        self.state().marked.len()
+    /// Drops what the client is no longer to be told of.
+    pub(super) fn forget_ended(&self) {
+        self.state().marked.retain(|edge| !edge.is_ended());
     }
 
-    /// Leaves out what the client is not to be told of any more.
-    pub(super) fn forget(&self, edge: &Arc<Edge>) {
-        self.state().marked.retain(|marked| !Arc::ptr_eq(marked, edge));
+    /// Adds a message that must not be lost: one of any size where nothing waits, or what fits. If it does not, gives a future of when
+    /// to try again.
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+        let mut state = self.state();
+        if !state.out.is_empty() && state.out.len() + message.len() > UNREAD_NOTIFICATIONS {
+            return Err(Arc::clone(&self.emptied).notified_owned());
+        }
+        state.add_line(message);
+        Ok(())
     }
 
     /// Moves what waits into a buffer; true if there was anything.
@@ -223,6 +232,7 @@ impl Outbox {
             true => std::mem::swap(into, &mut state.out),
             false => into.append(&mut state.out),
         }
+        self.emptied.notify_waiters();
         true
     }
 
@@ -300,6 +310,12 @@ impl State {
         }
     }
 
+    fn add_line(&mut self, line: &[u8]) {
+        self.out.extend_from_slice(line);
+        self.out.push(b'\n');
+        self.wake();
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -318,9 +334,7 @@ impl Peer for Outbox {
             }
             return false;
         }
-        state.out.extend_from_slice(message);
-        state.out.push(b'\n');
-        state.wake();
+        state.add_line(message);
         true
     }
 
@@ -338,5 +352,29 @@ impl Peer for Outbox {
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outbox").field("awaited", &self.awaited()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::hub::{Hub, Subscriber};
+
+    #[test]
+    fn what_is_watched_no_longer_does_not_wait() {
+        let hub = Arc::<Hub>::default();
+        let outbox = Arc::new(Outbox::new(Arc::default()));
+        let session = Subscriber::of_session(&hub, &outbox);
+        for round in 0..100 {
+            assert!(session.watch_resource("a:b").is_ok());
+            hub.resource_updated("a:b");
+            assert_eq!(outbox.state().marked.len(), 1, "{round}");
+            session.leave_resource("a:b");
+            assert_eq!(outbox.state().marked.len(), 0, "{round}");
+        }
+        assert!(session.watch_resource("a:b").is_ok());
+        hub.resource_updated("a:b");
+        drop(session);
+        assert!(outbox.state().is_empty());
     }
 }

@@ -20,6 +20,9 @@ use super::{
 };
 use crate::error::Fault;
 
+/// How often a question is put to a client whose answers do not fit.
+const ATTEMPTS: u32 = 10;
+
 /// The JSON of the result that a client gives, when it does.
 pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
 
@@ -30,6 +33,11 @@ pub(crate) trait Asker: Send + Sync {
 
     /// Puts a question. An answer that is known already is taken only if it `fits`.
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking;
+
+    /// Says whether an answer that does not fit is asked for again.
+    fn asks_again(&self) -> bool {
+        false
+    }
 
     /// The JSON of a value that the call has made before, in this round or an earlier one.
     fn recall(&self, key: &str) -> Option<String>;
@@ -142,18 +150,30 @@ impl Context {
         let Some(asker) = self.asker() else {
             return Err(Fault::internal("the client cannot be asked here: only tools, prompts and resources can"));
         };
-        let question = ask.question(self.parts().dialect.features())?;
-        let key = question.key.clone();
-        let fits = |result: &str| {
-            let read = ask.read(result).map(drop);
-            read.inspect_err(|why| tracing::debug!(key, why, "an answer does not fit, and is asked for again")).is_ok()
-        };
-        let asking = asker.ask(question, &fits);
-        let result = {
-            let _waiting = self.wait_for_client();
-            self.until_ended(asking).await?
-        };
-        ask.read(&result).map_err(|why| Fault::internal(format!("the client's answer to `{key}` does not fit: {why}")))
+        let mut attempts = 1..ATTEMPTS;
+        loop {
+            let question = ask.question(self.parts().dialect.features())?;
+            let key = question.key.clone();
+            let fits = |result: &str| {
+                let read = ask.read(result).map(drop);
+                read.inspect_err(|why| tracing::debug!(key, why, "an answer does not fit, and is asked for again"))
+                    .is_ok()
+            };
+            let asking = asker.ask(question, &fits);
+            let result = {
+                let _waiting = self.wait_for_client();
+                self.until_ended(asking).await?
+            };
+            match ask.read(&result) {
+                Ok(answer) => return Ok(answer),
+                Err(why) if asker.asks_again() && attempts.next().is_some() => {
+                    tracing::debug!(key, %why, "an answer does not fit, and is asked for again");
+                }
+                Err(why) => {
+                    return Err(Fault::internal(format!("the client's answer to `{key}` does not fit: {why}")));
+                }
+            }
+        }
     }
 
     /// Asks several things at once: a tuple of up to six, or a vector. In revision 2026-07-28 that is one round instead of one for

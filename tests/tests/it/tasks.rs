@@ -100,6 +100,13 @@ async fn protocol_error_job() -> Result<String, Fault> {
     Err(Fault::Custom { code: 42, message: "no such job".to_owned(), data: Some(json!({"job": 7})) })
 }
 
+/// Make a text.
+#[tool(task)]
+async fn long_text(gate: &Arc<Gate>, length: usize) -> String {
+    gate.pass().await;
+    "x".repeat(length)
+}
+
 /// Delete a file, if that is confirmed.
 #[tool(task)]
 async fn confirm_delete(ctx: &Context, filename: String) -> Result<String, Fault> {
@@ -171,6 +178,7 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
         .with::<work>()
         .with::<failing_job>()
         .with::<protocol_error_job>()
+        .with::<long_text>()
         .with::<confirm_delete>()
         .with::<multi_input>()
         .with::<ask_then_work>()

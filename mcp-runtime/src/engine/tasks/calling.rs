@@ -38,8 +38,8 @@ pub(in crate::engine) enum Execution {
     Plain,
     /// As a task, which its client wants to keep for a time.
     Task(Option<Duration>),
-    /// As a call that may become a task.
-    Deferred,
+    /// As a call that may become a task: when its function says so, or at once, if there is room.
+    Deferred { at_once: bool },
 }
 
 impl Execution {
@@ -59,8 +59,9 @@ impl Execution {
             match (support, declares_extension(request.params)) {
                 (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
                 (TaskSupport::Required, false) => Err(undeclared()),
-                (TaskSupport::Optional | TaskSupport::Required, true) => Ok(Self::Task(None)),
-                (TaskSupport::Deferred, true) => Ok(Self::Deferred),
+                (TaskSupport::Required, true) => Ok(Self::Task(None)),
+                (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
+                (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),
             }
         } else {
             Ok(Self::Plain)
@@ -165,7 +166,7 @@ impl Connection {
         let (wire, id) = (Arc::clone(wire), request.id.to_owned());
         let job = Job { wire, id, answering, context, forwards_log, is_layered, side };
         let tasks = Arc::clone(&self.engine.tasks);
-        let created = async move { tasks.create(new, job, running).await };
+        let created = async move { tasks.create(new, job, running).await.map_err(|refused| refused.fault) };
         Ok(self.answer_with(request, item.common.name, self.engine.limits.timeout, created, out))
     }
 
@@ -176,9 +177,10 @@ impl Connection {
         item: &Item,
         subject: Subject<'_>,
         arguments: &str,
+        at_once: bool,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let Some(rounds) = self.asker(request, &subject, arguments, item.uses_context)? else {
+        let Some(rounds) = self.asker(request, &subject, arguments, item.uses_context || at_once)? else {
             return self.call_by(request, item, subject, arguments, Ways::default(), out);
         };
         // The task has no id before there is one; what needs it is not told with the extension.
@@ -192,7 +194,7 @@ impl Connection {
             forwards_log: self.engine.forwards_log,
             is_layered: self.engine.layers.around(item).is_some(),
         };
-        let deferral = Arc::new(Deferral::new(rounds, Arc::clone(&self.outbox), Arc::clone(&side), ticket));
+        let deferral = Arc::new(Deferral::new(rounds, Arc::clone(&self.outbox), Arc::clone(&side), ticket, at_once));
         let ways = Ways {
             asker: Some(Arc::clone(&deferral) as _),
             peer: Some(Arc::clone(&deferral) as _),

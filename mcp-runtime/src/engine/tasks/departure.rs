@@ -43,9 +43,15 @@ pub(super) struct Ticket {
 }
 
 impl Deferral {
-    pub(super) fn new(rounds: Arc<dyn Asker>, outbox: Arc<Outbox>, side: Arc<Side>, ticket: Ticket) -> Self {
+    pub(super) fn new(
+        rounds: Arc<dyn Asker>,
+        outbox: Arc<Outbox>,
+        side: Arc<Side>,
+        ticket: Ticket,
+        at_once: bool,
+    ) -> Self {
         let ticket = Mutex::new(Some(ticket));
-        Self { rounds, outbox, side, is_wanted: AtomicBool::new(false), waker: Mutex::default(), ticket }
+        Self { rounds, outbox, side, is_wanted: AtomicBool::new(at_once), waker: Mutex::default(), ticket }
     }
 
     /// Whom the function asks now.
@@ -70,12 +76,21 @@ impl Deferral {
 }
 
 impl Ticket {
-    async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Vec<u8>, Fault> {
+    /// Makes a task of the rest; where none can be kept, the rest stays a call.
+    async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, wire, id, answering, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
+        let desk = Arc::clone(side.desk());
         let job = Job { wire, id, answering, context: Some(context), forwards_log, is_layered, side };
-        tasks.create(new, job, rest).await
+        let refused = match tasks.create(new, job, rest).await {
+            Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
+            Err(refused) => refused,
+        };
+        tracing::warn!(name = answering.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
+        drop(tasks);
+        desk.refuse();
+        Ok(refused.running.await)
     }
 }
 
@@ -86,7 +101,7 @@ impl Departure for Deferral {
         if let Some(waker) = waker {
             waker.wake();
         }
-        Box::pin(self.side.desk().begun())
+        Box::pin(self.side.desk().decided())
     }
 
     fn poll_wanted(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
@@ -103,10 +118,7 @@ impl Departure for Deferral {
         let Some(ticket) = ticket else { return rest };
         let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);
         Box::pin(async move {
-            match redeeming.await {
-                Ok(body) => Finished { body, outcome: Ok(()) },
-                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
-            }
+            redeeming.await.unwrap_or_else(|fault| Finished { body: Vec::new(), outcome: Err(fault.into()) })
         })
     }
 }
@@ -118,6 +130,10 @@ impl Asker for Deferral {
 
     fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
         self.asker().ask(question, fits)
+    }
+
+    fn asks_again(&self) -> bool {
+        self.asker().asks_again()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

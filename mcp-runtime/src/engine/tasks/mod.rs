@@ -88,6 +88,12 @@ struct NewTask {
     ttl: Option<Duration>,
 }
 
+/// Why there is no task, and what it would have run.
+struct Refused {
+    fault: Fault,
+    running: Running,
+}
+
 impl Tasks {
     pub(super) fn new(store: Option<Arc<dyn TaskStore>>, terms: TaskTerms) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
@@ -99,7 +105,7 @@ impl Tasks {
     /// # Errors
     ///
     /// There are too many, or the store fails.
-    async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Fault> {
+    async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Refused> {
         let NewTask { id, owner, ttl } = new;
         let ttl = milliseconds(ttl.unwrap_or(self.terms.ttl).min(self.terms.longest));
         let of_owner = if owner.is_empty() { self.terms.in_all } else { self.terms.of_owner };
@@ -110,9 +116,9 @@ impl Tasks {
             Ok(false) => {
                 let why =
                     format!("there are too many tasks: at most {} may be kept, {of_owner} of one client", room.in_all);
-                return Err(Fault::Internal(why));
+                return Err(Refused { fault: Fault::Internal(why), running });
             }
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(Refused { fault: failed(&error), running }),
         }
         tracing::debug!(name = job.answering.name, id = job.id.as_json(), "a call becomes a task");
         let created = spell::created(&job.wire, &task);

@@ -16,6 +16,10 @@ use crate::{
 /// The least time between two changes of a record that only say how far the task is.
 const NOTE_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How often a store that failed is tried again, and after which time first; each time is twice the one before.
+const TRIES: u32 = 6;
+const FIRST_TRY: Duration = Duration::from_millis(100);
+
 /// What the function of a task is run with.
 pub(super) struct Job {
     pub(super) wire: Arc<Wire>,
@@ -79,7 +83,7 @@ fn tool_error(result: &str) -> Option<String> {
 /// The function of one task, running.
 pub(super) struct Runner {
     store: Arc<dyn TaskStore>,
-    /// As it was seen last.
+    /// As it was made.
     task: TaskRecord,
     job: Job,
 }
@@ -101,14 +105,43 @@ impl Runner {
 
     /// Runs the function to its end, or to the task's.
     pub(super) async fn run(self, running: Running) {
-        if let Err(error) = self.try_run(running).await {
-            tracing::error!(%error, "the store of tasks failed, so that a task was ended");
+        let Err(error) = self.try_run(running).await else { return };
+        tracing::error!(%error, "the store of tasks failed, so that a task was ended");
+        for attempt in 0..TRIES {
+            if self.give_up().await.is_ok() {
+                return;
+            }
+            sleep(FIRST_TRY * 2_u32.pow(attempt)).await;
         }
     }
 
-    async fn try_run(self, running: Running) -> Result<(), TaskStoreError> {
-        let Self { store, mut task, job } = self;
-        let Job { answering, context, side, .. } = &job;
+    /// Says in the record that the task has failed with its store.
+    async fn give_up(&self) -> Result<(), TaskStoreError> {
+        let Some(task) = self.store.load(&self.task.id).await? else { return Ok(()) };
+        let fault = Fault::internal("the tasks cannot be reached");
+        let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
+        self.end(task, Some(Ok(finished))).await
+    }
+
+    /// Writes what the function came to.
+    async fn end(&self, task: TaskRecord, finished: Option<Result<Finished, Fault>>) -> Result<(), TaskStoreError> {
+        let Outcome { status, message, json } = self.job.outcome(finished);
+        let ended = change(&*self.store, task, |task| {
+            task.inputs.clear();
+            task.status = status;
+            task.message.clone_from(&message);
+            task.outcome = Some(json.clone());
+        });
+        if let Changed::Done(task) | Changed::Ended(task) = ended.await? {
+            self.job.side.tell(&task);
+        }
+        Ok(())
+    }
+
+    async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
+        let Self { store, task, job } = self;
+        let mut task = task.clone();
+        let Job { answering, context, side, .. } = job;
         let ending = Ending(context.clone());
         let guarded = match job.is_layered {
             true => Guarded::layer(running, answering.name),
@@ -152,7 +185,7 @@ impl Runner {
                 return Ok(());
             };
             let before = task.status;
-            let changed = exchange(&*store, seen, side).await?;
+            let changed = exchange(&**store, seen, side).await?;
             let is_over = !matches!(changed, Changed::Done(_));
             let Some(after) = changed.into_task() else { return Ok(()) };
             task = after;
@@ -165,17 +198,7 @@ impl Runner {
             }
         };
         ending.finish(finished.is_none());
-        let Outcome { status, message, json } = job.outcome(finished);
-        let ended = change(&*store, task, |task| {
-            task.inputs.clear();
-            task.status = status;
-            task.message.clone_from(&message);
-            task.outcome = Some(json.clone());
-        });
-        if let Changed::Done(task) | Changed::Ended(task) = ended.await? {
-            side.tell(&task);
-        }
-        Ok(())
+        self.end(task, finished).await
     }
 }
 

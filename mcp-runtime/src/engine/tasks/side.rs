@@ -51,7 +51,8 @@ pub(super) struct Desk {
     /// There is a note.
     pub(super) noted: Notify,
     has_begun: AtomicBool,
-    begun: Notify,
+    is_refused: AtomicBool,
+    decided: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -98,21 +99,27 @@ impl Desk {
     /// Says that the task has begun.
     pub(super) fn begin(&self) {
         self.has_begun.store(true, Ordering::Release);
-        self.begun.notify_waiters();
+        self.decided.notify_waiters();
+    }
+
+    /// Says that there will be no task.
+    pub(super) fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Release);
+        self.decided.notify_waiters();
     }
 
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
     }
 
-    /// Waits until the task has begun.
-    pub(super) async fn begun(&self) {
+    /// Waits until the task has begun, or it is known that there will be none.
+    pub(super) async fn decided(&self) {
         loop {
-            let begun = self.begun.notified();
-            if self.has_begun() {
+            let decided = self.decided.notified();
+            if self.has_begun() || self.is_refused.load(Ordering::Acquire) {
                 return;
             }
-            begun.await;
+            decided.await;
         }
     }
 
@@ -198,6 +205,11 @@ impl Asker for Side {
                 Err(_) => Err(Fault::internal("the task ended before its client answered")),
             }
         })
+    }
+
+    /// With the extension, a question stays open until its answer fits; in a session, an answer is the response to a request.
+    fn asks_again(&self) -> bool {
+        self.session.is_none()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

@@ -15,7 +15,7 @@ use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, time::now},
     engine::{connection::Connection, dispatch::Request, outbox::Outbox},
     error::Fault,
-    handler::{Peer as _, Wire},
+    handler::Wire,
 };
 
 /// The most tasks that one request may listen to.
@@ -70,8 +70,13 @@ impl Watched {
     async fn try_tell(&self) -> Result<(), TaskStoreError> {
         while let Some(task) = self.store.load(&self.task).await?.filter(|task| *task.owner == *self.owner) {
             let Some(outbox) = self.outbox.upgrade() else { break };
-            outbox.notify(&spell::told(&self.wire, &task, &self.tag));
+            let told = outbox.offer(&spell::told(&self.wire, &task, &self.tag));
             drop(outbox);
+            if let Err(emptied) = told {
+                // What there is to tell by then may be newer.
+                emptied.await;
+                continue;
+            }
             if task.status.is_final() {
                 break;
             }

@@ -133,13 +133,39 @@ async fn too_many_tasks_are_refused() {
         for _ in 0..2 {
             client.begin("work", json!({"label": "it"})).await;
         }
-        let refused = client.call("work", json!({"label": "it"})).await.unwrap_err();
+        let refused = client.call("failing_job", json!({})).await.unwrap_err();
         assert_eq!(refused.code, -32603, "{revision}");
         assert!(refused.message.starts_with("there are too many tasks: at most"), "{refused}");
-        if revision == Revision::V2026_07_28 {
-            let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
-            let call = json!({"name": "ask_then_work", "inputResponses": answers});
-            assert_eq!(client.ask("tools/call", call).await.unwrap_err().code, -32603);
+        if revision == Revision::V2025_11_25 {
+            let refused = client.call("work", json!({"label": "it"})).await.unwrap_err();
+            assert_eq!(refused.code, -32603, "it was asked for as a task");
         }
     }
+}
+
+/// What need not be a task is a call where no more tasks can be kept, and a task again when one has ended.
+#[tokio::test]
+async fn without_room_a_call_stays_a_call() {
+    let gate = Arc::<Gate>::default();
+    let mut client = Talk::to(server(&gate).max_tasks(1, 1), Revision::V2026_07_28);
+    let id = client.begin("confirm_delete", json!({"filename": "a"})).await;
+    gate.open();
+    assert_eq!(text(&client.call("work", json!({"label": "it"})).await.unwrap()), "it is done");
+    let asked = client.call("confirm_delete", json!({"filename": "b"})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let answers = json!({"confirm": {"action": "accept", "content": {"confirm": true}}});
+    let params = json!({
+        "name": "confirm_delete",
+        "arguments": {"filename": "b"},
+        "inputResponses": answers,
+        "requestState": asked["requestState"],
+    });
+    assert_eq!(text(&client.ask("tools/call", params).await.unwrap()), "deleted b");
+    gate.open();
+    let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
+    let call = json!({"name": "ask_then_work", "inputResponses": answers});
+    let went_on = client.ask("tools/call", call).await.unwrap();
+    assert!(went_on["resultType"] != "task" && gate.begun.load(Ordering::SeqCst) == 2, "{went_on}");
+    client.about("tasks/cancel", &id).await.unwrap();
+    client.begin("work", json!({"label": "it"})).await;
 }

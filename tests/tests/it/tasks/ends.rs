@@ -124,6 +124,52 @@ async fn servers_share_their_tasks_by_a_store() {
     assert_eq!(here.about("tasks/get", &id).await.unwrap()["status"], "cancelled");
 }
 
+/// A store that fails to tell of changes and to make them, so often.
+#[derive(Debug, Clone)]
+struct Flaky(Arc<MemoryTasks>, Arc<AtomicUsize>);
+
+impl Flaky {
+    fn unless_it_fails<'a, T: Send + 'a>(&self, answer: Stored<'a, T>) -> Stored<'a, T> {
+        let fails = self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if fails { broken() } else { answer }
+    }
+}
+
+impl TaskStore for Flaky {
+    fn insert(&self, task: TaskRecord, room: TaskRoom) -> Stored<'_, bool> {
+        self.0.insert(task, room)
+    }
+
+    fn load<'a>(&'a self, id: &'a str) -> Stored<'a, Option<TaskRecord>> {
+        self.0.load(id)
+    }
+
+    fn replace(&self, task: TaskRecord) -> Stored<'_, bool> {
+        self.unless_it_fails(self.0.replace(task))
+    }
+
+    fn page<'a>(&'a self, owner: &'a str, after: Option<(u64, &'a str)>, most: usize) -> Stored<'a, Vec<TaskRecord>> {
+        self.0.page(owner, after, most)
+    }
+
+    fn changed<'a>(&'a self, id: &'a str, version: u64) -> Stored<'a, ()> {
+        self.unless_it_fails(self.0.changed(id, version))
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_a_store_ended_has_failed() {
+    for failures in [1, 2] {
+        let gate = Arc::<Gate>::default();
+        let store = Flaky(Arc::default(), Arc::new(AtomicUsize::new(failures)));
+        let mut client = Talk::to(server(&gate).task_store(store), Revision::V2026_07_28);
+        let id = client.begin("work", json!({"label": "it"})).await;
+        let failed = client.until(&id, "failed").await;
+        assert_eq!(failed["error"], json!({"code": -32603, "message": "the tasks cannot be reached"}), "{failures}");
+        assert_eq!(gate.dropped(), gate.begun.load(Ordering::SeqCst));
+    }
+}
+
 /// A store that can do nothing.
 #[derive(Debug)]
 struct Broken;

@@ -47,6 +47,28 @@ async fn a_task_is_told_as_it_is_and_whenever_it_changes() {
     assert_eq!(last, got);
 }
 
+/// However long a result is, and however much waits for a client that does not read.
+#[tokio::test]
+async fn every_end_is_told() {
+    for lengths in [&[2 << 20][..], &[700 << 10, 700 << 10, 700 << 10]] {
+        let gate = Arc::<Gate>::default();
+        let mut client = Talk::to(server(&gate), NEW);
+        let mut ids = Vec::new();
+        for length in lengths {
+            ids.push(client.begin("long_text", json!({ "length": length })).await);
+        }
+        client.send("subscriptions/listen", json!({"notifications": {"taskIds": ids}}));
+        told(&mut client, 1 + ids.len()).await;
+        lengths.iter().for_each(|_| gate.open());
+        sleep(Duration::from_millis(100)).await;
+        let ended = told(&mut client, ids.len()).await;
+        assert!(ended.iter().all(|told| told["params"]["status"] == "completed"));
+        let mut found: Vec<_> = ended.iter().map(|told| text(&told["params"]["result"]).len()).collect();
+        found.sort_unstable();
+        assert_eq!(found, lengths);
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_told_after_the_end_of_listening() {
     let gate = Arc::default();
