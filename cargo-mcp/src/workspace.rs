@@ -1,0 +1,206 @@
+//! The packages around the current directory, as cargo knows them.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use cargo_metadata::{Message, Metadata, MetadataCommand, Package, TargetKind};
+
+use crate::{failure::Failure, near::nearest};
+
+/// What cargo is to be told of the place and the kind of build.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Build")]
+pub(crate) struct BuildArgs {
+    /// The Cargo.toml of the package or workspace
+    #[arg(long, value_name = "PATH")]
+    pub(crate) manifest_path: Option<PathBuf>,
+    /// Build with optimisations
+    #[arg(long, short)]
+    pub(crate) release: bool,
+    /// Features of the package, separated by commas
+    #[arg(long, short = 'F', value_name = "FEATURES")]
+    pub(crate) features: Vec<String>,
+    /// Which binary of the package is the server, if it has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bin: Option<String>,
+}
+
+/// A package and which of its binaries is the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) package: Package,
+    pub(crate) bin: String,
+}
+
+pub(crate) struct Workspace {
+    pub(crate) metadata: Metadata,
+}
+
+impl Workspace {
+    /// Reads the workspace of the current directory.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or its manifest is wrong.
+    pub(crate) fn read(args: &BuildArgs) -> Result<Self, Failure> {
+        let mut command = MetadataCommand::new();
+        command.no_deps();
+        if let Some(path) = &args.manifest_path {
+            command.manifest_path(path);
+        }
+        match command.exec() {
+            Ok(metadata) => Ok(Self { metadata }),
+            Err(cargo_metadata::Error::CargoMetadata { stderr }) => {
+                let message = stderr.trim().trim_start_matches("error: ").to_owned();
+                Err(Failure::usage(message).help(
+                    "run this in a Rust package, or name the server: a command after `--`, or a URL such as `http://127.0.0.1:8080/mcp`",
+                ))
+            }
+            Err(error) => Err(Failure::usage(format_args!("cargo metadata: {error}"))),
+        }
+    }
+
+    /// Packages that depend on the framework and have a binary, in the order of their names.
+    pub(crate) fn servers(&self) -> Vec<&Package> {
+        let mut servers: Vec<_> =
+            self.metadata.workspace_packages().into_iter().filter(|package| is_server(package)).collect();
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        servers
+    }
+
+    /// Whether a package of this workspace has the name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.metadata.workspace_packages().iter().any(|package| package.name == name)
+    }
+
+    /// The package of a name, or the only one that can be meant.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or several.
+    pub(crate) fn server(&self, name: Option<&str>, bin: Option<&str>) -> Result<Server, Failure> {
+        let package = match name {
+            Some(name) => self.named(name)?,
+            None => self.only()?,
+        };
+        let bins: Vec<&str> = bins(package).collect();
+        let bin = match bin {
+            Some(bin) => *bins.iter().find(|name| **name == bin).ok_or_else(|| {
+                Failure::usage(format_args!(
+                    "package `{}` has no binary `{bin}`; it has {}",
+                    package.name,
+                    listed(&bins)
+                ))
+            })?,
+            None => match (&*bins, package.default_run.as_deref()) {
+                ([only], _) => only,
+                ([], _) => {
+                    return Err(Failure::usage(format_args!("package `{}` has no binary to start", package.name))
+                        .help("a server has a `src/main.rs` that ends with `mcp_runtime::main!();`"));
+                }
+                (_, Some(default)) => default,
+                _ => {
+                    return Err(Failure::usage(format_args!("package `{}` has several binaries", package.name))
+                        .help(format_args!("name one with `--bin`: {}", listed(&bins))));
+                }
+            },
+        };
+        Ok(Server { package: package.clone(), bin: bin.to_owned() })
+    }
+
+    fn named(&self, name: &str) -> Result<&Package, Failure> {
+        let packages = self.metadata.workspace_packages();
+        if let Some(package) = packages.iter().find(|package| package.name == name) {
+            return Ok(package);
+        }
+        let failure = Failure::usage(format_args!("no package `{name}` in this workspace"));
+        let names: Vec<&str> = self.servers().iter().map(|package| package.name.as_str()).collect();
+        Err(match nearest(name, names.iter().copied()) {
+            Some(near) => failure.help(format_args!("did you mean `{near}`?")),
+            None if names.is_empty() => failure,
+            None => failure.help(format_args!("the servers here are {}", listed(&names))),
+        })
+    }
+
+    fn only(&self) -> Result<&Package, Failure> {
+        if let Some(root) = self.metadata.root_package()
+            && bins(root).next().is_some()
+        {
+            return Ok(root);
+        }
+        match &*self.servers() {
+            [only] => Ok(*only),
+            [] => Err(Failure::usage("no package here is a server: none depends on `mcp-runtime` and has a binary")
+                .help("name the server: a package, a command after `--`, or a URL")
+                .help("`cargo mcp new` makes a server")),
+            several => {
+                let names: Vec<&str> = several.iter().map(|package| package.name.as_str()).collect();
+                Err(Failure::usage("there are several servers in this workspace")
+                    .help(format_args!("name one of {}", listed(&names))))
+            }
+        }
+    }
+
+    /// Builds a server, showing what cargo shows, and gives the program's path.
+    ///
+    /// # Errors
+    ///
+    /// It does not build; cargo has said why.
+    pub(crate) fn build(&self, server: &Server, args: &BuildArgs) -> Result<PathBuf, Failure> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args([
+            "build",
+            "--quiet",
+            "--message-format=json-render-diagnostics",
+            "--package",
+            &server.package.name,
+        ]);
+        command.args(["--bin", &server.bin, "--manifest-path"]).arg(&server.package.manifest_path);
+        if args.release {
+            command.arg("--release");
+        }
+        if !args.features.is_empty() {
+            command.arg("--features").arg(args.features.join(","));
+        }
+        let output = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| Failure::connection(format_args!("cargo cannot be started: {error}")))?;
+        if !output.status.success() {
+            return Err(Failure::connection(format_args!("package `{}` does not build", server.package.name)));
+        }
+        let is_it = |message: Message| match message {
+            Message::CompilerArtifact(artifact)
+                if artifact.target.name == server.bin && artifact.package_id == server.package.id =>
+            {
+                artifact.executable
+            }
+            _ => None,
+        };
+        let program = Message::parse_stream(&*output.stdout).filter_map(Result::ok).filter_map(is_it).last();
+        match program {
+            Some(path) => Ok(path.into_std_path_buf()),
+            None => Err(Failure::connection(format_args!(
+                "cargo built package `{}` and names no program",
+                server.package.name
+            ))),
+        }
+    }
+}
+
+fn is_server(package: &Package) -> bool {
+    bins(package).next().is_some() && package.dependencies.iter().any(|dependency| dependency.name == "mcp-runtime")
+}
+
+fn bins(package: &Package) -> impl Iterator<Item = &str> {
+    package.targets.iter().filter(|target| target.kind.contains(&TargetKind::Bin)).map(|target| target.name.as_str())
+}
+
+/// Names as a sentence has them.
+pub(crate) fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

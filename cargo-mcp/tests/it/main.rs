@@ -1,0 +1,4 @@
+//! Each command end to end, with the real programs.
+
+mod common;
+mod list;
