@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::{error::Category, value::RawValue};
 
-use super::{Id, raw};
+use super::{Id, check, raw};
 
 /// What one line or one body holds.
 pub(crate) enum Transmission<'a> {
@@ -58,36 +58,36 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
 impl<'a> Message<'a> {
     /// Reads one message.
     pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
-        let envelope = match serde_json::from_str::<Envelope<'a>>(text) {
+        let envelope = match Envelope::read(text) {
             Ok(envelope) => envelope,
             Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
             Err(_) => return Err(Self::refuse_shape(text)),
         };
         let id = match envelope.id {
             None => None,
-            Some(json) => match Id::from_json(json.get()) {
+            Some(json) => match Id::from_json(json) {
                 Some(id) => Some(id),
                 // A response to a request whose id we could not be told carries `null`; nobody waits for it.
                 None if envelope.method.is_none() && envelope.error.is_some() => {
-                    return Ok(Incoming::Response(None, Answer::Error(envelope.error.map_or("", RawValue::get))));
+                    return Ok(Incoming::Response(None, Answer::Error(envelope.error.unwrap_or_default())));
                 }
                 None => return Err(Malformed::Invalid(None, "`id` must be a string or an integer")),
             },
         };
-        if envelope.jsonrpc.is_none_or(|version| version.get() != r#""2.0""#) {
+        if envelope.jsonrpc.is_none_or(|version| version != r#""2.0""#) {
             return Err(Malformed::Invalid(id, "`jsonrpc` must be \"2.0\""));
         }
         let Some(method) = envelope.method else {
             return match (envelope.result, envelope.error) {
-                (_, Some(error)) => Ok(Incoming::Response(id, Answer::Error(error.get()))),
-                (Some(result), None) => Ok(Incoming::Response(id, Answer::Result(result.get()))),
+                (_, Some(error)) => Ok(Incoming::Response(id, Answer::Error(error))),
+                (Some(result), None) => Ok(Incoming::Response(id, Answer::Result(result))),
                 (None, None) => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
             };
         };
-        let Some(method) = raw::string(method.get()) else {
+        let Some(method) = raw::string(method) else {
             return Err(Malformed::Invalid(id, "`method` must be a string"));
         };
-        let params = match envelope.params.map(RawValue::get) {
+        let params = match envelope.params {
             None | Some("null") => None,
             Some(params) if raw::kind(params) == raw::Kind::Object => Some(params),
             Some(_) => return Err(Malformed::Invalid(id, "`params` must be an object")),
@@ -115,26 +115,50 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The members of any message, each as raw JSON so that a wrong one does not hide the others.
-#[derive(Deserialize)]
+/// The members of any message, each as JSON so that a wrong one does not hide the others.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    jsonrpc: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "present")]
+    id: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "present")]
+    method: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "present")]
+    params: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "present")]
+    result: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "present")]
+    error: Option<&'a str>,
+}
+
+impl<'a> Envelope<'a> {
+    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+        let mut envelope = Self::default();
+        let members = check::members(text, |name, value| {
+            let member = match name {
+                "jsonrpc" => &mut envelope.jsonrpc,
+                "id" => &mut envelope.id,
+                "method" => &mut envelope.method,
+                "params" => &mut envelope.params,
+                "result" => &mut envelope.result,
+                "error" => &mut envelope.error,
+                _ => return Some(()),
+            };
+            // A member that is there twice is not told apart here.
+            member.replace(value).is_none().then_some(())
+        });
+        match members {
+            Some(()) => Ok(envelope),
+            None => serde_json::from_str(text),
+        }
+    }
 }
 
 /// Keeps `null` apart from a member that is not there.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
 }
 
 /// Says where the JSON breaks off, without the line: a message is one line.

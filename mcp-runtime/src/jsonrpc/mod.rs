@@ -1,6 +1,7 @@
 //! JSON-RPC 2.0: ids, requests, notifications, responses, error codes. Nothing here knows the Model Context Protocol.
 
 mod canonical;
+mod check;
 mod id;
 mod message;
 pub(crate) mod raw;

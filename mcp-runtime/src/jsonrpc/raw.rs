@@ -156,7 +156,8 @@ fn next_item(bytes: &[u8], at: usize) -> usize {
     if bytes.get(at) == Some(&b',') { skip_space(bytes, at + 1) } else { at }
 }
 
-fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+#[inline]
+pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
         at += 1;
     }
