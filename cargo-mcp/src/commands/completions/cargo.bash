@@ -14,9 +14,11 @@ _cargo_with_mcp() {
     if [[ ${COMP_WORDS[at]} == mcp ]] && ((COMP_CWORD > at)); then
         COMP_WORDS=(cargo-mcp "${COMP_WORDS[@]:at+1}")
         COMP_CWORD=$((COMP_CWORD - at))
-        _cargo-mcp cargo-mcp "$2" "$3"
+        _cargo_mcp cargo-mcp "$2" "$3"
     elif [[ -n $_cargo_mcp_other ]]; then
         "$_cargo_mcp_other" "$@"
+    elif ((COMP_CWORD == at)) && [[ mcp == "$2"* ]]; then
+        COMPREPLY=(mcp)
     fi
 }
 complete -o bashdefault -o default -F _cargo_with_mcp cargo

@@ -12,16 +12,14 @@ const PROGRAM: &str = "cargo-mcp";
 
 const INSTALL: &str = "\
 Examples, which install them for good:
-  bash        mkdir -p ~/.local/share/bash-completion/completions
-              cargo mcp completions bash > ~/.local/share/bash-completion/completions/cargo-mcp
-              echo 'source ~/.local/share/bash-completion/completions/cargo-mcp' >> ~/.bashrc
-  zsh         cargo mcp completions zsh > ~/.zfunc/_cargo-mcp
+  bash        echo 'source <(cargo-mcp completions bash)' >> ~/.bashrc
+  zsh         mkdir -p ~/.zfunc && cargo-mcp completions zsh > ~/.zfunc/_cargo-mcp
               with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
-  fish        cargo mcp completions fish > ~/.config/fish/conf.d/cargo-mcp.fish
-  powershell  cargo mcp completions powershell >> $PROFILE
-  elvish      cargo mcp completions elvish >> ~/.config/elvish/rc.elv
+  fish        cargo-mcp completions fish > ~/.config/fish/conf.d/cargo-mcp.fish
+  powershell  cargo-mcp completions powershell >> $PROFILE
+  elvish      cargo-mcp completions elvish >> ~/.config/elvish/rc.elv
 
-Bash and fish complete `cargo mcp` as well as `cargo-mcp`; so does zsh where cargo's own completions are installed.";
+Bash and fish complete `cargo mcp` as well as `cargo-mcp`, and so does zsh with cargo's own completions.";
 
 /// Print the completions of a shell
 #[derive(Debug, clap::Args)]
@@ -33,18 +31,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    generate(args.shell, &mut Cli::command(), PROGRAM, &mut script);
-    // Clap completes programs; that cargo has this one as a command is for us to tell the shell.
-    script.extend_from_slice(match args.shell {
-        Shell::Bash => include_bytes!("cargo.bash"),
-        Shell::Fish => include_bytes!("cargo.fish"),
-        _ => b"",
-    });
-    match std::io::stdout().write_all(&script) {
+    match std::io::stdout().write_all(&script(args.shell)) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::usage(format_args!("the completions cannot be written: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// What clap knows; that cargo has this program as a command is for us to tell the shell.
+fn script(shell: Shell) -> Vec<u8> {
+    match shell {
+        Shell::Bash => [bash().as_bytes(), include_bytes!("cargo.bash")].concat(),
+        Shell::Fish => [&*generated(shell, PROGRAM), include_bytes!("cargo.fish")].concat(),
+        _ => generated(shell, PROGRAM),
+    }
+}
+
+/// Clap's script for bash loses the subcommands of a program with a hyphen in its name, so it is made for one without.
+fn bash() -> String {
+    let script = String::from_utf8(generated(Shell::Bash, "cargo_mcp")).expect("a script is UTF-8");
+    script.replace("default cargo_mcp\n", &format!("default {PROGRAM}\n"))
+}
+
+fn generated(shell: Shell, program: &'static str) -> Vec<u8> {
+    let mut script = Vec::new();
+    generate(shell, &mut Cli::command().name(program).bin_name(program), program, &mut script);
+    script
 }

@@ -52,7 +52,7 @@ impl Readme<'_> {
             writeln!(f, "$ cargo run                           # serve HTTP")?;
         }
         writeln!(f, "$ cargo test                          # its tests, which need no process and no port")?;
-        writeln!(f, "$ cargo build --release               # the program that clients start\n```\n")
+        writeln!(f, "$ cargo build --release               # the program, as `target/release/{}`\n```\n", self.name)
     }
 
     fn connect(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

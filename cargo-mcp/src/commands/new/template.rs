@@ -74,6 +74,12 @@ impl Template {
         let mut files = Vec::new();
         collect(self.dir, self.dir.path(), &mut files);
         files.retain(|(path, _)| path != Path::new(MANIFEST));
+        for (path, _) in &mut files {
+            // Git does not read it through a link, and complains.
+            if path == Path::new("gitignore") {
+                *path = ".gitignore".into();
+            }
+        }
         files.sort();
         files
     }
