@@ -103,12 +103,13 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
 
 /// Starts the server as a client would, where there is nothing, and asks what it offers.
 fn ask(server: &Server, program: &Path, env: &[(String, String)], patience: Duration) -> Result<Contents, Failure> {
-    let target = Target::Program {
-        name: server.package.name.to_string(),
-        program: program.to_owned(),
-        args: Vec::new(),
-        env: env.to_vec(),
-    };
+    let mut env = env.to_vec();
+    if std::env::var_os("RUST_LOG").is_none() && !env.iter().any(|(name, _)| name == "RUST_LOG") {
+        // That it starts is of no interest here, what goes wrong is.
+        env.push(("RUST_LOG".to_owned(), "warn".to_owned()));
+    }
+    let target =
+        Target::Program { name: server.package.name.to_string(), program: program.to_owned(), args: Vec::new(), env };
     let nowhere = |error| Failure::connection(format_args!("there is no directory to start the server in: {error}"));
     let empty = std::env::temp_dir().join(format!("cargo-mcp-{}", std::process::id()));
     fs::create_dir_all(&empty).map_err(nowhere)?;
