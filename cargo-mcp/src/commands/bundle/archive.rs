@@ -68,7 +68,7 @@ mod tests {
             file.read_to_string(&mut text).expect("it is text");
             let day = file.last_modified().expect("it has a time");
             (
-                file.name().to_owned(),
+                file.name().expect("it has a name").into_owned(),
                 file.unix_mode().map(|mode| mode & 0o777),
                 text,
                 (day.year(), day.month(), day.day()),

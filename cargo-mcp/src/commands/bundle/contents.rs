@@ -49,7 +49,7 @@ impl Contents {
                 "{target} does not list what it offers within {} s",
                 patience.as_secs()
             ))
-            .help("`--timeout` gives it longer"))
+            .help("`--connect-timeout` gives it longer"))
         });
         let _ = server.close_with_timeout(FAREWELL).await;
         contents

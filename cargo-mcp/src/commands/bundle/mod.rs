@@ -61,7 +61,7 @@ pub(crate) struct Args {
     display_name: Option<String>,
     /// How many seconds the server may take to tell its tools and prompts
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    timeout: u64,
+    connect_timeout: u64,
     #[command(flatten)]
     build: BuildArgs,
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     }
 
     let program = workspace.build(&server, &args.build)?;
-    let contents = ask(&server, &program, &manifest.defaults(), Duration::from_secs(args.timeout))?;
+    let contents = ask(&server, &program, &manifest.defaults(), Duration::from_secs(args.connect_timeout))?;
     let summary = contents.to_string();
     manifest.offer(contents);
     let unreadable = |error| Failure::connection(format_args!("`{}` cannot be read: {error}", program.display()));

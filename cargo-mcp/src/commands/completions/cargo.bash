@@ -5,8 +5,9 @@ if ! complete -p cargo &>/dev/null; then
     elif declare -F _completion_loader >/dev/null; then _completion_loader cargo
     fi
 fi
-_cargo_mcp_other=$(complete -p cargo 2>/dev/null | sed -n 's/.* -F \([^ ]*\) .*/\1/p')
-[[ $_cargo_mcp_other == _cargo_with_mcp ]] && _cargo_mcp_other=
+if [[ $(complete -p cargo 2>/dev/null) =~ \ -F\ ([^ ]+) && ${BASH_REMATCH[1]} != _cargo_with_mcp ]]; then
+    _cargo_mcp_other=${BASH_REMATCH[1]}
+fi
 
 _cargo_with_mcp() {
     local at=1
@@ -15,7 +16,7 @@ _cargo_with_mcp() {
         COMP_WORDS=(cargo-mcp "${COMP_WORDS[@]:at+1}")
         COMP_CWORD=$((COMP_CWORD - at))
         _cargo_mcp cargo-mcp "$2" "$3"
-    elif [[ -n $_cargo_mcp_other ]]; then
+    elif [[ -n ${_cargo_mcp_other-} ]]; then
         "$_cargo_mcp_other" "$@"
     elif ((COMP_CWORD == at)) && [[ mcp == "$2"* ]]; then
         COMPREPLY=(mcp)

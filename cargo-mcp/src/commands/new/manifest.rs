@@ -202,3 +202,32 @@ fn tidy(table: &mut Table) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Runtime, Template, manifest};
+
+    #[test]
+    fn a_published_program_makes_packages_that_need_nothing_but_crates_io() {
+        for template in Template::all() {
+            let manifest = manifest(template, "weather", &Runtime::Version, true);
+            let text = manifest.to_string();
+            for part in ["workspace", "path", "publish", "mcp-tests"] {
+                assert!(!text.contains(part), "{}: {part} is in\n{text}", template.name());
+            }
+            let runtime = &manifest["dependencies"]["mcp-runtime"];
+            assert_eq!(runtime["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "{text}");
+            assert!(runtime["features"].to_string().contains("\"http\""), "{text}");
+            assert_eq!(manifest["package"]["name"].as_str(), Some("weather"));
+        }
+    }
+
+    #[test]
+    fn what_leads_out_of_the_package_is_left_out() {
+        let everything = Template::named("everything").expect("it is there");
+        assert!(everything.manifest().contains_key("test"), "it has what is to be left out");
+        let manifest = manifest(everything, "weather", &Runtime::Version, false);
+        assert!(!manifest.contains_key("test"), "{manifest}");
+        assert!(manifest["dev-dependencies"].get("tokio").is_some(), "{manifest}");
+    }
+}

@@ -67,11 +67,23 @@ pub(super) fn settle(package: &Path, vcs: Option<Vcs>) -> Result<Option<PathBuf>
         Failure::usage(format_args!("the package is made, but cargo does not read it: {why}"))
     };
     let Some(workspace) = workspace_around(package) else { return Err(refused(&complaint)) };
-    add_member(&workspace, package).map_err(|why| {
-        refused(&why).help(format_args!("add it to `members` of `{}`, or to `exclude`", workspace.display()))
-    })?;
-    cargo_reads(package).map_err(|complaint| refused(&complaint))?;
-    Ok(Some(workspace))
+    match join(&workspace, package) {
+        Ok(()) => Ok(Some(workspace)),
+        Err(complaint) => {
+            Err(refused(&complaint)
+                .help(format_args!("add it to `members` of `{}`, or to `exclude`", workspace.display())))
+        }
+    }
+}
+
+/// Adds a package to a workspace, which stays as it was if that does not help.
+fn join(workspace: &Path, package: &Path) -> Result<(), String> {
+    let before = fs::read_to_string(workspace).map_err(|error| error.to_string())?;
+    let after = with_member(&before, workspace, package)?;
+    fs::write(workspace, after).map_err(|error| error.to_string())?;
+    cargo_reads(package).inspect_err(|_| {
+        let _ = fs::write(workspace, before);
+    })
 }
 
 fn repository(package: &Path, vcs: Option<Vcs>) -> Result<(), Failure> {
@@ -89,7 +101,7 @@ fn repository(package: &Path, vcs: Option<Vcs>) -> Result<(), Failure> {
     if !wanted {
         return Ok(());
     }
-    let made = quiet(&mut git().args(["init", "--quiet"])).status();
+    let made = quiet(git().args(["init", "--quiet"])).status();
     match (made, vcs) {
         (Ok(status), _) if status.success() => Ok(()),
         // Nobody asked for it.
@@ -123,9 +135,8 @@ fn workspace_around(package: &Path) -> Option<PathBuf> {
     manifests.into_iter().find(is_workspace)
 }
 
-/// Adds a package to the members of a workspace, in order if they are in order.
-fn add_member(workspace: &Path, package: &Path) -> Result<(), String> {
-    let text = fs::read_to_string(workspace).map_err(|error| error.to_string())?;
+/// The manifest of a workspace with a package among its members, in order if they are in order.
+fn with_member(text: &str, workspace: &Path, package: &Path) -> Result<String, String> {
     let mut manifest: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
     let whole = package.canonicalize().map_err(|error| error.to_string())?;
     let top = workspace.parent().unwrap_or(workspace);
@@ -150,7 +161,7 @@ fn add_member(workspace: &Path, package: &Path) -> Result<(), String> {
             next.decor_mut().set_prefix(" ");
         }
     }
-    fs::write(workspace, manifest.to_string()).map_err(|error| error.to_string())
+    Ok(manifest.to_string())
 }
 
 fn quiet(command: &mut Command) -> &mut Command {
