@@ -22,6 +22,8 @@ const configOf = userConfig =>
 assert.ok(manifest.compatibility.platforms.includes(process.platform), 'it is for this platform');
 assert.equal(manifest.user_config.test_token.sensitive, true, 'a token is kept as a secret');
 assert.equal(manifest.user_config.rust_log.sensitive, false, 'a setting is shown');
+assert.equal(manifest.display_name, 'Everything', 'what Cargo.toml adds is there');
+assert.equal(manifest.user_config.rust_log.title, 'Log filter', 'and what it says otherwise');
 assert.equal(await configOf({}), undefined, 'a user who did not say what is required is asked first');
 assert.equal((await configOf({ test_token: 'hush' })).env.RUST_LOG, 'off', 'the default counts where the user says nothing');
 

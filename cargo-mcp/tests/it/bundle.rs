@@ -23,8 +23,6 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
         "hello",
         "--author",
         "Ada Lovelace <ada@example.com>",
-        "--display-name",
-        "Hello!",
         "--icon",
         icon.to_str().expect("a path in UTF-8"),
         "--env",
@@ -80,7 +78,6 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
         json!({
             "manifest_version": "0.2",
             "name": "hello",
-            "display_name": "Hello!",
             "version": "0.1.0",
             "description": "The smallest MCP server: one function",
             "author": { "name": "Ada Lovelace", "email": "ada@example.com" },

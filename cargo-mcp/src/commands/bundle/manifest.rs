@@ -7,6 +7,7 @@ use std::{
 
 use cargo_metadata::Package;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{Args, contents::Contents};
 use crate::{
@@ -25,8 +26,6 @@ const MANIFEST_VERSION: &str = "0.2";
 pub(super) struct Manifest {
     manifest_version: &'static str,
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    display_name: Option<String>,
     version: String,
     description: String,
     author: Author,
@@ -133,7 +132,6 @@ impl Manifest {
         Ok(Self {
             manifest_version: MANIFEST_VERSION,
             name: package.name.to_string(),
-            display_name: args.display_name.clone(),
             version: package.version.to_string(),
             description: description.to_owned(),
             author: author(package, args.author.as_deref())?,
@@ -192,10 +190,16 @@ impl Manifest {
         defaults.filter(|(_, value)| !value.contains("${")).collect()
     }
 
-    pub(super) fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a manifest is JSON");
-        json.push('\n');
-        json
+    /// The file, with what its author adds or says otherwise.
+    pub(super) fn to_json(&self, more: &Value) -> String {
+        let json = match more {
+            Value::Null => serde_json::to_string_pretty(self),
+            more => serde_json::to_value(self).and_then(|mut manifest| {
+                overlay(&mut manifest, more);
+                serde_json::to_string_pretty(&manifest)
+            }),
+        };
+        json.expect("a manifest is JSON") + "\n"
     }
 }
 
@@ -247,6 +251,18 @@ impl Setting {
     /// What the manifest calls it.
     fn key(&self) -> String {
         self.variable.to_lowercase()
+    }
+}
+
+/// Puts values over others, object by object.
+fn overlay(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                overlay(below.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
     }
 }
 
@@ -307,7 +323,22 @@ fn platform() -> Result<&'static str, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Author, looks_secret, parse_author, title};
+    use serde_json::json;
+
+    use super::{Author, looks_secret, overlay, parse_author, title};
+
+    #[test]
+    fn authors_may_say_more() {
+        let mut manifest =
+            json!({"name": "notes", "keywords": ["a"], "user_config": {"db": {"type": "string", "title": "Db"}}});
+        let more = json!({"display_name": "Notes", "keywords": [], "user_config": {"db": {"type": "file"}}});
+        overlay(&mut manifest, &more);
+        let expected = json!({
+            "name": "notes", "display_name": "Notes", "keywords": [],
+            "user_config": {"db": {"type": "file", "title": "Db"}},
+        });
+        assert_eq!(manifest, expected);
+    }
 
     #[test]
     fn authors_are_read_as_cargo_has_them() {

@@ -27,14 +27,16 @@ Examples:
   cargo mcp bundle notes --env 'NOTES_DB=Notes file' --default 'NOTES_DB=${HOME}/notes.db'
   cargo mcp bundle weather --env 'WEATHER_KEY=Your key of weather.example'
 
-Where the server needs variables to start, set them: it is asked for its tools and prompts, in an empty directory.";
+Where the server needs variables to start, set them: it is asked for its tools and prompts, in an
+empty directory. What else a manifest can say stands in `[package.metadata.mcpb]` of Cargo.toml:
+`display_name`, `long_description`, `privacy_policies`, `user_config.notes_db.type = \"file\"`.";
 
 /// Make an .mcpb bundle of a server, for desktop clients
 ///
 /// Builds the server in release, and writes a zip archive with the program and a manifest: what Cargo.toml says of the package,
 /// the tools and prompts that the server has, and what its user is to be asked for. The same program gives the same bytes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("release", |release| release.hide(true)))]
 pub(crate) struct Args {
     /// A package of this workspace; without it the only server here
     package: Option<String>,
@@ -56,9 +58,6 @@ pub(crate) struct Args {
     /// Whose it is [default: the first of `authors` in Cargo.toml, or git's `user.name`]
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
-    /// What people call it
-    #[arg(long, value_name = "NAME")]
-    display_name: Option<String>,
     /// How many seconds the server may take to tell its tools and prompts
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     connect_timeout: u64,
@@ -88,7 +87,11 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
     let unreadable = |error| Failure::connection(format_args!("`{}` cannot be read: {error}", program.display()));
     let program = fs::read(&program).map_err(unreadable)?;
     let mut files = vec![
-        archive::File { path: "manifest.json".to_owned(), mode: 0o644, content: manifest.to_json().into_bytes() },
+        archive::File {
+            path: "manifest.json".to_owned(),
+            mode: 0o644,
+            content: manifest.to_json(&server.package.metadata["mcpb"]).into_bytes(),
+        },
         archive::File { path: manifest.entry_point(), mode: 0o755, content: program },
     ];
     if let Some(icon) = icon {

@@ -50,8 +50,14 @@ fn package(manifest: &mut DocumentMut, workspace: &DocumentMut, name: &str) {
     package["name"] = value(name);
     package["version"] = value("0.1.0");
     // Whose it is, and where it is published, is the author's to say.
-    for key in ["publish", "license", "repository", "metadata"] {
+    for key in ["publish", "license", "repository"] {
         package.remove(key);
+    }
+    if let Some(metadata) = package.get_mut("metadata").and_then(Item::as_table_mut) {
+        metadata.remove("template");
+        if metadata.is_empty() {
+            package.remove("metadata");
+        }
     }
     let inherited: Vec<String> =
         package.iter().filter(|(_, item)| is_inherited(item)).map(|(key, _)| key.to_owned()).collect();
@@ -212,7 +218,7 @@ mod tests {
         for template in Template::all() {
             let manifest = manifest(template, "weather", &Runtime::Version, true);
             let text = manifest.to_string();
-            for part in ["workspace", "path", "publish", "mcp-tests"] {
+            for part in ["workspace", "path", "publish", "mcp-tests", "template"] {
                 assert!(!text.contains(part), "{}: {part} is in\n{text}", template.name());
             }
             let runtime = &manifest["dependencies"]["mcp-runtime"];

@@ -94,6 +94,7 @@ struct Project {
     path: PathBuf,
     name: String,
     template: Template,
+    runtime: Runtime,
     url: Option<String>,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -114,7 +115,7 @@ impl Project {
         let mut files = sources(template, &name);
         files.push(("Cargo.toml".into(), manifest.to_string().into_bytes()));
         files.push(("README.md".into(), readme.to_string().into_bytes()));
-        Ok(Self { path, name, template, url, files })
+        Ok(Self { path, name, template, runtime, url, files })
     }
 
     fn write(&self) -> Result<(), Failure> {
@@ -131,6 +132,9 @@ impl Project {
     fn tell(&self, joined: Option<&Path>) {
         let (name, path) = (&self.name, self.path.display());
         anstream::eprintln!("made the package `{name}` in `{path}`, from the example `{}`", self.template.name());
+        if let Runtime::Path(path) = &self.runtime {
+            anstream::eprintln!("it takes `mcp-runtime` from `{}`", path.display());
+        }
         if let Some(workspace) = joined {
             anstream::eprintln!("added it to the `members` of `{}`", workspace.display());
         }
