@@ -16,7 +16,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Bundle(commands::bundle::Args),
+    Completions(commands::completions::Args),
     List(commands::list::Args),
+    New(commands::new::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.

@@ -1,6 +1,9 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod bundle;
+pub(crate) mod completions;
 pub(crate) mod list;
+pub(crate) mod new;
 
 use std::future::Future;
 
@@ -9,7 +12,10 @@ use crate::{cli::Command, failure::Failure};
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Bundle(args) => bundle::run(args),
+        Command::Completions(args) => completions::run(args),
         Command::List(args) => wait(list::run(args)),
+        Command::New(args) => new::run(args),
     }
 }
 

@@ -1,4 +1,7 @@
 //! Each command end to end, with the real programs.
 
+mod bundle;
 mod common;
+mod completions;
 mod list;
+mod new;

@@ -1,0 +1,371 @@
+//! The manifest of a bundle: <https://github.com/anthropics/mcpb/blob/main/MANIFEST.md>.
+
+use std::{
+    collections::BTreeMap,
+    process::{Command, Stdio},
+};
+
+use cargo_metadata::Package;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Args, contents::Contents};
+use crate::{
+    failure::Failure,
+    near::nearest,
+    workspace::{Server, listed},
+};
+
+/// The icon inside of a bundle.
+pub(super) const ICON: &str = "icon.png";
+
+/// The version that the official packer gives to new manifests; nothing of a later one is needed.
+const MANIFEST_VERSION: &str = "0.2";
+
+#[derive(Debug, Serialize)]
+pub(super) struct Manifest {
+    manifest_version: &'static str,
+    name: String,
+    version: String,
+    description: String,
+    author: Author,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository: Option<Repository>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    homepage: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documentation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icon: Option<&'static str>,
+    server: Program,
+    tools: Vec<Tool>,
+    prompts: Vec<Prompt>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keywords: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    license: Option<String>,
+    compatibility: Compatibility,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    user_config: BTreeMap<String, Setting>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Author {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Repository {
+    r#type: &'static str,
+    url: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Program {
+    r#type: &'static str,
+    entry_point: String,
+    mcp_config: Config,
+}
+
+#[derive(Debug, Serialize)]
+struct Config {
+    command: String,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tool {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Prompt {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    arguments: Vec<String>,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Compatibility {
+    platforms: [&'static str; 1],
+}
+
+/// Something that the user is asked for.
+#[derive(Debug, Serialize)]
+pub(super) struct Setting {
+    #[serde(skip)]
+    variable: String,
+    r#type: &'static str,
+    title: String,
+    description: String,
+    required: bool,
+    sensitive: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
+}
+
+impl Manifest {
+    /// What is known of a server before it is built.
+    ///
+    /// # Errors
+    ///
+    /// Something is not there that a manifest must have.
+    pub(super) fn new(server: &Server, settings: Vec<Setting>, args: &Args) -> Result<Self, Failure> {
+        let package = &server.package;
+        let description = package.description.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        let description = description.ok_or_else(|| {
+            Failure::usage(format_args!("package `{}` has no description, which a bundle must have", package.name))
+                .help(format_args!("write `description = \"…\"` into `{}`", package.manifest_path))
+        })?;
+        let entry_point = format!("server/{}{}", server.bin, std::env::consts::EXE_SUFFIX);
+        let env =
+            settings.iter().map(|setting| (setting.variable.clone(), format!("${{user_config.{}}}", setting.key())));
+        let config = Config { command: format!("${{__dirname}}/{entry_point}"), args: Vec::new(), env: env.collect() };
+        let url = |url: &Option<String>| url.clone().filter(|url| url.starts_with("http"));
+        Ok(Self {
+            manifest_version: MANIFEST_VERSION,
+            name: package.name.to_string(),
+            version: package.version.to_string(),
+            description: description.to_owned(),
+            author: author(package, args.author.as_deref())?,
+            repository: url(&package.repository).map(|url| Repository { r#type: "git", url }),
+            homepage: url(&package.homepage),
+            documentation: url(&package.documentation),
+            icon: args.icon.as_ref().map(|_| ICON),
+            server: Program { r#type: "binary", entry_point, mcp_config: config },
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            keywords: package.keywords.clone(),
+            license: package.license.clone(),
+            compatibility: Compatibility { platforms: [platform()?] },
+            user_config: settings.into_iter().map(|setting| (setting.key(), setting)).collect(),
+        })
+    }
+
+    /// Adds what the server offers.
+    pub(super) fn offer(&mut self, contents: Contents) {
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        self.tools = contents
+            .tools
+            .into_iter()
+            .map(|tool| Tool {
+                name: tool.name.into_owned(),
+                description: text(tool.description.map(|description| description.into_owned())),
+            })
+            .collect();
+        self.prompts = contents
+            .prompts
+            .into_iter()
+            .map(|prompt| {
+                let description = text(prompt.description);
+                // The manifest must have a text. Asked for it, the server would put into it what its builder has.
+                let text = description.clone().unwrap_or_else(|| prompt.name.clone());
+                let arguments = prompt.arguments.unwrap_or_default().into_iter().map(|argument| argument.name);
+                Prompt { name: prompt.name, description, arguments: arguments.collect(), text }
+            })
+            .collect();
+    }
+
+    /// What the bundle's file is called.
+    pub(super) fn file_name(&self) -> String {
+        format!("{}.mcpb", self.name)
+    }
+
+    /// Where the program is in the bundle.
+    pub(super) fn entry_point(&self) -> String {
+        self.server.entry_point.clone()
+    }
+
+    /// The variables of a user who says nothing. One that a client would put something into is not among them.
+    pub(super) fn defaults(&self) -> Vec<(String, String)> {
+        let settings = self.user_config.values();
+        let defaults = settings.filter_map(|setting| Some((setting.variable.clone(), setting.default.clone()?)));
+        defaults.filter(|(_, value)| !value.contains("${")).collect()
+    }
+
+    /// The file, with what its author adds or says otherwise.
+    pub(super) fn to_json(&self, more: &Value) -> String {
+        let json = match more {
+            Value::Null => serde_json::to_string_pretty(self),
+            more => serde_json::to_value(self).and_then(|mut manifest| {
+                overlay(&mut manifest, more);
+                serde_json::to_string_pretty(&manifest)
+            }),
+        };
+        json.expect("a manifest is JSON") + "\n"
+    }
+}
+
+impl Setting {
+    /// Reads the options of the command line.
+    ///
+    /// # Errors
+    ///
+    /// One of them is about a variable that the user is not asked for.
+    pub(super) fn all(
+        env: &[(String, String)],
+        defaults: &[(String, String)],
+        secrets: &[String],
+    ) -> Result<Vec<Self>, Failure> {
+        let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
+        let defaulted = defaults.iter().map(|(name, _)| ("--default", name));
+        for (option, name) in defaulted.chain(secrets.iter().map(|name| ("--secret", name))) {
+            if !names.contains(&name.as_str()) {
+                let failure = Failure::usage(format_args!("`{option} {name}`: the user is not asked for `{name}`"));
+                return Err(match nearest(name, names.iter().copied()) {
+                    Some(near) => failure.help(format_args!("did you mean `{near}`?")),
+                    None if names.is_empty() => failure.help(format_args!("add `--env '{name}=What it is'`")),
+                    None => failure.help(format_args!("`--env` has {}", listed(&names))),
+                });
+            }
+        }
+        let setting = |(name, description): &(String, String)| {
+            let default = defaults.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+            Self {
+                variable: name.clone(),
+                r#type: "string",
+                title: title(name),
+                description: description.clone(),
+                required: default.is_none(),
+                sensitive: secrets.contains(name) || looks_secret(name),
+                default,
+            }
+        };
+        let settings: Vec<Self> = env.iter().map(setting).collect();
+        for (at, setting) in settings.iter().enumerate() {
+            if let Some(other) = settings[..at].iter().find(|other| other.key() == setting.key()) {
+                return Err(Failure::usage(format_args!("the user would be asked twice for `{}`", other.variable))
+                    .help("give one `--env` for each variable"));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// What the manifest calls it.
+    fn key(&self) -> String {
+        self.variable.to_lowercase()
+    }
+}
+
+/// Puts values over others, object by object.
+fn overlay(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (key, value) in above {
+                overlay(below.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
+/// `NOTES_DB` as people read it: `Notes db`.
+fn title(name: &str) -> String {
+    let words = name.replace('_', " ").trim().to_lowercase();
+    let mut letters = words.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+fn looks_secret(name: &str) -> bool {
+    let name = name.to_uppercase();
+    let mut words = name.split('_');
+    words.any(|word| {
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PAT", "CREDENTIAL", "CREDENTIALS"]
+            .contains(&word)
+            || ["APIKEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|end| word.ends_with(end))
+    })
+}
+
+/// Who is said to have made it.
+fn author(package: &Package, given: Option<&str>) -> Result<Author, Failure> {
+    let from = given.map(str::to_owned).or_else(|| package.authors.first().cloned()).or_else(git_user);
+    let author = from.as_deref().map(parse_author).filter(|author| !author.name.is_empty());
+    author.ok_or_else(|| {
+        Failure::usage(format_args!("package `{}` has no author, whom a bundle must name", package.name))
+            .help(format_args!("write `authors = [\"…\"]` into `{}`, or use `--author`", package.manifest_path))
+    })
+}
+
+/// `Ada Lovelace <ada@example.com>`.
+fn parse_author(text: &str) -> Author {
+    match text.split_once('<') {
+        Some((name, rest)) => {
+            let email = rest.trim().trim_end_matches('>').trim();
+            let name = if name.trim().is_empty() { email } else { name.trim() };
+            Author { name: name.to_owned(), email: email.contains('@').then(|| email.to_owned()) }
+        }
+        None => Author { name: text.trim().to_owned(), email: None },
+    }
+}
+
+fn git_user() -> Option<String> {
+    let git = Command::new("git").args(["config", "user.name"]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    String::from_utf8(git.ok()?.stdout).ok()
+}
+
+/// The name that manifests have for the system that this was built on.
+fn platform() -> Result<&'static str, Failure> {
+    match std::env::consts::OS {
+        "linux" => Ok("linux"),
+        "macos" => Ok("darwin"),
+        "windows" => Ok("win32"),
+        other => Err(Failure::usage(format_args!("there are no bundles for {other}"))
+            .help("make it on Linux, macOS or Windows, where it is to be installed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Author, looks_secret, overlay, parse_author, title};
+
+    #[test]
+    fn authors_may_say_more() {
+        let mut manifest =
+            json!({"name": "notes", "keywords": ["a"], "user_config": {"db": {"type": "string", "title": "Db"}}});
+        let more = json!({"display_name": "Notes", "keywords": [], "user_config": {"db": {"type": "file"}}});
+        overlay(&mut manifest, &more);
+        let expected = json!({
+            "name": "notes", "display_name": "Notes", "keywords": [],
+            "user_config": {"db": {"type": "file", "title": "Db"}},
+        });
+        assert_eq!(manifest, expected);
+    }
+
+    #[test]
+    fn authors_are_read_as_cargo_has_them() {
+        for (text, name, email) in [
+            ("Ada Lovelace <ada@example.com>", "Ada Lovelace", Some("ada@example.com")),
+            ("Ada Lovelace", "Ada Lovelace", None),
+            ("<ada@example.com>", "ada@example.com", Some("ada@example.com")),
+            ("Ada <nowhere>", "Ada", None),
+        ] {
+            assert_eq!(parse_author(text), Author { name: name.to_owned(), email: email.map(str::to_owned) });
+        }
+    }
+
+    #[test]
+    fn secrets_look_like_secrets() {
+        for (name, secret) in [
+            ("API_KEY", true),
+            ("GITHUB_TOKEN", true),
+            ("github_pat", true),
+            ("OPENAI_APIKEY", true),
+            ("DB_PASSWORD", true),
+            ("NOTES_DB", false),
+            ("KEYBOARD", false),
+            ("PATH_TO_FILES", false),
+        ] {
+            assert_eq!(looks_secret(name), secret, "{name}");
+        }
+        assert_eq!(title("NOTES_DB"), "Notes db");
+    }
+}

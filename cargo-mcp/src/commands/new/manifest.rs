@@ -1,0 +1,239 @@
+//! The Cargo.toml of a project: an example's, without what ties that to the framework's repository.
+
+use std::path::{Component, Path, PathBuf};
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
+
+use super::template::{Template, workspace};
+
+const RUNTIME: &str = "mcp-runtime";
+
+/// Where the framework comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Runtime {
+    /// crates.io.
+    Version,
+    /// A checkout.
+    Path(PathBuf),
+}
+
+/// Writes the manifest of a package that begins as an example.
+pub(super) fn manifest(template: Template, name: &str, runtime: &Runtime, http: bool) -> DocumentMut {
+    let mut manifest = template.manifest();
+    let workspace = workspace();
+    package(&mut manifest, &workspace, name);
+    stay_inside(&mut manifest);
+    for dependencies in dependency_tables(manifest.as_table_mut()) {
+        resolve(dependencies, &workspace["workspace"]["dependencies"], runtime);
+    }
+    if http {
+        turn_on(&mut manifest["dependencies"][RUNTIME], "http");
+    }
+    lints(&mut manifest, &workspace);
+    manifest
+}
+
+/// The packages that a manifest depends on.
+pub(super) fn dependencies(manifest: &mut DocumentMut) -> Vec<String> {
+    let tables = dependency_tables(manifest.as_table_mut());
+    tables.iter().flat_map(|table| table.iter().map(|(name, _)| name.to_owned())).collect()
+}
+
+/// Whether the framework's feature `http` is on.
+pub(super) fn has_http(manifest: &DocumentMut) -> bool {
+    let features = manifest["dependencies"][RUNTIME].get("features").and_then(Item::as_array);
+    features.is_some_and(|features| features.iter().any(|feature| feature.as_str() == Some("http")))
+}
+
+fn package(manifest: &mut DocumentMut, workspace: &DocumentMut, name: &str) {
+    let package = manifest["package"].as_table_mut().expect("a manifest has a package");
+    package["name"] = value(name);
+    package["version"] = value("0.1.0");
+    // Whose it is, and where it is published, is the author's to say.
+    for key in ["publish", "license", "repository"] {
+        package.remove(key);
+    }
+    if let Some(metadata) = package.get_mut("metadata").and_then(Item::as_table_mut) {
+        metadata.remove("template");
+        if metadata.is_empty() {
+            package.remove("metadata");
+        }
+    }
+    let inherited: Vec<String> =
+        package.iter().filter(|(_, item)| is_inherited(item)).map(|(key, _)| key.to_owned()).collect();
+    for key in inherited {
+        package[&key] = workspace["workspace"]["package"][&key].clone();
+    }
+    tidy(package);
+}
+
+/// Leaves out targets whose source is outside of the package.
+fn stay_inside(manifest: &mut DocumentMut) {
+    for kind in ["bin", "test", "bench", "example"] {
+        let Some(targets) = manifest.get_mut(kind).and_then(Item::as_array_of_tables_mut) else { continue };
+        targets.retain(|target| {
+            let path = target.get("path").and_then(Item::as_str).map(Path::new);
+            path.is_none_or(|path| {
+                path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+            })
+        });
+        if targets.is_empty() {
+            manifest.remove(kind);
+        }
+    }
+}
+
+fn dependency_tables(manifest: &mut Table) -> Vec<&mut Table> {
+    let mut tables = Vec::new();
+    for (key, item) in manifest.iter_mut() {
+        match (key.get(), item) {
+            ("dependencies" | "dev-dependencies" | "build-dependencies", Item::Table(table)) => tables.push(table),
+            ("target", Item::Table(targets)) => {
+                let targets = targets.iter_mut().filter_map(|(_, target)| target.as_table_mut());
+                tables.extend(targets.flat_map(dependency_tables));
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+/// Says of each dependency what its workspace says, and leaves out those that are only there by a path.
+fn resolve(dependencies: &mut Table, workspace: &Item, runtime: &Runtime) {
+    let names: Vec<String> = dependencies.iter().map(|(name, _)| name.to_owned()).collect();
+    for name in names {
+        let mut dependency = inherit(&dependencies[&name], workspace.get(&name));
+        if name == RUNTIME {
+            come_from(&mut dependency, runtime);
+        } else if dependency.contains_key("path") {
+            dependencies.remove(&name);
+            continue;
+        }
+        dependencies[&name] = short(dependency);
+    }
+    tidy(dependencies);
+}
+
+/// A dependency in full; what it inherits comes first.
+fn inherit(dependency: &Item, workspace: Option<&Item>) -> InlineTable {
+    let own = full(dependency);
+    let Some(workspace) = workspace.filter(|_| is_inherited(dependency)) else { return own };
+    let mut all = full(workspace);
+    for (key, item) in own.iter().filter(|(key, _)| *key != "workspace") {
+        match (all.get_mut(key).and_then(Value::as_array_mut), item) {
+            (Some(features), Value::Array(more)) => features.extend(more.iter().cloned()),
+            _ => drop(all.insert(key, item.clone())),
+        }
+    }
+    all
+}
+
+fn full(dependency: &Item) -> InlineTable {
+    match dependency.as_table_like() {
+        Some(table) => table.iter().filter_map(|(key, item)| Some((key, item.as_value()?.clone()))).collect(),
+        None => dependency.as_value().map(|version| ("version", version.clone())).into_iter().collect(),
+    }
+}
+
+fn come_from(dependency: &mut InlineTable, runtime: &Runtime) {
+    match runtime {
+        Runtime::Version => dependency.remove("path"),
+        Runtime::Path(path) => {
+            dependency.remove("version");
+            // Cargo reads slashes on every system.
+            dependency.insert("path", path.display().to_string().replace('\\', "/").into())
+        }
+    };
+}
+
+/// `"1"` in place of `{ version = "1" }`.
+fn short(mut dependency: InlineTable) -> Item {
+    if dependency.len() == 1
+        && let Some(version) = dependency.remove("version")
+    {
+        return value(plain(version));
+    }
+    let mut table = InlineTable::new();
+    for (key, item) in dependency {
+        table.insert(key, plain(item));
+    }
+    value(table)
+}
+
+/// A value without the spaces that it had elsewhere.
+fn plain(mut value: Value) -> Value {
+    if let Value::Array(array) = &value {
+        value = Value::Array(array.iter().cloned().map(plain).collect::<Array>());
+    }
+    value.decor_mut().clear();
+    value
+}
+
+fn turn_on(runtime: &mut Item, feature: &str) {
+    let mut dependency = full(runtime);
+    let features = dependency.get_or_insert("features", Array::new());
+    let features = features.as_array_mut().expect("features are an array");
+    if !features.iter().any(|known| known.as_str() == Some(feature)) {
+        features.push(feature);
+    }
+    *runtime = short(dependency);
+}
+
+/// Of the workspace's lints, keeps the one that a server on stdio cannot do without.
+fn lints(manifest: &mut DocumentMut, workspace: &DocumentMut) {
+    if !manifest.get("lints").is_some_and(is_inherited) {
+        return;
+    }
+    let mut clippy = Table::new();
+    clippy["print_stdout"] = workspace["workspace"]["lints"]["clippy"]["print_stdout"].clone();
+    clippy.decor_mut().set_prefix("\n# Over stdio, standard output is for the protocol alone.\n");
+    let mut lints = Table::new();
+    lints.set_implicit(true);
+    lints.insert("clippy", Item::Table(clippy));
+    manifest["lints"] = Item::Table(lints);
+}
+
+fn is_inherited(item: &Item) -> bool {
+    let table = item.as_table_like();
+    table.and_then(|table: &dyn TableLike| table.get("workspace")?.as_bool()).unwrap_or_default()
+}
+
+/// Gives keys the spaces that they lose where `key.workspace = true` becomes `key = …`.
+fn tidy(table: &mut Table) {
+    for (mut key, item) in table.iter_mut() {
+        key.leaf_decor_mut().set_suffix(" ");
+        key.dotted_decor_mut().clear();
+        if let Some(value) = item.as_value_mut() {
+            value.decor_mut().set_prefix(" ");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Runtime, Template, manifest};
+
+    #[test]
+    fn a_published_program_makes_packages_that_need_nothing_but_crates_io() {
+        for template in Template::all() {
+            let manifest = manifest(template, "weather", &Runtime::Version, true);
+            let text = manifest.to_string();
+            for part in ["workspace", "path", "publish", "mcp-tests", "template"] {
+                assert!(!text.contains(part), "{}: {part} is in\n{text}", template.name());
+            }
+            let runtime = &manifest["dependencies"]["mcp-runtime"];
+            assert_eq!(runtime["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "{text}");
+            assert!(runtime["features"].to_string().contains("\"http\""), "{text}");
+            assert_eq!(manifest["package"]["name"].as_str(), Some("weather"));
+        }
+    }
+
+    #[test]
+    fn what_leads_out_of_the_package_is_left_out() {
+        let everything = Template::named("everything").expect("it is there");
+        assert!(everything.manifest().contains_key("test"), "it has what is to be left out");
+        let manifest = manifest(everything, "weather", &Runtime::Version, false);
+        assert!(!manifest.contains_key("test"), "{manifest}");
+        assert!(manifest["dev-dependencies"].get("tokio").is_some(), "{manifest}");
+    }
+}

@@ -1,0 +1,240 @@
+//! `cargo mcp bundle`. What the official packer says of bundles is in `tests/bundle`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{Done, cargo_mcp, repository, run};
+
+fn bundle(words: &[&str]) -> Done {
+    run(&[&["bundle"], words].concat())
+}
+
+#[test]
+fn a_bundle_has_the_program_and_what_is_known_of_it() {
+    let top = tempfile::tempdir().expect("a directory is made");
+    let file = top.path().join("hello.mcpb");
+    let icon = repository().join("examples/everything/media/pixel.png");
+    let words = [
+        "hello",
+        "--author",
+        "Ada Lovelace <ada@example.com>",
+        "--icon",
+        icon.to_str().expect("a path in UTF-8"),
+        "--env",
+        "GREETING=How people are greeted",
+        "--default",
+        "GREETING=Hello",
+        "--env",
+        "GREETER_TOKEN=Your token",
+        "--env",
+        "HOUSE=Where you live",
+        "--secret",
+        "HOUSE",
+        "--output",
+        file.to_str().expect("a path in UTF-8"),
+    ];
+    let done = bundle(&words);
+    let told = done.stderr.clone();
+    assert_eq!(done.good(), format!("{}\n", file.display()));
+    assert!(told.contains("bundled `hello` with 1 tool and 0 prompts: "), "{told}");
+
+    let first = fs::read(&file).expect("it is there");
+    bundle(&words).good();
+    assert_eq!(first, fs::read(&file).expect("it is there"), "the same program is the same bundle");
+
+    let mut zip = zip::ZipArchive::new(fs::File::open(&file).expect("it is there")).expect("it is a zip");
+    let program = format!("server/hello{}", std::env::consts::EXE_SUFFIX);
+    let mut files = Vec::new();
+    for at in 0..zip.len() {
+        let file = zip.by_index(at).expect("it is there");
+        files.push((file.name().expect("it has a name").into_owned(), file.unix_mode().map(|mode| mode & 0o777)));
+    }
+    assert_eq!(
+        files,
+        [("manifest.json", 0o644), (&*program, 0o755), ("icon.png", 0o644)]
+            .map(|(name, mode)| (name.to_owned(), Some(mode)))
+    );
+    let manifest: Value =
+        serde_json::from_reader(zip.by_name("manifest.json").expect("it is there")).expect("it is JSON");
+    let platform = match std::env::consts::OS {
+        "macos" => "darwin",
+        "windows" => "win32",
+        other => other,
+    };
+    let setting = |title: &str, description: &str, required, sensitive| {
+        json!({
+            "type": "string", "title": title, "description": description, "required": required, "sensitive": sensitive,
+        })
+    };
+    let mut greeting = setting("Greeting", "How people are greeted", false, false);
+    greeting["default"] = json!("Hello");
+    assert_eq!(
+        manifest,
+        json!({
+            "manifest_version": "0.2",
+            "name": "hello",
+            "version": "0.1.0",
+            "description": "The smallest MCP server: one function",
+            "author": { "name": "Ada Lovelace", "email": "ada@example.com" },
+            "icon": "icon.png",
+            "server": {
+                "type": "binary",
+                "entry_point": program,
+                "mcp_config": {
+                    "command": format!("${{__dirname}}/{program}"),
+                    "args": [],
+                    "env": {
+                        "GREETING": "${user_config.greeting}",
+                        "GREETER_TOKEN": "${user_config.greeter_token}",
+                        "HOUSE": "${user_config.house}",
+                    },
+                },
+            },
+            "tools": [{ "name": "greet", "description": "Greet somebody by name." }],
+            "prompts": [],
+            "license": "Apache-2.0 OR MIT",
+            "compatibility": { "platforms": [platform] },
+            "user_config": {
+                "greeting": greeting,
+                "greeter_token": setting("Greeter token", "Your token", true, true),
+                "house": setting("House", "Where you live", true, true),
+            },
+        })
+    );
+}
+
+/// A package without dependencies, which builds in no time.
+fn package(manifest: &str, main: &str) -> (TempDir, PathBuf) {
+    let top = tempfile::tempdir().expect("a directory is made");
+    fs::create_dir(top.path().join("src")).expect("a directory is made");
+    let path = top.path().join("Cargo.toml");
+    let package = format!("[package]\nname = \"bundled\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{manifest}");
+    fs::write(&path, package).expect("it is written");
+    fs::write(top.path().join("src/main.rs"), main).expect("it is written");
+    (top, path)
+}
+
+fn bundle_package(manifest: &str, main: &str, words: &[&str]) -> (TempDir, Done) {
+    let (top, path) = package(manifest, main);
+    let path = path.to_str().expect("a path in UTF-8");
+    let mut command = cargo_mcp(&[&["bundle", "--manifest-path", path], words].concat());
+    // Nobody's name is known here.
+    command.current_dir(top.path()).env("HOME", top.path()).env("CARGO_HOME", cargo_home());
+    command.env("RUSTUP_HOME", rustup_home()).env("GIT_CONFIG_NOSYSTEM", "1");
+    for name in ["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"] {
+        command.env_remove(name);
+    }
+    let done = command.output().expect("cargo-mcp starts").into();
+    (top, done)
+}
+
+fn cargo_home() -> PathBuf {
+    home("CARGO_HOME", ".cargo")
+}
+
+fn rustup_home() -> PathBuf {
+    home("RUSTUP_HOME", ".rustup")
+}
+
+fn home(variable: &str, directory: &str) -> PathBuf {
+    let home = || std::env::home_dir().unwrap_or_default().join(directory);
+    std::env::var_os(variable).map_or_else(home, PathBuf::from)
+}
+
+const DESCRIBED: &str = "description = \"A server\"\nauthors = [\"Ada\"]\n";
+
+#[test]
+fn a_manifest_without_what_a_bundle_must_have_is_refused() {
+    let (top, done) = bundle_package("", "fn main() {}", &[]);
+    let manifest = top.path().canonicalize().expect("it is there").join("Cargo.toml");
+    assert_eq!(
+        done.failed(2),
+        format!(
+            "error: package `bundled` has no description, which a bundle must have\n\
+             help: write `description = \"…\"` into `{}`\n",
+            manifest.display()
+        )
+    );
+    let (top, done) = bundle_package("description = \"A server\"\n", "fn main() {}", &[]);
+    let manifest = top.path().canonicalize().expect("it is there").join("Cargo.toml");
+    assert_eq!(
+        done.failed(2),
+        format!(
+            "error: package `bundled` has no author, whom a bundle must name\n\
+             help: write `authors = [\"…\"]` into `{}`, or use `--author`\n",
+            manifest.display()
+        )
+    );
+}
+
+#[test]
+fn a_server_that_does_not_start_is_not_bundled() {
+    let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
+    let told = done.failed(3);
+    assert!(told.starts_with("error: `bundled` "), "{told}");
+    let help = "help: a bundle lists the tools of its server: set the variables that the server needs to start\n";
+    assert!(told.ends_with(help), "{told}");
+    assert!(!top.path().join("bundled.mcpb").exists());
+
+    let (_top, done) = bundle_package(DESCRIBED, "fn main() { nothing() }", &[]);
+    assert!(done.failed(3).ends_with("error: package `bundled` does not build\n"));
+
+    let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
+    let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);
+    let told = done.failed(3);
+    assert!(told.starts_with("error: `bundled` does not answer the handshake within 1 s\n"), "{told}");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_built() {
+    let top = tempfile::tempdir().expect("a directory is made");
+    let text = top.path().join("icon.txt");
+    fs::write(&text, "no picture").expect("it is written");
+    let (text, directory) = (text.display().to_string(), top.path().display().to_string());
+    for (words, why) in [
+        (&["helo"][..], "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n".to_owned()),
+        (
+            &["hello", "--icon", &text],
+            format!(
+                "error: the icon `{text}` is no PNG\nhelp: clients show pictures in PNG only, best of 512 by 512 pixels\n"
+            ),
+        ),
+        (
+            &["hello", "--author", "Ada", "--output", &directory],
+            format!(
+                "error: `{directory}` is a directory\nhelp: name a file in it, such as `{}`\n",
+                Path::new(&directory).join("hello.mcpb").display()
+            ),
+        ),
+        (
+            &["hello", "--secret", "API_KEY"],
+            "error: `--secret API_KEY`: the user is not asked for `API_KEY`\nhelp: add `--env 'API_KEY=What it is'`\n"
+                .to_owned(),
+        ),
+        (
+            &["hello", "--env", "API_KEY=Your key", "--default", "API_KYE=1"],
+            "error: `--default API_KYE`: the user is not asked for `API_KYE`\nhelp: did you mean `API_KEY`?\n"
+                .to_owned(),
+        ),
+        (
+            &["hello", "--env", "KEY=Your key", "--env", "KEY=Another"],
+            "error: the user would be asked twice for `KEY`\nhelp: give one `--env` for each variable\n".to_owned(),
+        ),
+    ] {
+        assert_eq!(bundle(words).failed(2), why, "{words:?}");
+    }
+    for (setting, why) in [
+        ("API_KEY", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`: the user is to know what is asked for"),
+        ("API_KEY=", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`: the user is to know what is asked for"),
+        ("1ST=One", "`1ST` is no name of a variable: letters, digits and `_`, as in `API_KEY=Your key`"),
+        ("MY KEY=One", "`MY KEY` is no name of a variable: letters, digits and `_`, as in `API_KEY=Your key`"),
+    ] {
+        let told = bundle(&["hello", "--env", setting]).failed(2);
+        assert!(told.contains(why), "{setting}: {told}");
+    }
+}

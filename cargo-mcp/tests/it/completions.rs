@@ -1,0 +1,81 @@
+//! `cargo mcp completions`: with the real shells.
+
+use std::{fs, process::Command};
+
+use crate::common::{Done, run};
+
+#[test]
+fn every_shell_has_a_script() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = run(&["completions", shell]).good();
+        for part in ["cargo-mcp", "completions", "runtime-path"] {
+            assert!(script.contains(part), "{part} is missing from {shell}'s");
+        }
+    }
+    let refused = run(&["completions", "tcsh"]).failed(2);
+    assert!(refused.contains("[possible values: bash, elvish, fish, powershell, zsh]"), "{refused}");
+    let help = run(&["completions", "--help"]).good();
+    for part in
+        ["source <(cargo-mcp completions bash)", "~/.zfunc/_cargo-mcp", "conf.d/cargo-mcp.fish", "$PROFILE", "rc.elv"]
+    {
+        assert!(help.contains(part), "{part} is missing from {help}");
+    }
+}
+
+/// Asks bash what it would complete the last of some words to.
+const ASK_BASH: &str = r#"
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+function=$(complete -p "$1" | sed -n 's/.* -F \([^ ]*\) .*/\1/p')
+"$function" "$1" "${!#}" "${@: -2:1}"
+echo "${COMPREPLY[*]}"
+"#;
+
+#[test]
+fn bash_completes_both_ways_to_call_it() {
+    let top = tempfile::tempdir().expect("a directory is made");
+    let script = top.path().join("script");
+    fs::write(&script, run(&["completions", "bash"]).good()).expect("it is written");
+    // Something that completes cargo already.
+    let with_cargo = top.path().join("with-cargo");
+    let cargo = "_mine() { COMPREPLY=(build); }\ncomplete -F _mine cargo\n";
+    fs::write(&with_cargo, format!("{cargo}source {0}\nsource {0}\n", script.display())).expect("it is written");
+    for (source, words, expected) in [
+        (&script, &["cargo-mcp", "ne"][..], "new"),
+        (&script, &["cargo-mcp", "new", "--fr"], "--from"),
+        (&script, &["cargo-mcp", "new", "--vcs", ""], "git none"),
+        (&script, &["cargo", "mcp", "ne"], "new"),
+        (&script, &["cargo", "+stable", "mcp", "bund"], "bundle"),
+        (&script, &["cargo", "mcp", "new", "--vcs", "n"], "none"),
+        (&script, &["cargo", "mcp", "completions", "z"], "zsh"),
+        (&script, &["cargo", "mc"], "mcp"),
+        (&with_cargo, &["cargo", "mcp", "ne"], "new"),
+        (&with_cargo, &["cargo", "bu"], "build"),
+    ] {
+        let asked = Command::new("bash").args(["--norc", "-c", ASK_BASH, "bash"]).arg(source).args(words).output();
+        assert_eq!(Done::from(asked.expect("bash starts")).good().trim_end(), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn fish_completes_both_ways_to_call_it() {
+    let top = tempfile::tempdir().expect("a directory is made");
+    let script = top.path().join("script.fish");
+    fs::write(&script, run(&["completions", "fish"]).good()).expect("it is written");
+    for (line, expected) in [
+        ("cargo-mcp ne", "new\t"),
+        ("cargo mcp ne", "new\t"),
+        ("cargo mcp new --fr", "--from\t"),
+        ("cargo mcp new --vcs n", "none\t"),
+        ("cargo mc", "mcp\t"),
+    ] {
+        let ask = format!("source {}; complete -C '{line}'", script.display());
+        let mut fish = Command::new("fish");
+        let Ok(asked) = fish.args(["--no-config", "-c", &ask]).env("HOME", top.path()).output() else {
+            eprintln!("skipped: there is no fish");
+            return;
+        };
+        let said = Done::from(asked).good();
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
+}

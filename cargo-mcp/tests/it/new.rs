@@ -1,0 +1,469 @@
+//! `cargo mcp new`: what it makes of each example, where, and what it refuses.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use crate::common::{Done, cargo_mcp, repository, run};
+
+/// A directory that is in no repository and no workspace.
+fn nowhere() -> TempDir {
+    tempfile::tempdir().expect("a directory is made")
+}
+
+/// Runs `cargo mcp new` in a directory.
+fn new_in(directory: &Path, words: &[&str]) -> Done {
+    cargo_mcp(&[&["new"], words].concat()).current_dir(directory).output().expect("cargo-mcp starts").into()
+}
+
+/// Cargo in a project, with the versions and the artifacts of this repository, so that nothing is built twice.
+fn cargo(project: &Path, words: &[&str]) -> Done {
+    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(words).current_dir(project).stdin(Stdio::null());
+    cargo.env("CARGO_TARGET_DIR", programs.parent().expect("a profile is in a target directory"));
+    cargo.output().expect("cargo starts").into()
+}
+
+fn take_versions(project: &Path) {
+    fs::copy(repository().join("Cargo.lock"), project.join("Cargo.lock")).expect("the versions are copied");
+}
+
+fn examples() -> Vec<String> {
+    let listed = run(&["new", "--list"]).good();
+    let names = listed.lines().map(|line| line.split(' ').next().expect("a line has words").to_owned());
+    names.collect()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn examples_are_listed_with_what_they_are() {
+    let listed = run(&["new", "--list"]).good();
+    let width = examples().iter().map(String::len).max().expect("there are examples") + 2;
+    for name in examples() {
+        let manifest = read(repository().join("examples").join(&name).join("Cargo.toml"));
+        let description =
+            manifest.lines().find_map(|line| line.strip_prefix("description = ")).expect("it is described");
+        let line = format!("{name:width$}{}\n", description.trim_matches('"'));
+        assert!(listed.contains(&line), "{line} is missing from\n{listed}");
+    }
+    let entries = fs::read_dir(repository().join("examples")).expect("there are examples").flatten();
+    assert_eq!(examples().len(), entries.count());
+}
+
+/// Each is built as a user has it: alone, with what its own manifest says.
+#[test]
+fn every_example_is_a_template() {
+    let top = nowhere();
+    for example in examples() {
+        let name = format!("new-{example}");
+        new_in(top.path(), &[&name, "--from", &example]).good();
+        let project = top.path().join(&name);
+        take_versions(&project);
+
+        let manifest = read(project.join("Cargo.toml"));
+        for part in ["workspace", "publish", "mcp-tests", "../"] {
+            assert!(!manifest.contains(part), "{part} is in\n{manifest}");
+        }
+        let told = cargo(&project, &["test", "--quiet"]).good();
+        let passed: usize = told
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse::<usize>().ok())
+            .sum();
+        assert!(passed > 0, "{example} has no tests: {told}");
+        let ignored = Command::new("git").args(["status", "--porcelain"]).current_dir(&project).output();
+        let seen = Done::from(ignored.expect("git starts")).good();
+        assert!(!seen.contains("target") && seen.contains("Cargo.toml"), "{seen}");
+        // The next one is made elsewhere, and would leave its programs beside these.
+        cargo(&project, &["clean", "--quiet", "--package", &name]).good();
+    }
+}
+
+/// All of them in one workspace, to whose members they are added.
+#[test]
+fn what_is_made_is_formatted_and_clippy_likes_it() {
+    let top = nowhere();
+    fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n").expect("it is written");
+    for example in examples() {
+        new_in(top.path(), &[&format!("lint-{example}"), "--from", &example, "--http", "--vcs", "none"]).good();
+    }
+    take_versions(top.path());
+    cargo(top.path(), &["fmt", "--all", "--check"]).good();
+    cargo(top.path(), &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]).good();
+    for example in examples() {
+        cargo(top.path(), &["clean", "--quiet", "--package", &format!("lint-{example}")]).good();
+    }
+}
+
+#[test]
+fn a_project_is_told_of_and_says_how_it_is_used() {
+    let top = nowhere();
+    let made = new_in(top.path(), &["servers/my-weather"]);
+    let told = made.stderr.clone();
+    assert_eq!(made.good(), "");
+    let runtime = repository().join("mcp-runtime").canonicalize().expect("it is there");
+    let expected = format!(
+        "made the package `my-weather` in `servers/my-weather`, from the example `hello`\n\
+         it takes `mcp-runtime` from `{}`\n\n\
+         what to do next:\n  \
+           cd servers/my-weather\n  \
+           cargo test                              run its tests\n  \
+           cargo run -- --list                     see what it offers\n  \
+           cargo mcp install --client claude-code  connect a client\n\
+         `README.md` tells how to connect other clients\n",
+        runtime.display()
+    );
+    assert_eq!(told, expected);
+    let project = top.path().join("servers/my-weather");
+    assert_eq!(read(project.join(".gitignore")), "/target\n");
+    assert!(project.join(".git").is_dir());
+    assert_eq!(
+        read(project.join("Cargo.toml")),
+        format!(
+            "[package]\n\
+             name = \"my-weather\"\n\
+             description = \"The smallest MCP server: one function\"\n\
+             version = \"0.1.0\"\n\
+             edition = \"2024\"\n\
+             rust-version = \"1.88\"\n\
+             \n\
+             [dependencies]\n\
+             mcp-runtime = {{ path = \"{}\" }}\n\
+             \n\
+             [dev-dependencies]\n\
+             serde_json = {{ version = \"1.0.145\", features = [\"raw_value\"] }}\n\
+             tokio = {{ version = \"1.48\", features = [\"macros\", \"rt\"] }}\n\
+             \n\
+             # Over stdio, standard output is for the protocol alone.\n\
+             [lints.clippy]\n\
+             print_stdout = \"warn\"\n",
+            runtime.display()
+        )
+    );
+    assert!(read(project.join("src/main.rs")).contains("Server::new(\"my-weather\", \"0.1.0\")"));
+    let readme = read(project.join("README.md"));
+    for part in [
+        "# my-weather\n",
+        "cargo run -- --list",
+        "cargo test",
+        "cargo mcp install --client claude-code",
+        "claude mcp add my-weather -- /path/to/my-weather",
+        "Claude Desktop",
+        "~/.cursor/mcp.json",
+        "code --add-mcp '{\"name\":\"my-weather\",\"command\":\"/path/to/my-weather\"}'",
+        "{ \"mcpServers\": { \"my-weather\": { \"command\": \"/path/to/my-weather\" } } }",
+    ] {
+        assert!(readme.contains(part), "{part} is missing from\n{readme}");
+    }
+    assert!(!readme.contains("http://127"), "{readme}");
+}
+
+#[test]
+fn with_http_the_readme_tells_the_url() {
+    let top = nowhere();
+    for (words, start) in [
+        (&["weather", "--http"][..], "cargo run --release -- --http 127.0.0.1:8080"),
+        // It has HTTP anyway.
+        (&["diary", "--from", "notes"], "cargo run --release -- --http 127.0.0.1:8080"),
+        (&["tea", "--from", "mount_axum"], "Start it with `cargo run --release`"),
+    ] {
+        let told = new_in(top.path(), words).stderr;
+        let project = top.path().join(words[0]);
+        let manifest = read(project.join("Cargo.toml"));
+        let runtime = manifest.lines().find(|line| line.starts_with("mcp-runtime")).expect("it is a dependency");
+        assert!(runtime.ends_with("features = [\"http\"] }"), "{runtime}");
+        let readme = read(project.join("README.md"));
+        let connect = format!("claude mcp add --transport http {} http://127.0.0.1:8080/mcp", words[0]);
+        let json =
+            format!("{{ \"mcpServers\": {{ \"{}\": {{ \"url\": \"http://127.0.0.1:8080/mcp\" }} }} }}", words[0]);
+        for part in [start, &connect, &json] {
+            assert!(readme.contains(part), "{part} is missing from\n{readme}");
+        }
+        assert_eq!(told.contains("cargo mcp install"), words[0] != "tea", "{told}");
+        assert!(told.contains("serve HTTP"), "{told}");
+    }
+}
+
+#[test]
+fn the_framework_is_taken_from_where_it_is_said_to_be() {
+    let top = nowhere();
+    let runtime = top.path().join("framework/mcp-runtime");
+    fs::create_dir_all(&runtime).expect("a directory is made");
+    fs::write(runtime.join("Cargo.toml"), "[package]\nname = \"mcp-runtime\"\n").expect("it is written");
+    let whole = runtime.canonicalize().expect("it is there");
+    // The checkout around it will do too.
+    for (name, path) in [("one", "framework/mcp-runtime"), ("two", "framework")] {
+        new_in(top.path(), &[name, "--runtime-path", path]).good();
+        let manifest = read(top.path().join(name).join("Cargo.toml"));
+        assert!(manifest.contains(&format!("mcp-runtime = {{ path = \"{}\" }}", whole.display())), "{manifest}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let top = nowhere();
+    fs::create_dir(top.path().join("full")).expect("a directory is made");
+    fs::write(top.path().join("full/notes.txt"), "").expect("it is written");
+    for (words, why) in [
+        (
+            &[][..],
+            "error: what is the new package called?\n\
+             help: give it a name, such as `cargo mcp new weather`\n\
+             help: `cargo mcp new --list` says which examples it can begin as\n",
+        ),
+        (
+            &["My Server"],
+            "error: a package cannot be called `My Server`: it holds more than letters, digits, `-` and `_`\n\
+             help: call it `my-server`\n",
+        ),
+        (
+            &["servers/3d"],
+            "error: a package cannot be called `3d`: it begins with a digit\n\
+             help: call it `server-3d`\n",
+        ),
+        (
+            &["async"],
+            "error: a package cannot be called `async`: it is a keyword of Rust\n\
+             help: call it `async-server`\n",
+        ),
+        (
+            &["test"],
+            "error: a package cannot be called `test`: it is the name of a library that comes with Rust\n\
+             help: call it `test-server`\n",
+        ),
+        (
+            &["tokio"],
+            "error: a package cannot be called `tokio`: a dependency of the package has it\n\
+             help: call it `tokio-server`\n",
+        ),
+        (
+            &["weather", "--from", "note"],
+            "error: there is no example `note`\n\
+             help: did you mean `notes`?\n\
+             help: `cargo mcp new --list` says what each is\n",
+        ),
+        (
+            &["weather", "--from", "cobol"],
+            "error: there is no example `cobol`\n\
+             help: the examples are `ask`, `everything`, `files`, `hello`, `jobs`, `mount_axum`, `notes`\n\
+             help: `cargo mcp new --list` says what each is\n",
+        ),
+        (
+            &["full"],
+            "error: the directory `full` is not empty: there is `notes.txt`\n\
+             help: choose another name, or move away what is there\n",
+        ),
+        (
+            &["weather", "--runtime-path", "full"],
+            "error: `full` is not the package `mcp-runtime`\n\
+             help: `--runtime-path` is the directory of its `Cargo.toml`, in a checkout of the framework\n",
+        ),
+        (
+            &["/"],
+            "error: `/` does not end with a name\n\
+             help: give the package a name, such as `cargo mcp new weather`\n",
+        ),
+    ] {
+        assert_eq!(new_in(top.path(), words).failed(2), why, "{words:?}");
+    }
+    fs::write(top.path().join("file"), "").expect("it is written");
+    assert_eq!(
+        new_in(top.path(), &["file"]).failed(2),
+        "error: `file` is there, and no directory\nhelp: choose another name, or move away what is there\n"
+    );
+    let refused = new_in(top.path(), &["weather", "--list"]).failed(2);
+    assert!(refused.starts_with("error: the argument '[NAME]' cannot be used with '--list'"), "{refused}");
+    let left: Vec<_> =
+        fs::read_dir(top.path()).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing was made: {left:?}");
+}
+
+#[test]
+fn an_empty_directory_and_a_fresh_repository_are_filled() {
+    let top = nowhere();
+    for (name, has_repository) in [("empty", false), ("cloned", true)] {
+        let directory = top.path().join(name);
+        fs::create_dir(&directory).expect("a directory is made");
+        if has_repository {
+            git(&directory, &["init", "--quiet"]);
+        }
+        let told = new_in(&directory, &["."]).stderr;
+        assert!(told.starts_with(&format!("made the package `{name}` in `.`")) && !told.contains("  cd "), "{told}");
+        assert!(read(directory.join("Cargo.toml")).contains(&format!("name = \"{name}\"")));
+    }
+}
+
+fn git(directory: &Path, words: &[&str]) {
+    let done = Command::new("git").args(words).current_dir(directory).output().expect("git starts");
+    Done::from(done).good();
+}
+
+#[test]
+fn a_repository_is_made_where_there_is_none() {
+    let top = nowhere();
+    fs::create_dir(top.path().join("inside")).expect("a directory is made");
+    git(&top.path().join("inside"), &["init", "--quiet"]);
+    for (path, options, made) in [
+        ("outside", &[][..], true),
+        ("without", &["--vcs", "none"], false),
+        ("inside/one", &[], false),
+        ("inside/two", &["--vcs", "git"], true),
+    ] {
+        new_in(top.path(), &[&[path], options].concat()).good();
+        assert_eq!(top.path().join(path).join(".git").exists(), made, "{path}");
+    }
+}
+
+#[test]
+fn a_workspace_takes_it_in() {
+    for (what, before, after) in [
+        ("a pattern", "[workspace]\nmembers = [\"servers/*\"]\n", None),
+        ("an exclusion", "[workspace]\nmembers = [\"app\"]\nexclude = [\"servers\"]\n", None),
+        ("a package", "[package]\nname = \"top\"\nversion = \"0.1.0\"\nedition = \"2024\"\n", None),
+        (
+            "no members",
+            "[workspace]\nresolver = \"3\"\n",
+            Some("[workspace]\nresolver = \"3\"\nmembers = [\"servers/weather\"]\n"),
+        ),
+        (
+            "a line in order",
+            "[workspace]\nmembers = [\"app\", \"tools\"] # mine\n",
+            Some("[workspace]\nmembers = [\"app\", \"servers/weather\", \"tools\"] # mine\n"),
+        ),
+        (
+            "a line not in order",
+            "[workspace]\nmembers = [\"tools\", \"app\"]\n",
+            Some("[workspace]\nmembers = [\"tools\", \"app\", \"servers/weather\"]\n"),
+        ),
+        (
+            "a line that it begins",
+            "[workspace]\nmembers = [\"tools\"]\n",
+            Some("[workspace]\nmembers = [\"servers/weather\", \"tools\"]\n"),
+        ),
+        (
+            "lines",
+            "[workspace]\nmembers = [\n    \"app\",\n    # for builds\n    \"tools\",\n]\n",
+            Some(
+                "[workspace]\nmembers = [\n    \"app\",\n    \"servers/weather\",\n    # for builds\n    \"tools\",\n]\n",
+            ),
+        ),
+    ] {
+        let top = nowhere();
+        fs::write(top.path().join("Cargo.toml"), before).expect("it is written");
+        for package in ["app", "tools"].into_iter().filter(|package| before.contains(package)) {
+            cargo(top.path(), &["new", "--quiet", "--vcs", "none", "--lib", package]).good();
+        }
+        fs::create_dir(top.path().join("src")).expect("a directory is made");
+        fs::write(top.path().join("src/lib.rs"), "").expect("it is written");
+        fs::write(top.path().join("Cargo.toml"), before).expect("cargo may have added what it made");
+
+        let made = new_in(top.path(), &["servers/weather"]);
+        let whole = top.path().canonicalize().expect("it is there").join("Cargo.toml");
+        let added = format!("added it to the `members` of `{}`\n", whole.display());
+        assert_eq!(made.stderr.contains(&added), after.is_some(), "{what}: {}", made.stderr);
+        made.good();
+        assert_eq!(read(top.path().join("Cargo.toml")), after.unwrap_or(before), "{what}");
+        let project = top.path().join("servers/weather");
+        cargo(&project, &["metadata", "--no-deps", "--format-version", "1"]).good();
+    }
+}
+
+#[test]
+fn a_workspace_that_is_wrong_is_told() {
+    let top = nowhere();
+    fs::write(top.path().join("Cargo.toml"), "[workspace]\nmembers = [\"gone\"]\n").expect("it is written");
+    let told = new_in(top.path(), &["weather"]).failed(2);
+    assert!(
+        told.starts_with("error: the package is made, but cargo does not read it: failed to load manifest"),
+        "{told}"
+    );
+    assert_eq!(read(top.path().join("Cargo.toml")), "[workspace]\nmembers = [\"gone\"]\n", "it is left as it was");
+}
+
+#[test]
+fn templates_are_in_the_published_package() {
+    let listed = cargo(repository(), &["package", "-p", "cargo-mcp", "--list", "--allow-dirty"]).good();
+    for example in examples() {
+        for file in ["manifest.toml", "src/main.rs"] {
+            let path = format!("templates/{example}/{file}");
+            assert!(listed.lines().any(|line| line == path), "{path} is missing from\n{listed}");
+        }
+    }
+    assert!(listed.lines().any(|line| line == "templates/workspace.toml"), "{listed}");
+}
+
+/// `cargo mcp new` in a terminal: says each answer when its question is there, and gives all that was shown.
+fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> {
+    let command = format!("{} new", env!("CARGO_BIN_EXE_cargo-mcp"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).current_dir(directory).env("TERM", "xterm");
+    let Ok(mut script) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        eprintln!("skipped: there is no `script` to make a terminal");
+        return None;
+    };
+    let mut keys = script.stdin.take().expect("it is piped");
+    let mut screen = script.stdout.take().expect("it is piped");
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = screen.read(&mut bytes) {
+            let _ = send.send(bytes[..count].to_owned());
+        }
+    });
+    let mut shown = String::new();
+    let mut seen = 0;
+    for (question, answer) in dialogue {
+        while !shown[seen..].contains(question) {
+            match receive.recv_timeout(Duration::from_secs(60)) {
+                Ok(bytes) => shown.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => {
+                    let _ = script.kill();
+                    panic!("{question}: {error}\n{shown}");
+                }
+            }
+        }
+        seen = shown.len();
+        keys.write_all(answer.as_bytes()).expect("the terminal takes it");
+    }
+    while let Ok(bytes) = receive.recv_timeout(Duration::from_secs(60)) {
+        shown.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    let _ = script.kill();
+    script.wait().expect("it ends");
+    Some(shown)
+}
+
+#[test]
+fn a_terminal_is_asked() {
+    let top = nowhere();
+    let dialogue = [
+        ("What is it called?", "3d\r"),
+        ("it begins with a digit; `server-3d` would do", "\x7f\x7fviewer\r"),
+        ("Which example does it begin as?", "files\r"),
+        ("Is it to serve HTTP too?", "y\r"),
+    ];
+    let Some(shown) = in_a_terminal(top.path(), &dialogue) else { return };
+    assert!(shown.contains("made the package `viewer` in `viewer`, from the example `files`"), "{shown}");
+    let manifest = read(top.path().join("viewer/Cargo.toml"));
+    assert!(manifest.contains("cap-std") && manifest.contains("features = [\"http\"]"), "{manifest}");
+}
+
+#[test]
+fn a_user_who_wants_out_is_let_out() {
+    let top = nowhere();
+    let Some(shown) = in_a_terminal(top.path(), &[("What is it called?", "\x03")]) else { return };
+    assert!(shown.contains("nothing was made"), "{shown}");
+    let left: Vec<PathBuf> = fs::read_dir(top.path()).expect("it is there").flatten().map(|it| it.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
