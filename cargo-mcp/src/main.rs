@@ -2,9 +2,17 @@
 
 mod cli;
 mod client;
+mod coerce;
 mod commands;
+mod console;
+mod elicit;
 mod failure;
+mod host;
 mod near;
+mod program;
+mod schema;
+mod session;
+mod style;
 mod target;
 mod workspace;
 

@@ -17,5 +17,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 fn wait<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::connection(format_args!("no event loop: {error}")))?;
-    runtime.block_on(future)
+    let done = runtime.block_on(future);
+    // A thread that still asks the user must not keep the command from ending.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    done
 }
