@@ -22,6 +22,8 @@ pub(crate) struct Console {
     terminal: bool,
     /// Lines that wait while the terminal is somebody else's.
     held: Mutex<Option<Vec<String>>>,
+    /// The status that was shown last.
+    last: Mutex<Option<String>>,
 }
 
 impl Console {
@@ -31,6 +33,7 @@ impl Console {
             open: Mutex::default(),
             terminal: std::io::stderr().is_terminal(),
             held: Mutex::default(),
+            last: Mutex::default(),
         }
     }
 
@@ -52,6 +55,18 @@ impl Console {
             _ => bar.tick(),
         }
         bar.set_message(message.map_or_else(|| plain(done), str::to_owned));
+    }
+
+    /// Shows what is being done, where nobody knows how far it is.
+    pub(crate) fn status(&self, of: &str, message: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_deref() != Some(message) {
+            *last = Some(message.to_owned());
+            match self.terminal {
+                true => self.progress(of, 0.0, None, Some(message)),
+                false => self.line(&format!("status: {message}")),
+            }
+        }
     }
 
     /// Shows a message of the server's log.

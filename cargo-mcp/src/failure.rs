@@ -46,6 +46,11 @@ impl Failure {
         Self::new(Kind::Interrupted, "cancelled")
     }
 
+    /// Whether it is for us that something ended, and the server knows nothing of it.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Interrupted | Kind::Usage)
+    }
+
     fn new(kind: Kind, message: impl Display) -> Self {
         Self { kind, message: message.to_string(), help: Vec::new() }
     }

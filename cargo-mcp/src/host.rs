@@ -19,7 +19,7 @@ use rmcp::{
         ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
         ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability, InputRequest, InputRequests,
         InputResponses, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-        Root, RootsCapabilities, SamplingCapability, SamplingMessage, TASKS_EXTENSION_ID, TaskStatusNotificationParams,
+        Root, RootsCapabilities, SamplingCapability, SamplingMessage, TaskStatusNotificationParams,
         UrlElicitationCapability,
     },
     service::{NotificationContext, RequestContext},
@@ -130,6 +130,10 @@ impl Host {
     /// Remembers who asks.
     pub(crate) fn connected(&self, title: String) {
         self.answers.connected(title);
+    }
+
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        self.config.capabilities.clone()
     }
 
     pub(crate) fn level(&self) -> LoggingLevel {
@@ -275,7 +279,6 @@ fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
     if args.sample.is_some() {
         capabilities.sampling = Some(SamplingCapability::default());
     }
-    capabilities.extensions = Some(BTreeMap::from([(TASKS_EXTENSION_ID.to_owned(), Default::default())]));
     capabilities
 }
 

@@ -5,6 +5,7 @@ mod client;
 mod coerce;
 mod commands;
 mod console;
+mod content;
 mod elicit;
 mod failure;
 mod host;
@@ -13,6 +14,7 @@ mod program;
 mod schema;
 mod session;
 mod style;
+mod table;
 mod target;
 mod workspace;
 

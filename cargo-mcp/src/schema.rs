@@ -197,7 +197,10 @@ impl<'a> Schema<'a> {
         let types: Vec<&str> = schema.types().into_iter().filter(|name| *name != "null").collect();
         let name = match &*types {
             [] => "any value".to_owned(),
-            ["array"] if depth < DEPTH => format!("array of {}", schema.items().words(depth + 1)),
+            ["array"] if depth < DEPTH => match schema.items().words(depth + 1) {
+                item if item.contains(", ") => format!("array of ({item})"),
+                item => format!("array of {item}"),
+            },
             several => several.join(" or "),
         };
         std::iter::once(name).chain(schema.limits()).collect::<Vec<_>>().join(", ")

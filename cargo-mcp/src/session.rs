@@ -4,8 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleClient, ServiceError,
-    model::{Prompt, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo, Tool},
-    service::Peer,
+    model::{
+        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
+        InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
+        ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
+    },
+    service::{Peer, PeerRequestOptions},
 };
 
 use crate::{
@@ -18,6 +22,48 @@ use crate::{
 
 /// How long a server may take to end.
 const FAREWELL: Duration = Duration::from_secs(8);
+
+/// How long a server may take to hear that we go.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often a server may ask before it answers.
+const ROUNDS: usize = 64;
+
+/// What a request declares beside the connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    /// That it may become a task. Without need it does not: what is waited for shows its progress.
+    pub(crate) tasks: bool,
+}
+
+/// The rounds of a request that the server answers with questions.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds(usize);
+
+impl Rounds {
+    /// What to send with the next round.
+    ///
+    /// # Errors
+    ///
+    /// There were too many; those of [`Session::fulfil`].
+    pub(crate) async fn answered(
+        &mut self,
+        session: &Session,
+        what: &str,
+        asked: InputRequiredResult,
+    ) -> Result<(Option<InputResponses>, Option<String>), Failure> {
+        self.0 += 1;
+        if self.0 > ROUNDS {
+            return Err(Failure::connection(format_args!("{what}: the server asks without end ({ROUNDS} times)")));
+        }
+        let requests = asked.input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            // It only wants to be called again, and not at once.
+            session.pause(Duration::from_millis(100)).await?;
+        }
+        let responses = session.fulfil(what, requests).await?;
+        Ok(((!responses.is_empty()).then_some(responses), asked.request_state))
+    }
+}
 
 /// How a server is reached, and how it is waited for.
 #[derive(Clone, Debug, clap::Args)]
@@ -124,6 +170,128 @@ impl Session {
                 "{what}: the server says nothing for {} s", limit.as_secs()
             )).help("`--timeout` lets it be silent for longer")),
         }
+    }
+
+    /// Sends a request and waits for its answer; one that is not waited for any more is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::answer`], but for an error that the server answers with.
+    pub(crate) async fn request(
+        &self,
+        what: &str,
+        request: ClientRequest,
+        extras: Extras,
+    ) -> Result<Result<ServerResult, ErrorData>, Failure> {
+        let mut options = PeerRequestOptions::no_options();
+        options.meta = Some(self.meta(extras));
+        let sent = self.peer().send_request_with_option(request, options);
+        let handle = self.answer(what, sent).await?;
+        let id = handle.id.clone();
+        let mut answered = false;
+        let answer = self
+            .answer(what, async {
+                let answer = handle.await_response().await;
+                answered = true;
+                match answer {
+                    Ok(result) => Ok(Ok(result)),
+                    Err(ServiceError::McpError(error)) => Ok(Err(error)),
+                    Err(error) => Err(error),
+                }
+            })
+            .await;
+        if !answered {
+            let cancelled = CancelledNotificationParam::new(Some(id), Some("the user has had enough".to_owned()));
+            let _ = tokio::time::timeout(LAST_WORDS, self.peer().notify_cancelled(cancelled)).await;
+        }
+        answer
+    }
+
+    /// Sends a request whose answer hardly matters, because the command is about to end.
+    pub(crate) async fn last_words(&self, request: ClientRequest, extras: Extras) {
+        let mut options = PeerRequestOptions::with_timeout(LAST_WORDS);
+        options.meta = Some(self.meta(extras));
+        if let Ok(handle) = self.peer().send_request_with_option(request, options).await {
+            let _ = handle.await_response().await;
+        }
+    }
+
+    /// What goes with a request beside what the client adds itself.
+    fn meta(&self, extras: Extras) -> RequestMetaObject {
+        let mut meta = RequestMetaObject::new();
+        if self.is_legacy() {
+            return meta;
+        }
+        meta.set_log_level(self.host().level());
+        if extras.tasks {
+            let mut capabilities = self.host().capabilities();
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), Default::default());
+            meta.set_client_capabilities(capabilities);
+        }
+        meta
+    }
+
+    /// Asks for the log, where that is a request of its own. A server without a log is none the worse for it.
+    #[expect(deprecated, reason = "servers of today log")]
+    pub(crate) async fn ask_for_log(&self) {
+        if self.is_legacy() && self.server().capabilities.logging.is_some() {
+            let level = rmcp::model::SetLevelRequestParams::new(self.host().level());
+            let _ = tokio::time::timeout(LAST_WORDS, self.peer().set_level(level)).await;
+        }
+    }
+
+    /// Whether the server shook hands, as revisions before 2026-07-28 do.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.server().protocol_version.has_initialize()
+    }
+
+    /// Whether there may be tasks as 2025-11-25 has them.
+    pub(crate) fn has_legacy_tasks(&self) -> bool {
+        self.server().protocol_version == ProtocolVersion::V_2025_11_25
+    }
+
+    /// Lets some time pass.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::answer`].
+    pub(crate) async fn pause(&self, time: Duration) -> Result<(), Failure> {
+        self.answer("", async {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Answers what the server asks before it goes on.
+    ///
+    /// # Errors
+    ///
+    /// We cannot; the user has had enough.
+    pub(crate) async fn fulfil(&self, what: &str, asked: InputRequests) -> Result<InputResponses, Failure> {
+        let answered = async { self.host().fulfil(asked).await.map_err(ServiceError::McpError) };
+        self.answer(what, answered).await
+    }
+
+    /// An error that the server answered with, and what to do about it.
+    pub(crate) fn refused(&self, what: &str, error: ErrorData) -> Failure {
+        let lacking = error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+        let needs = |name: &str| {
+            let required = error.data.as_ref().and_then(|data| data.get("requiredCapabilities"));
+            required.is_some_and(|required| required.get(name).is_some()) || error.message.contains(name)
+        };
+        let help = [
+            ("elicitation", "the server asks the user: run it in a terminal, or answer with `--answer KEY=VALUE`"),
+            ("sampling", "the server asks the client's model: `--sample TEXT` says what it answers"),
+            ("roots", "the server asks for directories: name them with `--root DIR`"),
+        ];
+        let help = help.into_iter().filter(|(name, _)| lacking && needs(name)).map(|(_, help)| help);
+        let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
+        let data = error.data.as_ref().filter(|_| !lacking);
+        let failure =
+            data.into_iter().fold(failure, |failure, data| failure.help(format_args!("the server adds {data}")));
+        help.fold(failure, Failure::help)
     }
 
     fn failure(&self, what: &str, error: ServiceError) -> Failure {
