@@ -17,7 +17,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Call(commands::call::Args),
+    Complete(commands::complete::Args),
     List(commands::list::Args),
+    Prompt(commands::prompt::Args),
+    Read(commands::read::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.

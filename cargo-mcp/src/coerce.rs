@@ -115,7 +115,7 @@ fn object(
     if complete {
         for name in schema.required() {
             if !given.contains_key(name) {
-                let what = schema.property(name).map(|schema| format!(", {}", schema.in_words())).unwrap_or_default();
+                let what = schema.property(name).map(|schema| format!(" ({})", schema.in_words())).unwrap_or_default();
                 mistakes.add(format!("argument `{}` is missing{what}", full(name)));
             }
         }

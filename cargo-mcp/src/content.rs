@@ -104,7 +104,11 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format_args!("`{}` cannot be written: {error}", path.display()))
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format_args!("`{}` is there already", path.display()))
+            .help("nothing is overwritten: name another file, or a directory"),
+        _ => Failure::usage(format_args!("`{}` cannot be written: {error}", path.display())),
+    }
 }
 
 /// Bytes from Base64, with or without its padding.

@@ -140,9 +140,11 @@ impl Host {
         self.level.into()
     }
 
-    /// Answers of the command line that no question wanted.
-    pub(crate) fn unused(&self) -> Vec<String> {
-        self.answers.unused()
+    /// Tells of answers of the command line that no question wanted.
+    pub(crate) fn tell_unused(&self) {
+        for word in self.answers.unused() {
+            self.console.line(&format!("note: the server asked nothing that `--answer {word}` answers"));
+        }
     }
 
     /// Ends the command: nothing that the server could do would help.

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use rmcp::{
     RoleClient, ServiceError,
     model::{
-        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
-        InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
-        ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
+        CancelledNotificationParam, ClientRequest, ErrorData, InputRequests, InputRequiredResult, InputResponses,
+        Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo,
+        ServerResult, TASKS_EXTENSION_ID, Tool,
     },
     service::{Peer, PeerRequestOptions},
 };
@@ -276,22 +276,34 @@ impl Session {
 
     /// An error that the server answered with, and what to do about it.
     pub(crate) fn refused(&self, what: &str, error: ErrorData) -> Failure {
-        let lacking = error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
-        let needs = |name: &str| {
-            let required = error.data.as_ref().and_then(|data| data.get("requiredCapabilities"));
-            required.is_some_and(|required| required.get(name).is_some()) || error.message.contains(name)
-        };
-        let help = [
-            ("elicitation", "the server asks the user: run it in a terminal, or answer with `--answer KEY=VALUE`"),
-            ("sampling", "the server asks the client's model: `--sample TEXT` says what it answers"),
-            ("roots", "the server asks for directories: name them with `--root DIR`"),
-        ];
-        let help = help.into_iter().filter(|(name, _)| lacking && needs(name)).map(|(_, help)| help);
         let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
-        let data = error.data.as_ref().filter(|_| !lacking);
-        let failure =
-            data.into_iter().fold(failure, |failure, data| failure.help(format_args!("the server adds {data}")));
-        help.fold(failure, Failure::help)
+        match (self.lacking(&error.message), error.data) {
+            (Some(help), _) => failure.help(help),
+            (None, Some(data)) => failure.help(format_args!("the server adds {data}")),
+            (None, None) => failure,
+        }
+    }
+
+    /// What to do about an error that speaks of something that this client has not declared.
+    pub(crate) fn lacking(&self, message: &str) -> Option<&'static str> {
+        let message = message.to_lowercase();
+        let has = self.host().capabilities();
+        [
+            (
+                "elicitation",
+                has.elicitation.is_some(),
+                "the server asks the user: run this in a terminal, or answer with `--answer KEY=VALUE`",
+            ),
+            (
+                "sampling",
+                has.sampling.is_some(),
+                "the server asks the client's model: `--sample TEXT` says what it answers",
+            ),
+            ("roots", has.roots.is_some(), "the server asks for directories: name them with `--root DIR`"),
+        ]
+        .into_iter()
+        .find(|(name, declared, _)| !declared && message.contains(name))
+        .map(|(_, _, help)| help)
     }
 
     fn failure(&self, what: &str, error: ServiceError) -> Failure {
@@ -299,7 +311,12 @@ impl Session {
         let failure = match (gone, self.witness.ended()) {
             (true, Some(status)) => Failure::connection(format_args!("{what}: the server ended ({})", outcome(status))),
             (true, None) => Failure::connection(format_args!("{what}: the server closed the connection")),
-            (false, _) => return refused(what, error),
+            (false, _) => {
+                return match error {
+                    ServiceError::McpError(error) => self.refused(what, error),
+                    error => refused(what, error),
+                };
+            }
         };
         match self.witness.stray() {
             Some(line) => failure.help(stray(&line)),

@@ -22,7 +22,9 @@ fn drawn(value: &Value, width: Option<u16>) -> String {
         }
         Value::Object(object) => {
             let mut table = empty(width);
-            object.iter().for_each(|(name, value)| drop(table.add_row([name.clone(), cell(value)])));
+            for (name, value) in object {
+                table.add_row([name.clone(), cell(value)]);
+            }
             table.to_string()
         }
         Value::Array(rows) if rows.is_empty() => "nothing".to_owned(),

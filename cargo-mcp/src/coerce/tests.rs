@@ -116,7 +116,7 @@ fn what_does_not_fit_is_told_by_name() {
         ("numbers=x", "argument `numbers` must be integer, not `x`"),
         ("numbers=[1", "argument `numbers` must be array of integer, not `[1`"),
         ("place=Bern", "argument `place` must be object, not `Bern`"),
-        ("place.zip=1", "argument `place.city` is missing, string"),
+        ("place.zip=1", "argument `place.city` is missing (string)"),
         ("count.a=1", "argument `count` has no parts: it must be integer"),
         ("cuont=1", "there is no argument `cuont`, did you mean `count`?"),
         ("place.cty=x", "there is no argument `place.cty`, did you mean `city`?"),

@@ -89,10 +89,8 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let tool = find(&tools, name.as_deref(), server.is_none())?;
         let arguments = given(tool, &args.words, whole)?;
         let result = call(session, tool, arguments, args.task).await?;
-        for word in session.host().unused() {
-            session.host().console.line(&format!("note: the server asked nothing that `--answer {word}` answers"));
-        }
-        print(tool, &result, &args)
+        session.host().tell_unused();
+        print(session, tool, &result, &args)
     })
     .await
 }
@@ -191,7 +189,7 @@ async fn call(
     }
 }
 
-fn print(tool: &Tool, result: &CallToolResult, args: &Args) -> Result<(), Failure> {
+fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -> Result<(), Failure> {
     let failed = result.is_error == Some(true);
     if args.raw {
         print_raw(result)?;
@@ -210,10 +208,15 @@ fn print(tool: &Tool, result: &CallToolResult, args: &Args) -> Result<(), Failur
     if let Some(structured) = &result.structured_content {
         table::print(structured);
     }
-    match failed {
-        true => Err(Failure::tool(format_args!("`{}` failed: {}", tool.name, said.join("\n")))),
-        false => Ok(()),
+    if !failed {
+        return Ok(());
     }
+    let said = said.join("\n");
+    let failure = Failure::tool(format_args!("`{}` failed: {said}", tool.name));
+    Err(match session.lacking(&said) {
+        Some(help) => failure.help(help),
+        None => failure,
+    })
 }
 
 fn repeats(text: &str, structured: Option<&Value>) -> bool {

@@ -127,7 +127,7 @@ fn tool(tool: &Tool) {
     let schema = Schema::new(&tool.input_schema);
     let required = schema.required();
     let properties = schema.properties();
-    let arguments: Vec<Argument> = properties
+    let arguments: Vec<Argument<'_>> = properties
         .iter()
         .map(|(name, schema)| Argument {
             name,
@@ -215,7 +215,7 @@ fn located(uri: &str, title: &str, kind: &str) {
 }
 
 fn prompt(prompt: &Prompt) {
-    let arguments: Vec<Argument> = prompt
+    let arguments: Vec<Argument<'_>> = prompt
         .arguments
         .iter()
         .flatten()

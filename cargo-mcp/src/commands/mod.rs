@@ -1,7 +1,10 @@
 //! One module a command: its arguments, and what it does.
 
 pub(crate) mod call;
+pub(crate) mod complete;
 pub(crate) mod list;
+pub(crate) mod prompt;
+pub(crate) mod read;
 
 use std::future::Future;
 
@@ -11,7 +14,10 @@ use crate::{cli::Command, failure::Failure};
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Call(args) => wait(call::run(args)),
+        Command::Complete(args) => wait(complete::run(args)),
         Command::List(args) => wait(list::run(args)),
+        Command::Prompt(args) => wait(prompt::run(args)),
+        Command::Read(args) => wait(read::run(args)),
     }
 }
 
