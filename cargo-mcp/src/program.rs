@@ -140,7 +140,14 @@ impl Transport<RoleClient> for Program {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.pipes.send(message)
+        let sending = self.pipes.send(message);
+        async move {
+            match sending.await {
+                // It has ended, or is about to: how, and what it said before, is learnt where we listen to it.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                sent => sent,
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

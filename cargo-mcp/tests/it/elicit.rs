@@ -88,7 +88,9 @@ fn a_form_is_changed_before_it_is_sent() {
 #[test]
 fn a_question_is_declined_and_cancelled() {
     for revision in GENERATIONS {
-        for (choice, action) in [(DOWN.to_owned(), "decline"), (DOWN.repeat(2), "cancel"), (ESCAPE.to_owned(), "cancel")] {
+        for (choice, action) in
+            [(DOWN.to_owned(), "decline"), (DOWN.repeat(2), "cancel"), (ESCAPE.to_owned(), "cancel")]
+        {
             let mut terminal = call("everything", &["test_elicitation", "message=Who?"], revision);
             terminal.sees("username:");
             terminal.types(ESCAPE);

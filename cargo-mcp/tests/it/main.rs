@@ -1,6 +1,12 @@
 //! Each command end to end, with the real programs.
 
+mod broken;
+mod call;
 mod common;
+mod complete;
 mod elicit;
 mod list;
+mod prompt;
+mod read;
+mod servers;
 mod terminal;
