@@ -117,9 +117,10 @@ fn bar(total: Option<f64>) -> ProgressBar {
         Some(_) => (ProgressBar::new(1000), "{bar:30} {percent:>3} %  {wide_msg}"),
         None => (ProgressBar::new_spinner(), "{spinner} {wide_msg}"),
     };
-    bar.enable_steady_tick(Duration::from_millis(100));
-    match ProgressStyle::with_template(template) {
+    let bar = match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
-    }
+    };
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }

@@ -36,22 +36,21 @@ use crate::{
 
 /// What is said to a server that asks.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Answers")]
 pub(crate) struct HostArgs {
     /// What to fill in where the server asks the user, by the field's name (may be repeated)
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, help_heading = "Answers", value_name = "KEY=VALUE")]
     pub(crate) answer: Vec<String>,
     /// The answer to the server's first, second … question: a JSON object, `decline` or `cancel` (may be repeated)
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, help_heading = "Answers", value_name = "JSON")]
     pub(crate) answer_json: Vec<String>,
     /// A directory that the server may know of as a root (may be repeated)
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = "Answers", value_name = "DIR")]
     pub(crate) root: Vec<PathBuf>,
     /// What the model says where the server asks for a sample of it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, help_heading = "Answers", value_name = "TEXT")]
     pub(crate) sample: Option<String>,
     /// The least level of log messages to ask for
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
+    #[arg(long, help_heading = "Answers", value_name = "LEVEL", value_enum, default_value_t)]
     pub(crate) log_level: Level,
 }
 
@@ -140,10 +139,11 @@ impl Host {
         self.level.into()
     }
 
-    /// Tells of answers of the command line that no question wanted.
-    pub(crate) fn tell_unused(&self) {
-        for word in self.answers.unused() {
-            self.console.line(&format!("note: the server asked nothing that `--answer {word}` answers"));
+    /// Makes room for the result, and tells of answers that no question wanted.
+    pub(crate) fn done(&self) {
+        self.console.clear();
+        for option in self.answers.unused() {
+            self.console.line(&format!("note: the server asked nothing that `{option}` answers"));
         }
     }
 

@@ -42,12 +42,17 @@ Arguments:
   --json       all arguments as one JSON object, sent as it stands; words beside it win
 
 Output:
-  Text is printed as it is, structured content as a table in a terminal and as JSON elsewhere. Pictures, sounds and other
-  bytes are saved to files. What the server logs and how far it is goes to stderr. `--raw` prints the result as JSON.
+  Text is printed as it is, structured content as a table in a terminal and as JSON elsewhere.
+  Pictures, sounds and other bytes are saved to files. Progress and log messages go to stderr.
+  `--raw` prints the whole result as JSON.
 
 Questions:
-  A server that asks the user is answered from `--answer` and `--answer-json`, and in a terminal by hand. Without either, it is
-  told that nobody can be asked.
+  A server that asks the user is answered from `--answer` and `--answer-json`, and in a terminal
+  by hand. Without either, it is told that nobody can be asked.
+
+Tasks:
+  A call is waited for. It becomes a task where the server demands one, or with `--task` where it
+  allows one; the task is followed to its end, and Ctrl-C cancels it.
 
 Exit codes:
   0  the tool did it    1  the tool failed    2  wrong command line    3  no server    130  Ctrl-C
@@ -60,7 +65,7 @@ Examples:
 )]
 pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out), the tool, and its arguments
-    #[arg(value_name = "[SERVER] TOOL [KEY=VALUE]")]
+    #[arg(value_name = "SERVER|TOOL|KEY=VALUE")]
     words: Vec<String>,
     /// The arguments as a JSON object, as `@FILE`, or as `-` for stdin
     #[arg(long, value_name = "JSON", visible_alias = "args")]
@@ -89,7 +94,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let tool = find(&tools, name.as_deref(), server.is_none())?;
         let arguments = given(tool, &args.words, whole)?;
         let result = call(session, tool, arguments, args.task).await?;
-        session.host().tell_unused();
+        session.host().done();
         print(session, tool, &result, &args)
     })
     .await
@@ -171,6 +176,9 @@ async fn call(
     loop {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
         match session.request(&what, request, extras).await? {
+            Ok(ServerResult::CallToolResult(result)) if session.has_legacy_tasks() && task::is_missed(&result) => {
+                return task::legacy(session, &what, &tool.name, arguments).await;
+            }
             Ok(ServerResult::CallToolResult(result)) => return Ok(result),
             Ok(ServerResult::InputRequiredResult(asked)) => {
                 let answered = rounds.answered(session, &what, asked).await?;

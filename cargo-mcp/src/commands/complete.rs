@@ -27,11 +27,12 @@ Examples:
   cargo mcp complete notes prompt summarise style '' --with tag=shopping
   cargo mcp complete resource 'notes://note/{id}' id -- target/debug/notes
 
-Each suggestion is a line of its own. VALUE is what is typed so far; without it everything is suggested."
+Each suggestion is a line of its own. VALUE is what is typed so far; without it everything is
+suggested."
 )]
 pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out), and what is completed
-    #[arg(value_name = "[SERVER] prompt|resource NAME ARGUMENT [VALUE]")]
+    #[arg(value_name = "WORD")]
     words: Vec<String>,
     /// Another argument that is known by now (may be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]

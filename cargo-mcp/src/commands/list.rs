@@ -20,7 +20,8 @@ Examples:
   cargo mcp list -- npx -y some-server            a command
   cargo mcp list http://127.0.0.1:8080/mcp --json what a server at a URL sends, for a script
 
-With `--json`, stdout is an object: `server`, and `tools`, `resources`, `resourceTemplates`, `prompts` as the server lists them.")]
+With `--json`, stdout is an object: `server`, and `tools`, `resources`, `resourceTemplates` and
+`prompts` as the server lists them.")]
 pub(crate) struct Args {
     /// A package of this workspace, or a URL; without it the only server here
     server: Option<String>,

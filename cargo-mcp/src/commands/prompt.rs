@@ -33,7 +33,7 @@ Each message stands below the role that says it. A value is `@FILE` where it is 
 )]
 pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out), the prompt, and its arguments
-    #[arg(value_name = "[SERVER] NAME [KEY=VALUE]")]
+    #[arg(value_name = "SERVER|NAME|KEY=VALUE")]
     words: Vec<String>,
     /// Print the result as the server sends it, as JSON
     #[arg(long, visible_alias = "raw")]
@@ -55,7 +55,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let prompt = find(&prompts, name.as_deref())?;
         let given = given(prompt, &args.words)?;
         let result = get(session, prompt, given).await?;
-        session.host().tell_unused();
+        session.host().done();
         match args.json {
             true => print_raw(&result),
             false => print(prompt, &result, &args),

@@ -29,11 +29,12 @@ Examples:
   cargo mcp read test://static-binary --output pixel.png -- target/debug/everything
   cargo mcp read test://static-binary -- target/debug/everything > pixel.png
 
-Text goes to stdout as it is. Bytes go to stdout where a program reads it, and to a file where a terminal would show them."
+Text goes to stdout as it is. Bytes go to stdout where a program reads them, and to a file where
+a terminal would show them."
 )]
 pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out) and the resource's URI
-    #[arg(value_name = "[SERVER] URI", required = true)]
+    #[arg(value_name = "SERVER|URI", required = true)]
     words: Vec<String>,
     /// Print the result as the server sends it, as JSON
     #[arg(long, visible_alias = "raw")]
@@ -55,7 +56,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     };
     with(&args.session, server.as_deref(), &args.host, async |session| {
         let result = read(session, uri).await?;
-        session.host().tell_unused();
+        session.host().done();
         if args.json {
             return print_raw(&result);
         }
@@ -142,8 +143,11 @@ fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
 }
 
 fn out(bytes: &[u8]) -> Result<(), Failure> {
-    let written = std::io::stdout().lock().write_all(bytes);
-    written.map_err(|error| Failure::usage(format_args!("stdout cannot be written: {error}")))
+    match std::io::stdout().lock().write_all(bytes) {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| Failure::usage(format_args!("stdout cannot be written: {error}"))),
+    }
 }
 
 fn write(result: &ReadResourceResult, path: &Path, uri: &str) -> Result<(), Failure> {

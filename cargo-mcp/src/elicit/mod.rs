@@ -81,8 +81,14 @@ impl Answers {
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
-    /// The answers that no question wanted.
+    /// The options that no question wanted.
     pub(crate) fn unused(&self) -> Vec<String> {
+        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let fields = self.unused_fields().into_iter().map(|word| format!("--answer {word}"));
+        fields.chain((whole > 0).then(|| format!("the last {whole} of --answer-json"))).collect()
+    }
+
+    fn unused_fields(&self) -> Vec<String> {
         let fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
         fields.iter().filter(|(_, used)| !used).map(|(word, _)| word.clone()).collect()
     }
@@ -133,7 +139,8 @@ impl Answers {
             }
         }
         let missing: Vec<_> = properties.required().into_iter().filter(|name| !form.contains_key(*name)).collect();
-        if missing.is_empty() && !(given.is_empty() && !properties.properties().is_empty()) {
+        let answered = !given.is_empty() || properties.properties().is_empty();
+        if answered && missing.is_empty() {
             return Ok(Reply::Accept(form));
         }
         let failure = Failure::usage(format_args!("the server asks: {message}"));
@@ -142,7 +149,7 @@ impl Answers {
             false => missing,
         };
         let is = |name: &str| properties.property(name).map(Schema::in_words).unwrap_or_default();
-        let unused = self.unused();
+        let unused = self.unused_fields();
         let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word))).map(str::to_owned);
         Err(asked.into_iter().fold(failure, |failure, name| match near(name) {
             Some(near) => failure.help(format_args!("`--answer {name}=…` is missing ({}), is `{near}` it?", is(name))),

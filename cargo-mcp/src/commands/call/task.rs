@@ -25,6 +25,13 @@ pub(super) fn is_required(error: &ErrorData) -> bool {
         && extensions.is_some_and(|extensions| extensions.get(TASKS_EXTENSION_ID).is_some())
 }
 
+/// Whether a result is the error of a tool that can only be a task: the TypeScript SDK writes it into the result.
+pub(super) fn is_missed(result: &CallToolResult) -> bool {
+    let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
+    result.is_error == Some(true)
+        && result.content.iter().filter_map(|content| content.as_text()).any(|text| says(&text.text))
+}
+
 /// Waits for the end of a task of 2026-07-28, answering what it asks.
 pub(super) async fn finished(session: &Session, what: &str, task: Task) -> Result<CallToolResult, Failure> {
     let id = task.task_id.clone();
