@@ -147,6 +147,14 @@ impl Host {
         }
     }
 
+    /// Leaves the terminal as it was, if a question stands in it whose answer nobody waits for any more.
+    pub(crate) fn leave_terminal(&self) {
+        if self.asking.load(Ordering::Relaxed) {
+            let _ = crossterm::terminal::disable_raw_mode();
+            let _ = crossterm::execute!(std::io::stderr(), crossterm::cursor::Show, crossterm::cursor::MoveToNextLine(2));
+        }
+    }
+
     /// Ends the command: nothing that the server could do would help.
     fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
@@ -235,15 +243,6 @@ impl Host {
         }
         let message = SamplingMessage::assistant_text(text.clone());
         Ok(CreateMessageResult::new(message, "cargo-mcp".to_owned()).with_stop_reason("endTurn"))
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        if self.asking.load(Ordering::Relaxed) {
-            // A question stands in the terminal, and nobody waits for its answer any more.
-            let _ = crossterm::terminal::disable_raw_mode();
-        }
     }
 }
 

@@ -109,6 +109,7 @@ pub(crate) async fn with<T>(
     let done = work(&session).await;
     host.console.clear();
     let _ = session.connection.close_with_timeout(FAREWELL).await;
+    host.leave_terminal();
     done
 }
 

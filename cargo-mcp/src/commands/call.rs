@@ -213,8 +213,11 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
             content => files.print(content)?,
         }
     }
-    if let Some(structured) = &result.structured_content {
-        table::print(structured);
+    match &result.structured_content {
+        Some(structured) if !result.content.iter().any(|content| is_wrapped(content, structured)) => {
+            table::print(structured);
+        }
+        _ => {}
     }
     if !failed {
         return Ok(());
@@ -232,4 +235,10 @@ fn repeats(text: &str, structured: Option<&Value>) -> bool {
     let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
     said == *structured
         || structured.as_object().is_some_and(|object| object.len() == 1 && object.values().all(|only| *only == said))
+}
+
+/// Whether structured content is a text once more, in an object because it must be one.
+fn is_wrapped(content: &ContentBlock, structured: &Value) -> bool {
+    let (Some(text), Some(object)) = (content.as_text(), structured.as_object()) else { return false };
+    object.len() == 1 && object.values().all(|only| *only == *text.text)
 }

@@ -192,8 +192,10 @@ fn listed(arguments: &[Argument<'_>]) {
     let name = |each: &Argument<'_>| format!("{}{}", each.name, if each.optional { "?" } else { "" });
     let width = arguments.iter().map(|each| name(each).chars().count()).max().unwrap_or_default();
     for each in arguments {
-        let says = if each.says.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", each.says) };
-        anstream::println!("      {}", format!("{:width$}  {}{says}", name(each), each.is).trim_end());
+        let says = if each.says.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.says) };
+        let parts = [format!("{:width$}", name(each)), each.is.clone(), says];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        anstream::println!("      {}", parts.join("  ").trim_end());
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     common::{Done, run},
     servers::{answering, nobody, script},
+    terminal::Terminal,
 };
 
 const SILENT: &str = "help: is it a server on stdin and stdout? `--connect-timeout` gives it longer\n";
@@ -40,12 +41,20 @@ fn a_program_that_is_no_server_is_told() {
             "error: `/no/such/program` cannot be started: No such file or directory (os error 2)\n".to_owned(),
         ),
     ] {
-        for command in
-            [&["list"][..], &["call", "x"], &["read", "x:y"], &["prompt", "x"], &["complete", "prompt", "x", "y"]]
-        {
+        for command in [&["list"][..], &["call", "x"]] {
             let words = [command, &["--connect-timeout", "1", "--"], program].concat();
             assert_eq!(run(&words).failed(3), message, "{words:?}");
         }
+    }
+}
+
+#[test]
+fn each_command_tells_it() {
+    let message = format!("error: `sh` ended before it answered the handshake (exit code 7)\n{BY_HAND}");
+    for command in
+        [&["list"][..], &["call", "x"], &["read", "x:y"], &["prompt", "x"], &["complete", "prompt", "x", "y"]]
+    {
+        assert_eq!(run(&[command, &["--", "sh", "-c", "exit 7"]].concat()).failed(3), message, "{command:?}");
     }
 }
 
@@ -140,4 +149,17 @@ fn a_revision_that_a_server_does_not_speak_is_told() {
         ["list", "--revision", "2025-06-18"].into_iter().chain(program.iter().map(String::as_str)).collect();
     let message = run(&words).failed(3);
     assert_eq!(message, "error: `sh` does not speak 2025-06-18: it offers 2025-11-25\n");
+}
+
+#[test]
+fn a_server_that_goes_away_while_the_user_is_asked_leaves_the_terminal_as_it_was() {
+    let question = r#"echo '{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'; sleep 1; exit 7"#;
+    let script = script(question);
+    let words: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    let mut terminal = Terminal::start(&words);
+    terminal.sees("script asks: Who?");
+    terminal.sees("name:");
+    terminal.sees("the server ended (exit code 7)");
+    assert!(terminal.is_cooked(), "the terminal is left raw");
+    assert_eq!(terminal.ends(), 3);
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     common::{Done, cargo_mcp, example, run},
     servers::{Site, said, script},
+    terminal::{DOWN, ENTER, Terminal},
 };
 
 /// Asked while the call waits, and answered in rounds.
@@ -70,6 +71,35 @@ fn progress_and_log_are_told_beside_the_result() {
         &["test_tool_with_logging", "--log-level", "warning"],
         Ok(("The work is done, and logged.\n", "")),
     );
+}
+
+#[test]
+fn a_terminal_shows_a_bar_and_then_the_result_alone() {
+    for revision in GENERATIONS {
+        let program = example("everything");
+        let words = ["call", "test_tool_with_progress", "--revision", revision, "--"];
+        let mut terminal = Terminal::start(&[&words[..], &[program.to_str().expect("UTF-8")]].concat());
+        terminal.sees("50 %  Completed step 50 of 100");
+        let before = terminal.sees("The work is done.");
+        // The line of the bar is erased.
+        assert!(before.ends_with("\x1b[2K"), "{before:?}");
+        assert_eq!(terminal.ends(), 0);
+    }
+}
+
+#[test]
+fn a_package_of_the_workspace_is_built_and_called() {
+    assert_eq!(run(&["call", "hello", "greet", "name=Ann"]).good(), "Hello, Ann!\n");
+}
+
+#[test]
+fn nobody_need_read_to_the_end() {
+    let program = example("everything");
+    let words = ["list", "--json", "--", program.to_str().expect("UTF-8")];
+    let mut child = cargo_mcp(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    drop(child.stdout.take());
+    let done = Done::from(child.wait_with_output().expect("it ends"));
+    assert_eq!((done.code, &*done.stderr), (Some(0), ""));
 }
 
 #[test]
@@ -446,7 +476,6 @@ fn a_page_is_visited_only_with_consent() {
         "error: the server sends the user to `https://example.com/a?b=c`: Sign in\n\
          help: open it, and answer with `--answer-json '{}'`, or with `--answer-json decline`\n"
     );
-    use crate::terminal::{DOWN, ENTER, Terminal};
     for (keys, said) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
         let mut terminal = Terminal::start(&words(&[]));
         terminal.sees("script asks: Sign in");

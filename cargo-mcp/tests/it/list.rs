@@ -55,8 +55,8 @@ Resource templates
 Prompts
   summarise(tag, style)  Summarise notes
       Ask for a summary of the notes with one label.
-      tag      The label.
-      style    How long the summary is. (one of `brief`, `detailed`, `bullets`)
+      tag    The label.
+      style  How long the summary is. (one of `brief`, `detailed`, `bullets`)
   weekly_review()  Weekly review
       Ask for a review of the week.
 ";

@@ -19,6 +19,8 @@ impl Terminal {
         command.arg("mcp").args(words).current_dir(directory).env("NO_COLOR", "1").env("TERM", "xterm");
         let mut session = Session::spawn(command).expect("a terminal can be opened");
         session.get_process_mut().set_window_size(160, 50).expect("a terminal has a size");
+        // As terminals are; the library turns it off.
+        session.get_process_mut().set_echo(true, None).expect("a terminal has its settings");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         Self(session)
     }
@@ -39,6 +41,11 @@ impl Terminal {
     /// Presses keys.
     pub(crate) fn types(&mut self, keys: &str) {
         self.0.send(keys).expect("a terminal takes keys");
+    }
+
+    /// Whether keys are shown when they are pressed, as a shell wants it.
+    pub(crate) fn is_cooked(&self) -> bool {
+        self.0.get_process().get_echo().expect("a terminal has its settings")
     }
 
     /// The exit code.
