@@ -17,10 +17,10 @@ use rmcp::{
     ClientHandler, RoleClient,
     model::{
         ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-        ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability, InputRequest, InputRequests,
-        InputResponses, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam,
-        Root, RootsCapabilities, SamplingCapability, SamplingMessage, TaskStatusNotificationParams,
-        UrlElicitationCapability,
+        ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability, InputRequest,
+        InputRequests, InputResponses, ListRootsResult, LoggingLevel, LoggingMessageNotificationParam,
+        ProgressNotificationParam, Root, RootsCapabilities, SamplingCapability, SamplingMessage,
+        TaskStatusNotificationParams, UrlElicitationCapability,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use crate::{
     client::identity,
     console::Console,
-    elicit::{Answers, in_terminal},
+    elicit::{Answers, in_terminal, until_done},
     failure::Failure,
     target::Revision,
 };
@@ -151,7 +151,8 @@ impl Host {
     pub(crate) fn leave_terminal(&self) {
         if self.asking.load(Ordering::Relaxed) {
             let _ = crossterm::terminal::disable_raw_mode();
-            let _ = crossterm::execute!(std::io::stderr(), crossterm::cursor::Show, crossterm::cursor::MoveToNextLine(2));
+            let _ =
+                crossterm::execute!(std::io::stderr(), crossterm::cursor::Show, crossterm::cursor::MoveToNextLine(2));
         }
     }
 
@@ -216,6 +217,27 @@ impl Host {
         Ok(responses)
     }
 
+    /// Sends the user to pages, and waits until they were visited; whether all of them were.
+    pub(crate) async fn visit(&self, pages: Vec<serde_json::Value>) -> bool {
+        let mut visited = !pages.is_empty();
+        for page in pages {
+            visited &= match serde_json::from_value::<ElicitRequestParams>(page) {
+                Ok(page) => self.elicit(page).await.action == ElicitationAction::Accept,
+                Err(_) => false,
+            };
+        }
+        if !visited || !in_terminal() {
+            return visited;
+        }
+        self.asking.store(true, Ordering::Relaxed);
+        let done = until_done().await;
+        self.asking.store(false, Ordering::Relaxed);
+        done.unwrap_or_else(|failure| {
+            self.fail(failure);
+            false
+        })
+    }
+
     async fn elicit(&self, request: ElicitRequestParams) -> ElicitResult {
         let _turn = self.turn.lock().await;
         self.asking.store(true, Ordering::Relaxed);
@@ -226,7 +248,7 @@ impl Host {
         self.asking.store(false, Ordering::Relaxed);
         answered.unwrap_or_else(|failure| {
             self.fail(failure);
-            ElicitResult::new(rmcp::model::ElicitationAction::Cancel)
+            ElicitResult::new(ElicitationAction::Cancel)
         })
     }
 

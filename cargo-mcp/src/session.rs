@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use rmcp::{
     RoleClient, ServiceError,
     model::{
-        CancelledNotificationParam, ClientRequest, ErrorData, InputRequests, InputRequiredResult, InputResponses,
-        Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo,
-        ServerResult, TASKS_EXTENSION_ID, Tool,
+        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
+        InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
+        ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
     },
     service::{Peer, PeerRequestOptions},
 };
+use serde_json::Value;
 
 use crate::{
     client::{Connection, outcome, refused, stray, witnessed},
@@ -51,10 +52,7 @@ impl Rounds {
         what: &str,
         asked: InputRequiredResult,
     ) -> Result<(Option<InputResponses>, Option<String>), Failure> {
-        self.0 += 1;
-        if self.0 > ROUNDS {
-            return Err(Failure::connection(format_args!("{what}: the server asks without end ({ROUNDS} times)")));
-        }
+        self.count(what)?;
         let requests = asked.input_requests.unwrap_or_default();
         if requests.is_empty() {
             // It only wants to be called again, and not at once.
@@ -62,6 +60,26 @@ impl Rounds {
         }
         let responses = session.fulfil(what, requests).await?;
         Ok(((!responses.is_empty()).then_some(responses), asked.request_state))
+    }
+
+    /// Sends the user to the pages that an error names; whether it is worth trying again.
+    ///
+    /// # Errors
+    ///
+    /// There were too many; the user cannot be asked, or has had enough.
+    pub(crate) async fn visited(&mut self, session: &Session, what: &str, error: &ErrorData) -> Result<bool, Failure> {
+        self.count(what)?;
+        let pages = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Value::as_array);
+        let pages = pages.cloned().unwrap_or_default();
+        session.answer(what, async { Ok(session.host().visit(pages).await) }).await
+    }
+
+    fn count(&mut self, what: &str) -> Result<(), Failure> {
+        self.0 += 1;
+        match self.0 > ROUNDS {
+            true => Err(Failure::connection(format_args!("{what}: the server asks without end ({ROUNDS} times)"))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -315,6 +333,10 @@ impl Session {
             (false, _) => {
                 return match error {
                     ServiceError::McpError(error) => self.refused(what, error),
+                    ServiceError::UnexpectedResponse => {
+                        Failure::connection(format_args!("{what}: the server's answer is not what the protocol says"))
+                            .help("`cargo mcp check` says what is wrong with it")
+                    }
                     error => refused(what, error),
                 };
             }
@@ -349,7 +371,18 @@ impl Session {
 
     pub(crate) async fn templates(&self) -> Result<Vec<ResourceTemplate>, Failure> {
         match self.server().capabilities.resources {
-            Some(_) => self.answer("resources/templates/list", self.peer().list_all_resource_templates()).await,
+            Some(_) => {
+                let list = async {
+                    match self.peer().list_all_resource_templates().await {
+                        // There are servers with resources that do not know the word.
+                        Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                            Ok(Vec::new())
+                        }
+                        listed => listed,
+                    }
+                };
+                self.answer("resources/templates/list", list).await
+            }
             None => Ok(Vec::new()),
         }
     }

@@ -100,6 +100,9 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     .await
 }
 
+/// The error of 2025-11-25 that names pages which the user is to visit before the call is tried again.
+const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
+
 /// `{…}`, `@FILE`, or `-` for stdin.
 fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     let text = match (json, json.strip_prefix('@')) {
@@ -191,6 +194,7 @@ async fn call(
             Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND && session.has_legacy_tasks() => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
+            Err(error) if error.code == URL_ELICITATION_REQUIRED && rounds.visited(session, &what, &error).await? => {}
             Err(error) if !extras.tasks && task::is_required(&error) => extras.tasks = true,
             Err(error) => return Err(session.refused(&what, error)),
         }

@@ -199,6 +199,15 @@ fn checked(form: Map<String, Value>, schema: &Map<String, Value>, message: &str)
     Ok(Reply::Accept(form))
 }
 
+/// Waits until the user has done what a page was for; whether they have.
+///
+/// # Errors
+///
+/// Ctrl-C.
+pub(crate) async fn until_done() -> Result<bool, Failure> {
+    Ok(asked(terminal::done).await? == Reply::Consent)
+}
+
 /// Asks on a thread that may wait for the keyboard.
 async fn asked(ask: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) -> Result<Reply, Failure> {
     match tokio::task::spawn_blocking(ask).await {

@@ -99,6 +99,12 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
     }
 }
 
+/// Waits for a page to be done with.
+pub(crate) fn done() -> Result<Reply, Failure> {
+    const DONE: &str = "It is done: go on";
+    Ok(if menu(&[DONE, CANCEL])? == DONE { Reply::Consent } else { Reply::Cancel })
+}
+
 const DECLINE: &str = "Decline";
 const CANCEL: &str = "Cancel";
 

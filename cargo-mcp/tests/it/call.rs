@@ -487,3 +487,35 @@ fn a_page_is_visited_only_with_consent() {
         assert_eq!(terminal.ends(), 0);
     }
 }
+
+#[test]
+fn a_call_is_tried_again_when_a_page_was_visited() {
+    let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a","elicitationId":"1"}"#;
+    let refused = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":2,"error":{{"code":-32042,"message":"visit it","data":{{"elicitations":[{page}]}}}}}}'; read l; "#
+    );
+    let then = r#"echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"thank you"}]}}'; read l"#;
+    let script = script(&format!("{refused}{then}"));
+    let script: Vec<&str> = script.iter().map(String::as_str).collect();
+    let words = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
+    assert_eq!(run(&words(&["--answer-json", "{}"])).good(), "thank you\n");
+    let message = run(&words(&["--answer-json", "decline"])).failed(1);
+    assert!(message.starts_with("error: `it`: visit it (code -32042)\n"), "{message}");
+
+    let mut terminal = Terminal::start(&words(&[]));
+    terminal.sees("script asks: Sign in");
+    terminal.sees("Open it in the browser");
+    terminal.types(&format!("{DOWN}{ENTER}"));
+    terminal.sees("It is done: go on");
+    terminal.types(ENTER);
+    terminal.sees("thank you");
+    assert_eq!(terminal.ends(), 0);
+}
+
+#[test]
+fn an_answer_that_is_none_is_told() {
+    let script = script(r#"echo '{"jsonrpc":"2.0","id":2,"result":5}'; read l"#);
+    let words: Vec<&str> =
+        ["call", "it", "--timeout", "5"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    assert_eq!(run(&words).failed(3), "error: `it`: the server's answer is no tool result\n");
+}
