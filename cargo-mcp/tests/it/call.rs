@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{Done, cargo_mcp, example, run},
-    servers::{Site, said, script},
+    servers::{Site, modern_script, said, script},
     terminal::{DOWN, ENTER, Terminal},
 };
 
@@ -461,30 +461,46 @@ fn a_server_that_goes_on_for_ever_is_killed() {
     assert!(!alive.success(), "{pid} lives");
 }
 
+/// A server that sends the user to a page, and says what became of it.
+fn sending() -> [Vec<String>; 2] {
+    let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"1"}"#;
+    let asked = format!(r#"echo '{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{page}}}'; read a; "#);
+    let required = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":2,"result":{{"resultType":"input_required","inputRequests":{{"page":{{"method":"elicitation/create","params":{page}}}}}}}}}'; read a; "#
+    );
+    let answer = |id: u32| {
+        let choose = r#"case "$a" in *'"accept"'*) t=accept;; *'"decline"'*) t=decline;; *) t=cancel;; esac; "#;
+        let said = format!(
+            r#"echo "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"$t\"}}]}}}}"; read l"#
+        );
+        format!("{choose}{said}")
+    };
+    [script(&format!("{asked}{}", answer(2))), modern_script(&format!("{required}{}", answer(3)))]
+}
+
 #[test]
 fn a_page_is_visited_only_with_consent() {
-    let question = r#"echo '{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"1"}}'; read a; "#;
-    let answer = r#"case "$a" in *accept*) t=accept;; *decline*) t=decline;; *) t=cancel;; esac; echo "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"$t\"}]}}"; read l"#;
-    let script = script(&format!("{question}{answer}"));
-    let script: Vec<&str> = script.iter().map(String::as_str).collect();
-    let words = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
-    for (answer, said) in [("{}", "accept\n"), ("decline", "decline\n"), ("cancel", "cancel\n")] {
-        assert_eq!(run(&words(&["--answer-json", answer])).good(), said);
-    }
-    assert_eq!(
-        run(&words(&[])).failed(2),
-        "error: the server sends the user to `https://example.com/a?b=c`: Sign in\n\
-         help: open it, and answer with `--answer-json '{}'`, or with `--answer-json decline`\n"
-    );
-    for (keys, said) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
-        let mut terminal = Terminal::start(&words(&[]));
-        terminal.sees("script asks: Sign in");
-        terminal.sees("https://example.com/a?b=c");
-        terminal.sees("Open it in the browser");
-        terminal.types(&keys);
-        terminal.types(ENTER);
-        terminal.sees(said);
-        assert_eq!(terminal.ends(), 0);
+    for script in sending() {
+        let script: Vec<&str> = script.iter().map(String::as_str).collect();
+        let words = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
+        for (answer, said) in [("{}", "accept\n"), ("decline", "decline\n"), ("cancel", "cancel\n")] {
+            assert_eq!(run(&words(&["--answer-json", answer])).good(), said);
+        }
+        assert_eq!(
+            run(&words(&[])).failed(2),
+            "error: the server sends the user to `https://example.com/a?b=c`: Sign in\n\
+             help: open it, and answer with `--answer-json '{}'`, or with `--answer-json decline`\n"
+        );
+        for (keys, said) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
+            let mut terminal = Terminal::start(&words(&[]));
+            terminal.sees("script asks: Sign in");
+            terminal.sees("https://example.com/a?b=c");
+            terminal.sees("Open it in the browser");
+            terminal.types(&keys);
+            terminal.types(ENTER);
+            terminal.sees(said);
+            assert_eq!(terminal.ends(), 0);
+        }
     }
 }
 

@@ -66,6 +66,14 @@ pub(crate) fn script(then: &str) -> Vec<String> {
     ["--revision", "2025-11-25", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
 }
 
+/// The same in 2026-07-28.
+pub(crate) fn modern_script(then: &str) -> Vec<String> {
+    let discovered = r#"{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"script","version":"1"}}}}"#;
+    let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"it","inputSchema":{"type":"object"}}]}}"#;
+    let program = format!("read l; echo '{discovered}'; read l; echo '{tools}'; read l; {then}");
+    ["--revision", "2026-07-28", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
+}
+
 /// An answer to the call of `it`.
 pub(crate) fn said(result: &str) -> String {
     format!(r#"echo '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; read l"#)
