@@ -17,8 +17,10 @@ use crate::{
     client::{Connection, outcome, refused, stray, witnessed},
     failure::Failure,
     host::{Host, HostArgs},
+    near::nearest,
     program::Witness,
     target::{Target, TargetArgs},
+    workspace::Workspace,
 };
 
 /// How long a server may take to end.
@@ -101,6 +103,24 @@ pub(crate) struct Session {
     timeout: Option<Duration>,
 }
 
+/// Which server is meant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Server<'a> {
+    pub(crate) name: Option<&'a str>,
+    /// The word that stands where the name might.
+    pub(crate) word: Option<&'a str>,
+}
+
+/// Where a package is misspelled, it is taken for something else: says which one may have been meant.
+pub(crate) fn perhaps(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
+    let Ok(workspace) = Workspace::read(&args.build) else { return failure };
+    let names: Vec<&str> = workspace.servers().into_iter().map(|package| package.name.as_str()).collect();
+    match nearest(word, names) {
+        Some(near) => failure.help(format_args!("`{word}` is no package here, did you mean `{near}`?")),
+        None => failure,
+    }
+}
+
 /// Connects, works, and takes leave whatever came of it.
 ///
 /// # Errors
@@ -108,11 +128,14 @@ pub(crate) struct Session {
 /// Those of the connection and of the work; Ctrl-C.
 pub(crate) async fn with<T>(
     args: &SessionArgs,
-    server: Option<&str>,
+    server: Server<'_>,
     host: &HostArgs,
     work: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let target = args.target.resolve(server)?;
+    let target = args.target.resolve(server.name).map_err(|failure| match server.word {
+        Some(word) if server.name.is_none() && args.target.command.is_empty() => perhaps(&args.target, word, failure),
+        _ => failure,
+    })?;
     let host = Arc::new(Host::new(host, args.target.revision)?);
     let witness = Witness::default();
     let timeout = args.target.connect_timeout();

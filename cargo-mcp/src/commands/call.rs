@@ -17,7 +17,7 @@ use crate::{
     host::HostArgs,
     near::nearest,
     schema::Schema,
-    session::{Extras, Rounds, Session, SessionArgs, print_raw, with},
+    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
     workspace::listed,
 };
@@ -89,7 +89,8 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let whole = args.json.as_deref().map(object).transpose()?;
     let server = args.session.target.take_server(&mut args.words);
     let name = if args.words.is_empty() { None } else { Some(args.words.remove(0)) };
-    with(&args.session, server.as_deref(), &args.host, async |session| {
+    let named = Server { name: server.as_deref(), word: name.as_deref() };
+    with(&args.session, named, &args.host, async |session| {
         let tools = session.tools().await?;
         let tool = find(&tools, name.as_deref(), server.is_none())?;
         let arguments = given(tool, &args.words, whole)?;

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::nearest,
-    session::{Extras, Session, SessionArgs, print_raw, with},
+    session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
     target::pair,
     workspace::listed,
 };
@@ -60,11 +60,15 @@ struct Wanted<'a> {
 }
 
 pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
-    let named = matches!(args.words.first().map(String::as_str), Some("prompt" | "resource"));
-    let server = if named { None } else { args.session.target.take_server(&mut args.words) };
+    let is_kind = matches!(args.words.first().map(String::as_str), Some("prompt" | "resource"));
+    let server = if is_kind { None } else { args.session.target.take_server(&mut args.words) };
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
-    let wanted = wanted(&words)?;
-    with(&args.session, server.as_deref(), &HostArgs::default(), async |session| {
+    let wanted = wanted(&words).map_err(|failure| match (&server, words.first()) {
+        (None, Some(word)) => perhaps(&args.session.target, word, failure),
+        _ => failure,
+    })?;
+    let named = Server { name: server.as_deref(), word: None };
+    with(&args.session, named, &HostArgs::default(), async |session| {
         if session.server().capabilities.completions.is_none() && !session.is_legacy() {
             return Err(Failure::usage(format_args!("{} completes nothing", session.target())));
         }

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     schema::Schema,
-    session::{Session, SessionArgs, print_raw, with},
+    session::{Server, Session, SessionArgs, print_raw, with},
     style::{CARE, DIM, HEADING, NAME},
 };
 
@@ -51,7 +51,8 @@ struct Offers {
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
-    with(&args.session, args.server.as_deref(), &HostArgs::default(), async |session| {
+    let named = Server { name: args.server.as_deref(), word: None };
+    with(&args.session, named, &HostArgs::default(), async |session| {
         let offers = offers(session, &args).await?;
         let server = session.server();
         match args.json {

@@ -14,7 +14,7 @@ use crate::{
     host::HostArgs,
     near::nearest,
     schema::Schema,
-    session::{Extras, Rounds, Session, SessionArgs, print_raw, with},
+    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
     style::{DIM, NAME},
     workspace::listed,
 };
@@ -50,7 +50,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let server = args.session.target.take_server(&mut args.words);
     let name = if args.words.is_empty() { None } else { Some(args.words.remove(0)) };
-    with(&args.session, server.as_deref(), &args.host, async |session| {
+    let named = Server { name: server.as_deref(), word: name.as_deref() };
+    with(&args.session, named, &args.host, async |session| {
         let prompts = session.prompts().await?;
         let prompt = find(&prompts, name.as_deref())?;
         let given = given(prompt, &args.words)?;

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::nearest,
-    session::{Extras, Rounds, Session, SessionArgs, print_raw, with},
+    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
     workspace::listed,
 };
 
@@ -54,7 +54,8 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let failure = Failure::usage("expected one URI: `cargo mcp read [SERVER] URI`");
         return Err(failure.help("`cargo mcp list --resources` shows what there is"));
     };
-    with(&args.session, server.as_deref(), &args.host, async |session| {
+    let named = Server { name: server.as_deref(), word: Some(uri) };
+    with(&args.session, named, &args.host, async |session| {
         let result = read(session, uri).await?;
         session.host().done();
         if args.json {

@@ -93,6 +93,25 @@ fn a_package_of_the_workspace_is_built_and_called() {
 }
 
 #[test]
+fn the_package_around_the_current_directory_is_meant() {
+    let mut command = cargo_mcp(&["call", "greet", "name=Ann"]);
+    command.current_dir(crate::common::repository().join("examples/hello/src"));
+    assert_eq!(Done::from(command.output().expect("cargo-mcp starts")).good(), "Hello, Ann!\n");
+    let words = ["call", "greet", "name=Ann", "--manifest-path", "examples/hello/Cargo.toml"];
+    assert_eq!(run(&words).good(), "Hello, Ann!\n");
+}
+
+#[test]
+fn a_misspelled_package_is_told() {
+    for words in
+        [&["call", "nots", "add_note"][..], &["prompt", "nots", "x"], &["complete", "nots", "prompt", "x", "y"]]
+    {
+        let message = run(words).failed(2);
+        assert!(message.ends_with("help: `nots` is no package here, did you mean `notes`?\n"), "{message}");
+    }
+}
+
+#[test]
 fn nobody_need_read_to_the_end() {
     let program = example("everything");
     let words = ["list", "--json", "--", program.to_str().expect("UTF-8")];
