@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
     schema::{plain, typed},
-    style::{CARE, DIM, WRONG},
+    style::{CARE, DIM, WRONG, tame},
 };
 
 /// Stderr, where bars may be drawn while lines are written.
@@ -41,7 +41,7 @@ impl Console {
     pub(crate) fn progress(&self, token: &str, done: f64, total: Option<f64>, message: Option<&str>) {
         if !self.terminal {
             let total = total.map(|total| format!("/{}", plain(total))).unwrap_or_default();
-            let message = message.map(|message| format!(" {message}")).unwrap_or_default();
+            let message = message.map(|message| format!(" {}", tame(message))).unwrap_or_default();
             return self.line(&format!("progress: {}{total}{message}", plain(done)));
         }
         if self.held().is_some() {
@@ -54,7 +54,7 @@ impl Console {
             Some(total) if total > 0.0 => bar.set_position((done / total * 1000.0).clamp(0.0, 1000.0) as u64),
             _ => bar.tick(),
         }
-        bar.set_message(message.map_or_else(|| plain(done), str::to_owned));
+        bar.set_message(message.map_or_else(|| plain(done), |message| tame(message).into_owned()));
     }
 
     /// Shows what is being done, where nobody knows how far it is.
@@ -64,7 +64,7 @@ impl Console {
             *last = Some(message.to_owned());
             match self.terminal {
                 true => self.progress(of, 0.0, None, Some(message)),
-                false => self.line(&format!("status: {message}")),
+                false => self.line(&format!("status: {}", tame(message))),
             }
         }
     }
@@ -77,7 +77,7 @@ impl Console {
             _ => DIM,
         };
         let logger = logger.map(|logger| format!(" {logger}")).unwrap_or_default();
-        self.line(&format!("{style}{level}{style:#}{logger}: {}", typed(data)));
+        self.line(&format!("{style}{level}{style:#}{}: {}", tame(&logger), tame(&typed(data))));
     }
 
     /// Writes a line above the bars.

@@ -33,7 +33,7 @@ Examples:
   cargo mcp call http://127.0.0.1:8080/mcp search_notes --json '{\"query\": \"milk\"}' --raw
   cargo mcp call book_seats play=Hamlet --answer name=Ann --answer seats=2 -- target/debug/ask",
     after_long_help = "\
-Arguments:
+How arguments are written:
   KEY=VALUE    what the tool's schema says: a string, a number, `true`, `null`, one of a list …
   KEY=a KEY=b  a list, item by item; `KEY=[\"a\",\"b\"]` is the same
   KEY.PART=x   a part of an object
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// The arguments as a JSON object, as `@FILE`, or as `-` for stdin
     #[arg(long, value_name = "JSON", visible_alias = "args")]
     json: Option<String>,
-    /// Print the result as the server sends it, as JSON
+    /// Print the whole result as JSON
     #[arg(long)]
     raw: bool,
     /// Have the server do it as a task, where it can

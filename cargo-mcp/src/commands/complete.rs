@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Another argument that is known by now (may be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     with: Vec<(String, String)>,
-    /// Print the result as the server sends it, as JSON
+    /// Print the whole result as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
     #[command(flatten)]

@@ -18,14 +18,14 @@ Examples:
   cargo mcp list                                  the only server of this workspace
   cargo mcp list notes --tools                    a package, its tools alone
   cargo mcp list -- npx -y some-server            a command
-  cargo mcp list http://127.0.0.1:8080/mcp --json what a server at a URL sends, for a script
+  cargo mcp list http://127.0.0.1:8080/mcp --json a URL, for a script
 
 With `--json`, stdout is an object: `server`, and `tools`, `resources`, `resourceTemplates` and
 `prompts` as the server lists them.")]
 pub(crate) struct Args {
     /// A package of this workspace, or a URL; without it the only server here
     server: Option<String>,
-    /// Print the lists as the server sends them, as JSON
+    /// Print the whole lists as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
     /// Only the tools (may be combined with the two below)

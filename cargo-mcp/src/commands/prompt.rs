@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out), the prompt, and its arguments
     #[arg(value_name = "SERVER|NAME|KEY=VALUE")]
     words: Vec<String>,
-    /// Print the result as the server sends it, as JSON
+    /// Print the whole result as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
     /// Where pictures, sounds and other bytes are saved; without it the current directory

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The server (a package of this workspace, or a URL; may be left out) and the resource's URI
     #[arg(value_name = "SERVER|URI", required = true)]
     words: Vec<String>,
-    /// Print the result as the server sends it, as JSON
+    /// Print the whole result as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
     /// Write what is read to a file, or to fresh files in a directory

@@ -10,7 +10,7 @@ use crate::{
     coerce::text_as,
     failure::Failure,
     schema::{Schema, typed},
-    style::{DIM, NAME},
+    style::{DIM, NAME, tame},
 };
 
 /// How a question ends that is not answered.
@@ -37,7 +37,7 @@ pub(crate) fn form(
     schema: Map<String, Value>,
     given: Map<String, Value>,
 ) -> Result<Reply, Failure> {
-    anstream::eprintln!("{NAME}{server}{NAME:#} asks: {message}");
+    asks(server, message);
     let schema = Arc::new(schema);
     let names: Vec<String> = Schema::new(&schema)
         .properties()
@@ -77,8 +77,8 @@ pub(crate) fn form(
 /// A page that the user is to visit.
 pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failure> {
     const OPEN: &str = "Open it in the browser";
-    anstream::eprintln!("{NAME}{server}{NAME:#} asks: {message}");
-    anstream::eprintln!("  {url}");
+    asks(server, message);
+    anstream::eprintln!("  {}", tame(url));
     let parsed = url::Url::parse(url).ok();
     let web = parsed.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
     if let Some(host) = web.and_then(url::Url::host_str) {
@@ -97,6 +97,10 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
         CANCEL => Ok(Reply::Cancel),
         _ => Ok(Reply::Consent),
     }
+}
+
+fn asks(server: &str, message: &str) {
+    anstream::eprintln!("{NAME}{}{NAME:#} asks: {}", tame(server), tame(message));
 }
 
 /// Waits for a page to be done with.
@@ -125,7 +129,7 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
     let question = Question {
         root,
         name,
-        label: format!("{}:", property.title().unwrap_or(name)),
+        label: format!("{}:", tame(property.title().unwrap_or(name))),
         help: help(property, required),
         start: before.or(property.default()).cloned(),
         required,
@@ -150,7 +154,7 @@ fn help(property: Schema<'_>, required: bool) -> String {
     let optional = (!required).then(|| "may be left out".to_owned());
     let parts =
         [property.description().map(str::to_owned), what, optional, Some("Esc to decline or cancel".to_owned())];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    tame(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
 }
 
 struct Question<'a> {
@@ -178,7 +182,7 @@ fn entries(schema: Schema<'_>) -> Vec<Entry> {
     let choices = schema.choices().unwrap_or_default();
     let entry = |choice: &crate::schema::Choice<'_>| Entry {
         value: Some(choice.value.clone()),
-        label: choice.title.map_or_else(|| choice.name(), str::to_owned),
+        label: tame(&choice.title.map_or_else(|| choice.name(), str::to_owned)).into_owned(),
     };
     choices.iter().map(entry).collect()
 }
