@@ -147,9 +147,14 @@ impl Host {
         }
     }
 
+    /// Whether the user owes an answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed)
+    }
+
     /// Leaves the terminal as it was, if a question stands in it whose answer nobody waits for any more.
     pub(crate) fn leave_terminal(&self) {
-        if self.asking.load(Ordering::Relaxed) {
+        if self.is_asking() {
             let _ = crossterm::terminal::disable_raw_mode();
             let _ =
                 crossterm::execute!(std::io::stderr(), crossterm::cursor::Show, crossterm::cursor::MoveToNextLine(2));
@@ -183,7 +188,7 @@ impl Host {
         self.hear();
         loop {
             let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            let left = match self.asking.load(Ordering::Relaxed) {
+            let left = match self.is_asking() {
                 true => limit,
                 false => limit.saturating_sub(heard.elapsed()),
             };

@@ -149,7 +149,8 @@ pub(crate) async fn with<T>(
     host.connected(session.title());
     let done = work(&session).await;
     host.console.clear();
-    let _ = session.connection.close_with_timeout(FAREWELL).await;
+    let farewell = if session.witness.ended().is_some() { Duration::ZERO } else { FAREWELL };
+    let _ = session.connection.close_with_timeout(farewell).await;
     host.leave_terminal();
     done
 }
@@ -207,6 +208,7 @@ impl Session {
                 (Err(error), None) => Err(self.failure(what, error)),
             },
             failure = self.host().failing() => Err(failure),
+            () = self.abandoned() => Err(self.failure(what, ServiceError::TransportClosed)),
             () = interrupt() => Err(Failure::interrupted()),
             limit = self.host().silence(self.timeout) => Err(Failure::connection(format_args!(
                 "{what}: the server says nothing for {} s", limit.as_secs()
@@ -346,6 +348,13 @@ impl Session {
         .into_iter()
         .find(|(name, declared, _)| !declared && message.contains(name))
         .map(|(_, _, help)| help)
+    }
+
+    /// Ends when a program has ended while the user is still asked: the client would wait for the answer for seconds.
+    async fn abandoned(&self) {
+        while !(self.host().is_asking() && self.witness.ended().is_some()) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     }
 
     fn failure(&self, what: &str, error: ServiceError) -> Failure {
