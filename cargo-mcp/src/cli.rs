@@ -20,6 +20,11 @@ pub(crate) enum Command {
     Completions(commands::completions::Args),
     List(commands::list::Args),
     New(commands::new::Args),
+    Call(commands::call::Args),
+    Complete(commands::complete::Args),
+    List(commands::list::Args),
+    Prompt(commands::prompt::Args),
+    Read(commands::read::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.

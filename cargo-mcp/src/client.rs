@@ -6,14 +6,13 @@ use rmcp::{
     ClientHandler, RoleClient, ServiceError,
     model::{ErrorData, Implementation, ProtocolVersion},
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
-    transport::{
-        StreamableHttpClientTransport, TokioChildProcess, streamable_http_client::StreamableHttpClientTransportConfig,
-    },
+    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use tokio::process::Command;
 
 use crate::{
     failure::Failure,
+    program::{Program, Witness},
     target::{Revision, Target},
 };
 
@@ -50,9 +49,26 @@ pub(crate) async fn connect<H: ClientHandler>(
     handler: H,
     timeout: Duration,
 ) -> Result<Connection<H>, Failure> {
+    let witness = Witness::default();
+    witnessed(target, revision, handler, timeout, &witness).await
+}
+
+/// The same, and the witness sees how a program ends and what it writes beside its messages.
+///
+/// # Errors
+///
+/// Those of [`connect`].
+pub(crate) async fn witnessed<H: ClientHandler>(
+    target: &Target,
+    revision: Option<Revision>,
+    handler: H,
+    timeout: Duration,
+    witness: &Witness,
+) -> Result<Connection<H>, Failure> {
     let modern = vec![ProtocolVersion::V_2026_07_28];
+    let legacy_version = Some(ProtocolVersion::LATEST_WITH_INITIALIZE);
     let mode = match revision {
-        None => ClientLifecycleMode::Auto { preferred_versions: modern, legacy_version: None },
+        None => ClientLifecycleMode::Auto { preferred_versions: modern, legacy_version },
         Some(Revision::V2026_07_28) => ClientLifecycleMode::Discover { preferred_versions: modern },
         Some(_) => ClientLifecycleMode::Initialize,
     };
@@ -60,35 +76,31 @@ pub(crate) async fn connect<H: ClientHandler>(
         match target {
             Target::Program { program, args, env, .. } => {
                 let mut command = Command::new(program);
+                if std::env::var_os("RUST_LOG").is_none() {
+                    // Here a server's word counts, not that it is built and ready.
+                    command.env("RUST_LOG", "warn");
+                }
                 command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
-                let transport = TokioChildProcess::new(command).map_err(|error| {
+                let transport = Program::start(command, witness.clone()).map_err(|error| {
                     Failure::connection(format_args!("`{}` cannot be started: {error}", program.display()))
                 })?;
                 handler
                     .serve_with_lifecycle(transport, mode)
                     .await
-                    .map_err(|error| unreachable(target, revision, &error))
+                    .map_err(|error| unreachable(target, revision, &error, witness))
             }
             Target::Url { url, headers } => {
                 let transport = StreamableHttpClientTransport::from_config(http(url, headers)?);
                 handler
                     .serve_with_lifecycle(transport, mode)
                     .await
-                    .map_err(|error| unreachable(target, revision, &error))
+                    .map_err(|error| unreachable(target, revision, &error, witness))
             }
         }
     };
     let connection = match tokio::time::timeout(timeout, shaking).await {
         Ok(connection) => connection?,
-        Err(_) => {
-            return Err(Failure::connection(format_args!(
-                "{target} does not answer the handshake within {} s",
-                timeout.as_secs()
-            ))
-            .help(
-                "is it a server, and does it log to stderr rather than stdout? `--connect-timeout` gives it longer",
-            ));
-        }
+        Err(_) => return Err(silent(target, timeout, witness)),
     };
     let spoken = connection.peer_info().map(|info| info.protocol_version.clone());
     if let (Some(wanted), Some(spoken)) = (revision, spoken)
@@ -113,17 +125,98 @@ fn http(url: &str, headers: &[(String, String)]) -> Result<StreamableHttpClientT
     Ok(StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom))
 }
 
-fn unreachable(target: &Target, revision: Option<Revision>, error: &ClientInitializeError) -> Failure {
-    let failure = Failure::connection(format_args!("{target} cannot be connected to: {error}"));
-    match (target, revision) {
+fn silent(target: &Target, timeout: Duration, witness: &Witness) -> Failure {
+    let seconds = timeout.as_secs();
+    let failure = Failure::connection(format_args!("{target} does not answer the handshake within {seconds} s"));
+    match (target, witness.stray()) {
+        (_, Some(line)) => failure.help(stray(&line)),
         (Target::Program { .. }, None) => {
-            failure.help("start it by hand to see what it says; what it prints to stdout must be JSON-RPC")
+            failure.help("is it a server on stdin and stdout? `--connect-timeout` gives it longer")
         }
-        (Target::Program { .. } | Target::Url { .. }, Some(_)) => {
-            failure.help("leave `--revision` out to speak what both sides know")
-        }
-        (Target::Url { .. }, None) => failure.help("is the path right? many servers are at `/mcp`"),
+        (Target::Url { .. }, None) => failure.help("`--connect-timeout` gives it longer"),
     }
+}
+
+fn unreachable(
+    target: &Target,
+    revision: Option<Revision>,
+    error: &ClientInitializeError,
+    witness: &Witness,
+) -> Failure {
+    match target {
+        Target::Program { .. } => {
+            let failure = match witness.ended() {
+                Some(status) => Failure::connection(format_args!(
+                    "{target} ended before it answered the handshake ({})",
+                    outcome(status)
+                )),
+                None => Failure::connection(format_args!("{target} cannot be connected to: {error}")),
+            };
+            match (witness.stray(), revision) {
+                (Some(line), _) => failure.help(stray(&line)),
+                (None, Some(_)) if witness.ended().is_none() => failure.help(ANY_REVISION),
+                (None, _) => failure.help("start it by hand to see what it says: it must wait for JSON-RPC on stdin"),
+            }
+        }
+        Target::Url { url, .. } => http_failure(url, revision, error),
+    }
+}
+
+const ANY_REVISION: &str = "leave `--revision` out to speak what both sides know";
+
+/// What happens next to a line that a program should have written elsewhere.
+pub(crate) fn stray(line: &str) -> String {
+    format!("its stdout begins with `{line}`, which is not JSON-RPC: a server writes its log to stderr")
+}
+
+/// How a program ended, in words.
+pub(crate) fn outcome(status: std::process::ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    }
+}
+
+fn http_failure(url: &str, revision: Option<Revision>, error: &ClientInitializeError) -> Failure {
+    let said = causes(error);
+    let is = |text: &str| said.iter().any(|cause| cause.contains(text));
+    if is("HTTP 403") {
+        return Failure::connection(format_args!("`{url}` refuses us (HTTP 403)"))
+            .help("does it know the host, and may the token do this? `--header` sends another one");
+    }
+    if error.is_authorization_required() || is("HTTP 401") {
+        let failure = Failure::connection(format_args!("`{url}` wants to know who is asking (HTTP 401)"));
+        let failure = match error.auth_challenge() {
+            Some(challenge) => failure.help(format_args!("it says `WWW-Authenticate: {challenge}`")),
+            None => failure,
+        };
+        return failure.help("give it a token: `--header 'Authorization: Bearer …'`");
+    }
+    if is("HTTP 404") {
+        return Failure::connection(format_args!("there is nothing at `{url}` (HTTP 404)"))
+            .help("is the path right? many servers are at `/mcp`");
+    }
+    // The cause below an HTTP client's error is in its debug text alone.
+    if format!("{error:?}").contains("ConnectionRefused") {
+        return Failure::connection(format_args!("nobody listens at `{url}`"))
+            .help("is the server running? start it with `--http` and the address");
+    }
+    let cause = said.last().map_or("", String::as_str);
+    let failure = Failure::connection(format_args!("`{url}` cannot be reached: {cause}"));
+    match revision {
+        Some(_) if !is("onnect") => failure.help(ANY_REVISION),
+        _ => failure.help("is the server running, and are address and path right? many servers are at `/mcp`"),
+    }
+}
+
+/// An error and what caused it, the last of them deepest.
+fn causes(error: &ClientInitializeError) -> Vec<String> {
+    let first: &dyn std::error::Error = match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.as_ref(),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return causes(fallback),
+        other => other,
+    };
+    std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
 }
 
 /// What became of a request that was not answered with a result.

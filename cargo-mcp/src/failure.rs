@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Usage = 2,
     /// The server cannot be built, started or reached, or went away.
     Connection = 3,
+    /// Ctrl-C, as shells count it.
+    Interrupted = 130,
 }
 
 impl Failure {
@@ -37,6 +39,16 @@ impl Failure {
     /// A server that is not there.
     pub(crate) fn connection(message: impl Display) -> Self {
         Self::new(Kind::Connection, message)
+    }
+
+    /// The user has had enough.
+    pub(crate) fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "cancelled")
+    }
+
+    /// Whether it is for us that something ended, and the server knows nothing of it.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Interrupted | Kind::Usage)
     }
 
     fn new(kind: Kind, message: impl Display) -> Self {

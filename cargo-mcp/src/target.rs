@@ -16,7 +16,7 @@ pub(crate) struct TargetArgs {
     /// Protocol revision to speak; without it the newest that both sides know
     #[arg(long, value_name = "REVISION", value_enum, help_heading = "Connection")]
     pub(crate) revision: Option<Revision>,
-    /// A variable of the server's environment (may be repeated)
+    /// A variable of the server's environment, such as `RUST_LOG=debug` for its whole log (may be repeated)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Connection")]
     pub(crate) env: Vec<(String, String)>,
     /// A header of each HTTP request, such as `Authorization: Bearer …` (may be repeated)

@@ -36,6 +36,8 @@ pub(crate) struct Server {
 
 pub(crate) struct Workspace {
     pub(crate) metadata: Metadata,
+    /// The manifest that the command line names.
+    manifest: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -51,7 +53,7 @@ impl Workspace {
             command.manifest_path(path);
         }
         match command.exec() {
-            Ok(metadata) => Ok(Self { metadata }),
+            Ok(metadata) => Ok(Self { metadata, manifest: args.manifest_path.clone() }),
             Err(cargo_metadata::Error::CargoMetadata { stderr }) => {
                 let message = stderr.trim().trim_start_matches("error: ").to_owned();
                 Err(Failure::usage(message).help(
@@ -124,11 +126,23 @@ impl Workspace {
         })
     }
 
+    /// The package around the current directory, or around the manifest that was named.
+    fn here(&self) -> Option<&Package> {
+        let here = match &self.manifest {
+            Some(path) => std::path::absolute(path).ok()?.parent()?.to_owned(),
+            None => std::env::current_dir().ok()?,
+        };
+        let directory = |package: &Package| package.manifest_path.parent().map(|path| path.as_std_path().to_owned());
+        let around = |package: &&Package| directory(package).is_some_and(|directory| here.starts_with(directory));
+        let packages = self.metadata.workspace_packages().into_iter().filter(around);
+        packages.max_by_key(|package| package.manifest_path.as_str().len())
+    }
+
     fn only(&self) -> Result<&Package, Failure> {
-        if let Some(root) = self.metadata.root_package()
-            && bins(root).next().is_some()
+        if let Some(here) = self.here()
+            && bins(here).next().is_some()
         {
-            return Ok(root);
+            return Ok(here);
         }
         match &*self.servers() {
             [only] => Ok(*only),

@@ -4,6 +4,11 @@ pub(crate) mod bundle;
 pub(crate) mod completions;
 pub(crate) mod list;
 pub(crate) mod new;
+pub(crate) mod call;
+pub(crate) mod complete;
+pub(crate) mod list;
+pub(crate) mod prompt;
+pub(crate) mod read;
 
 use std::future::Future;
 
@@ -16,6 +21,11 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Completions(args) => completions::run(args),
         Command::List(args) => wait(list::run(args)),
         Command::New(args) => new::run(args),
+        Command::Call(args) => wait(call::run(args)),
+        Command::Complete(args) => wait(complete::run(args)),
+        Command::List(args) => wait(list::run(args)),
+        Command::Prompt(args) => wait(prompt::run(args)),
+        Command::Read(args) => wait(read::run(args)),
     }
 }
 
@@ -23,5 +33,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 fn wait<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::connection(format_args!("no event loop: {error}")))?;
-    runtime.block_on(future)
+    let done = runtime.block_on(future);
+    // A thread that still asks the user must not keep the command from ending.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    done
 }

@@ -1,10 +1,135 @@
 //! `cargo mcp list`.
 
-use crate::common::{example, run};
+use serde_json::Value;
+
+use crate::{
+    common::{example, run},
+    servers::{Site, script},
+};
+
+const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+fn list(name: &str, options: &[&str]) -> String {
+    let program = example(name);
+    let program = program.to_str().expect("a path in UTF-8");
+    let mut words = [&["list"], options, &["--", program]].concat();
+    if name == "notes" {
+        words.extend(["--db", ":memory:"]);
+    }
+    run(&words).good()
+}
 
 #[test]
-fn the_tools_of_a_program_are_listed() {
-    let hello = example("hello");
-    let listed = run(&["list", "--", hello.to_str().expect("a path in UTF-8")]).good();
-    assert!(listed.contains("greet"), "{listed}");
+fn everything_that_a_server_offers_is_shown() {
+    let expected = "\
+Notebook (notes 0.1.0), MCP 2026-07-28
+  Notes are Markdown with labels. Search before you add, so that nothing is written twice.
+
+Tools
+  add_note(title, body, tags?)  Add a note  [additive]
+      Write a note.
+      title  string, 1 to 200 characters  One line that says what the note is about.
+      body   string  The note itself, in Markdown.
+      tags?  array of (string, at most 40 characters, like `^[a-z0-9-]+$`), at most 10 items (default [])  Labels to find it by.
+  count_notes()  Count notes  [read-only]
+      Count the notes and the labels in use.
+  delete_note(id)  Delete a note  [destructive, idempotent]
+      Delete a note for good.
+      id  integer  The note's number.
+  search_notes(query, limit?, tag?)  Search notes  [read-only]
+      Find notes whose title or body holds a text.
+      query   string  The text; case does not matter.
+      limit?  integer, 1 to 100 (default 10)  How many notes to return.
+      tag?    string, at most 40 characters, like `^[a-z0-9-]+$`  Only notes with this label.
+
+Resources
+  notes://all  index  [text/markdown]
+      A table of contents of all notes.
+
+Resource templates
+  notes://note/{id}  note  [application/json]
+      One note.
+  notes://tag/{tag}  notes_with_tag  [text/markdown]
+      The notes with one label.
+
+Prompts
+  summarise(tag, style)  Summarise notes
+      Ask for a summary of the notes with one label.
+      tag    The label.
+      style  How long the summary is. (one of `brief`, `detailed`, `bullets`)
+  weekly_review()  Weekly review
+      Ask for a review of the week.
+";
+    assert_eq!(list("notes", &[]), expected);
+}
+
+#[test]
+fn every_revision_is_spoken_over_both_transports() {
+    let site = Site::start("notes", &["--db", ":memory:"]);
+    for revision in REVISIONS {
+        for listed in
+            [list("notes", &["--revision", revision]), run(&["list", &site.url, "--revision", revision]).good()]
+        {
+            assert!(listed.lines().next().is_some_and(|line| line.ends_with(&format!("MCP {revision}"))), "{listed}");
+            for name in ["add_note(title, body, tags?)", "notes://all", "notes://note/{id}", "summarise(tag, style)"] {
+                assert!(listed.contains(name), "{revision} {name}: {listed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_are_picked() {
+    for (options, headings) in [
+        (&[][..], &["Tools", "Resources", "Resource templates", "Prompts"][..]),
+        (&["--tools"], &["Tools"]),
+        (&["--resources"], &["Resources", "Resource templates"]),
+        (&["--prompts"], &["Prompts"]),
+        (&["--tools", "--prompts"], &["Tools", "Prompts"]),
+    ] {
+        let listed = list("notes", options);
+        let found: Vec<_> = listed.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
+        assert_eq!(found, headings, "{options:?}");
+    }
+}
+
+#[test]
+fn a_server_is_asked_only_for_what_it_has() {
+    let listed = list("jobs", &[]);
+    assert!(listed.contains("\nTools\n") && !listed.contains("Prompts") && !listed.contains("Resources"), "{listed}");
+    // This one would not answer anything but `tools/list`.
+    let script = script("sleep 60");
+    let words: Vec<&str> = ["list"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    assert_eq!(run(&words).good(), "script 1, MCP 2025-11-25\n\nTools\n  it()\n");
+}
+
+#[test]
+fn json_is_what_the_server_sends() {
+    let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
+    assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
+    assert_eq!(listed["server"]["serverInfo"]["title"], "Notebook");
+    assert_eq!(listed["tools"][0]["inputSchema"]["required"], serde_json::json!(["title", "body"]));
+    assert_eq!(listed["resources"][0]["uri"], "notes://all");
+    assert_eq!(listed["resourceTemplates"][0]["uriTemplate"], "notes://note/{id}");
+    assert_eq!(listed["prompts"][0]["arguments"][0]["name"], "tag");
+
+    let tools: Value = serde_json::from_str(&list("notes", &["--json", "--tools"])).expect("JSON");
+    assert_eq!(tools["tools"], listed["tools"]);
+    assert_eq!(tools.get("prompts"), None);
+}
+
+#[test]
+fn a_package_of_the_workspace_is_built_and_started() {
+    assert!(run(&["list", "hello"]).good().contains("greet("));
+}
+
+#[test]
+fn a_server_is_named_once() {
+    let message = run(&["list", "hello", "--", "x"]).failed(2);
+    assert_eq!(
+        message,
+        "error: the server is named twice: `hello`, and the command after `--`\nhelp: leave one of them out\n"
+    );
+    let message = run(&["list", "helo"]).failed(2);
+    assert_eq!(message, "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n");
 }

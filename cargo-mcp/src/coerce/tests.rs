@@ -1,0 +1,162 @@
+use serde_json::{Map, Value, json};
+
+use super::{Mistakes, Words, arguments};
+use crate::schema::Schema;
+
+fn schema() -> Map<String, Value> {
+    let Value::Object(schema) = json!({
+        "type": "object",
+        "$defs": {"Place": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "zip": {"type": "integer"}},
+            "required": ["city"],
+            "additionalProperties": false,
+        }},
+        "properties": {
+            "text": {"type": "string"},
+            "count": {"type": "integer"},
+            "ratio": {"type": "number"},
+            "sure": {"type": "boolean"},
+            "nothing": {"type": "null"},
+            "style": {"enum": ["brief", "detailed", 3, null]},
+            "titled": {"oneOf": [{"const": "a", "title": "First"}, {"const": "b"}]},
+            "maybe": {"type": ["integer", "null"]},
+            "name": {"type": ["string", "null"]},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}, {"type": "string"}]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "numbers": {"type": "array", "items": {"type": "integer"}},
+            "some": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
+            "place": {"$ref": "#/$defs/Place"},
+            "where": {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]},
+            "any": {},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "free": {"type": "object"},
+            "dotted.name": {"type": "integer"},
+        },
+        "additionalProperties": false,
+    }) else {
+        unreachable!()
+    };
+    schema
+}
+
+fn given(words: &[&str]) -> Result<Value, Vec<String>> {
+    let schema = schema();
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let mut mistakes = Mistakes::default();
+    let object = arguments(Words { words: &words, complete: true }, Schema::new(&schema), &mut mistakes);
+    if mistakes.0.is_empty() { Ok(Value::Object(object)) } else { Err(mistakes.0) }
+}
+
+#[test]
+fn words_become_what_the_schema_says() {
+    for (words, expected) in [
+        (&["text=hello"][..], json!({"text": "hello"})),
+        (&["text=5"], json!({"text": "5"})),
+        (&["text=true"], json!({"text": "true"})),
+        (&["text=null"], json!({"text": "null"})),
+        (&["text="], json!({"text": ""})),
+        (&["text=a=b"], json!({"text": "a=b"})),
+        (&[r#"text={"a":1}"#], json!({"text": r#"{"a":1}"#})),
+        (&["count=5"], json!({"count": 5})),
+        (&["count=-5"], json!({"count": -5})),
+        (&["count=18446744073709551615"], json!({"count": u64::MAX})),
+        (&["ratio=5"], json!({"ratio": 5})),
+        (&["ratio=1.5e3"], json!({"ratio": 1500.0})),
+        (&["sure=true"], json!({"sure": true})),
+        (&["sure=false"], json!({"sure": false})),
+        (&["nothing=null"], json!({"nothing": null})),
+        (&["style=brief"], json!({"style": "brief"})),
+        (&["style=3"], json!({"style": 3})),
+        (&["style=null"], json!({"style": null})),
+        (&["titled=b"], json!({"titled": "b"})),
+        (&["maybe=5"], json!({"maybe": 5})),
+        (&["maybe=null"], json!({"maybe": null})),
+        (&["name=null"], json!({"name": "null"})),
+        (&["either=5"], json!({"either": 5})),
+        (&["either=true"], json!({"either": true})),
+        (&["either=five"], json!({"either": "five"})),
+        (&["tags=a"], json!({"tags": ["a"]})),
+        (&["tags=1", "tags=2"], json!({"tags": ["1", "2"]})),
+        (&[r#"tags=["a","b"]"#], json!({"tags": ["a", "b"]})),
+        (&["numbers=1", "numbers=2"], json!({"numbers": [1, 2]})),
+        (&["some=1", "some=2"], json!({"some": [1, 2]})),
+        (&["some=1"], json!({"some": [1]})),
+        (&["place.city=Bern", "place.zip=3000"], json!({"place": {"city": "Bern", "zip": 3000}})),
+        (&[r#"place={"city":"Bern"}"#], json!({"place": {"city": "Bern"}})),
+        (&["where.city=Bern"], json!({"where": {"city": "Bern"}})),
+        (&["where=null"], json!({"where": null})),
+        (&["any=5"], json!({"any": 5})),
+        (&["any=hello"], json!({"any": "hello"})),
+        (&["any.deep.er=x"], json!({"any": {"deep": {"er": "x"}}})),
+        (&["map.a=1", "map.b=2"], json!({"map": {"a": 1, "b": 2}})),
+        (&["free.a=1", "free.b=x"], json!({"free": {"a": 1, "b": "x"}})),
+        (&["dotted.name=1"], json!({"dotted.name": 1})),
+        (&["count:=\"five\""], json!({"count": "five"})),
+        (&["text:=5"], json!({"text": 5})),
+        (&["tags:=[1,[2]]"], json!({"tags": [1, [2]]})),
+        (&["place.zip:=\"x\"", "place.city=Bern"], json!({"place": {"city": "Bern", "zip": "x"}})),
+    ] {
+        assert_eq!(given(words), Ok(expected), "{words:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_name() {
+    for (word, mistake) in [
+        ("count=five", "argument `count` must be integer, not `five`"),
+        ("count=1.5", "argument `count` must be integer, not `1.5`"),
+        ("ratio=x", "argument `ratio` must be number, not `x`"),
+        ("sure=yes", "argument `sure` must be boolean, not `yes`"),
+        (
+            "style=breif",
+            "argument `style` must be one of `brief`, `detailed`, `3`, `null`, not `breif`, did you mean `brief`?",
+        ),
+        ("titled=z", "argument `titled` must be one of `a`, `b`, not `z`"),
+        ("numbers=x", "argument `numbers` must be integer, not `x`"),
+        ("numbers=[1", "argument `numbers` must be array of integer, not `[1`"),
+        ("place=Bern", "argument `place` must be object, not `Bern`"),
+        ("place.zip=1", "argument `place.city` is missing (string)"),
+        ("count.a=1", "argument `count` has no parts: it must be integer"),
+        ("cuont=1", "there is no argument `cuont`, did you mean `count`?"),
+        ("place.cty=x", "there is no argument `place.cty`, did you mean `city`?"),
+        ("count:={", "argument `count` is no JSON: EOF while parsing an object at line 1 column 1"),
+        ("count", "`count` is no argument: expected KEY=VALUE, or KEY:=JSON"),
+        ("=5", "`=5` is no argument: expected KEY=VALUE, or KEY:=JSON"),
+        ("text=@/nowhere", "argument `text`: `/nowhere`: No such file or directory (os error 2)"),
+    ] {
+        let mistakes = given(&[word]).expect_err(word);
+        assert!(mistakes.iter().any(|each| each == mistake), "{word}: {mistakes:?}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told() {
+    let mistakes = given(&["count=five", "count=six", "sure=1", "cuont=1", "place=x", "place.city=y"]).unwrap_err();
+    assert_eq!(
+        mistakes,
+        [
+            "argument `place.city` is given as a whole and in parts",
+            "argument `count` is given 2 times, and must be integer",
+            "there is no argument `cuont`, did you mean `count`?",
+            "argument `place` must be object, not `x`",
+            "argument `sure` must be boolean, not `1`",
+        ]
+    );
+}
+
+#[test]
+fn a_file_stands_for_what_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, bytes: &[u8]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (text, number, bytes) = (path("text", b"5\n"), path("number", b"5\n"), path("bytes", b"\xff\x00"));
+    assert_eq!(given(&[&format!("text=@{text}")]), Ok(json!({"text": "5\n"})));
+    assert_eq!(given(&[&format!("count=@{number}")]), Ok(json!({"count": 5})));
+    assert_eq!(given(&[&format!("text:=@{number}")]), Ok(json!({"text": 5})));
+    let refused = given(&[&format!("text=@{bytes}")]).unwrap_err();
+    assert_eq!(refused, [format!("argument `text`: `{bytes}` is not text in UTF-8")]);
+}

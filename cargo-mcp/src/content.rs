@@ -1,0 +1,205 @@
+//! The content of results and messages: text is printed, everything else saved or named.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use rmcp::model::{ContentBlock, Resource, ResourceContents};
+
+use crate::{
+    failure::Failure,
+    style::{DIM, NAME},
+};
+
+/// Where pictures, sounds and other bytes are saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    directory: Option<PathBuf>,
+    stem: String,
+}
+
+impl Files {
+    /// Files named after something, in a directory or else in the current one.
+    pub(crate) fn new(directory: Option<&Path>, name: &str) -> Self {
+        Self { directory: directory.map(Path::to_owned), stem: stem(name) }
+    }
+
+    /// Prints a part of a result.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written.
+    pub(crate) fn print(&self, content: &ContentBlock) -> Result<(), Failure> {
+        match content {
+            ContentBlock::Text(text) => anstream::println!("{}", text.text),
+            ContentBlock::Image(image) => self.save(&image.data, &image.mime_type)?,
+            ContentBlock::Audio(audio) => self.save(&audio.data, &audio.mime_type)?,
+            ContentBlock::Resource(embedded) => self.print_resource(&embedded.resource)?,
+            ContentBlock::ResourceLink(link) => anstream::println!("{}", linked(link)),
+            _ => anstream::eprintln!(
+                "a part of the result is of a kind that this client does not know; `--raw` shows it"
+            ),
+        }
+        Ok(())
+    }
+
+    fn print_resource(&self, resource: &ResourceContents) -> Result<(), Failure> {
+        match resource {
+            ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
+                let kind = mime_type.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+                anstream::println!("{DIM}{uri}{kind}:{DIM:#}\n{text}");
+                Ok(())
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                anstream::println!("{DIM}{uri}{DIM:#}");
+                self.save(blob, mime_type.as_deref().unwrap_or_default())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn save(&self, base64: &str, mime: &str) -> Result<(), Failure> {
+        let path = self.write(&decoded(base64)?, mime)?;
+        anstream::eprintln!("saved {}", path.display());
+        Ok(())
+    }
+
+    /// Writes a file of a fresh name.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub(crate) fn write(&self, bytes: &[u8], mime: &str) -> Result<PathBuf, Failure> {
+        let directory = self.directory.as_deref();
+        if let Some(directory) = directory {
+            fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        }
+        for number in 1.. {
+            let name = PathBuf::from(format!("{}-{number}.{}", self.stem, extension(mime)));
+            let path = directory.map_or_else(|| name.clone(), |directory| directory.join(&name));
+            match write_new(&path, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(unwritable(&path, &error)),
+                Ok(()) => return Ok(path),
+            }
+        }
+        Err(Failure::usage("all names of files are taken"))
+    }
+}
+
+/// Writes a file that is not there yet.
+///
+/// # Errors
+///
+/// It is there, or cannot be written.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
+}
+
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format_args!("`{}` is there already", path.display()))
+            .help("nothing is overwritten: name another file, or a directory"),
+        _ => Failure::usage(format_args!("`{}` cannot be written: {error}", path.display())),
+    }
+}
+
+/// Bytes from Base64, with or without its padding.
+///
+/// # Errors
+///
+/// It is none.
+pub(crate) fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let decoded = GeneralPurpose::new(&STANDARD, config).decode(base64.trim());
+    decoded.map_err(|error| Failure::tool(format_args!("the server sends bytes that are no Base64: {error}")))
+}
+
+fn linked(link: &Resource) -> String {
+    let title = link.title.as_deref().unwrap_or(&link.name);
+    let kind = link.mime_type.as_deref().map(|kind| format!("  {DIM}[{kind}]{DIM:#}")).unwrap_or_default();
+    format!("{NAME}{}{NAME:#}  {title}{kind}", link.uri)
+}
+
+/// A name as a file can have it.
+fn stem(name: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+    let stem: String = name.chars().map(safe).take(80).collect();
+    match stem.trim_matches('-') {
+        "" => "content".to_owned(),
+        stem => stem.to_owned(),
+    }
+}
+
+fn extension(mime: &str) -> &str {
+    let mime = mime.split(';').next().unwrap_or_default().trim();
+    match mime {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "image/bmp" => "bmp",
+        "image/avif" => "avif",
+        "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
+        "audio/mpeg" | "audio/mp3" => "mp3",
+        "audio/ogg" => "ogg",
+        "audio/flac" => "flac",
+        "audio/mp4" | "audio/aac" => "m4a",
+        "video/mp4" => "mp4",
+        "application/pdf" => "pdf",
+        "application/zip" => "zip",
+        "application/gzip" => "gz",
+        "application/json" => "json",
+        "text/plain" => "txt",
+        "text/html" => "html",
+        "text/csv" => "csv",
+        "text/markdown" => "md",
+        _ => "bin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Files, decoded, extension, stem};
+
+    #[test]
+    fn names_are_safe() {
+        for (name, safe) in [
+            ("picture", "picture"),
+            ("../../etc/passwd", "etc-passwd"),
+            ("test://static-binary", "test---static-binary"),
+            ("a b\n", "a-b"),
+            ("...", "content"),
+        ] {
+            assert_eq!(stem(name), safe);
+        }
+        assert_eq!(extension("image/png; charset=x"), "png");
+        assert_eq!(extension("../x"), "bin");
+    }
+
+    #[test]
+    fn nothing_is_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(Some(&directory.path().join("new")), "picture");
+        let first = files.write(b"1", "image/png").unwrap();
+        let second = files.write(b"2", "image/png").unwrap();
+        assert_eq!(first, directory.path().join("new/picture-1.png"));
+        assert_eq!(second, directory.path().join("new/picture-2.png"));
+        assert_eq!(std::fs::read(first).unwrap(), b"1");
+    }
+
+    #[test]
+    fn padding_does_not_matter() {
+        assert_eq!(decoded("YQ==").unwrap(), b"a");
+        assert_eq!(decoded("YQ").unwrap(), b"a");
+        assert!(decoded("Y*").is_err());
+    }
+}

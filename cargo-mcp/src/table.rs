@@ -1,0 +1,115 @@
+//! Structured content: tables in a terminal, JSON elsewhere.
+
+use std::io::IsTerminal;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::{Map, Value};
+
+/// Shows structured content: as tables where somebody looks at it, and as JSON where a program reads it.
+pub(crate) fn print(value: &Value) {
+    match std::io::stdout().is_terminal() {
+        true => anstream::println!("{}", drawn(value, None)),
+        false => anstream::println!("{}", serde_json::to_string_pretty(value).unwrap_or_default()),
+    }
+}
+
+/// A value as tables: an array of objects has a row for each, an object a row for each of its members.
+fn drawn(value: &Value, width: Option<u16>) -> String {
+    match value {
+        // Older revisions know objects alone, so that a list is wrapped in one.
+        Value::Object(object) if object.len() == 1 && object.values().all(Value::is_array) => {
+            object.values().map(|list| drawn(list, width)).collect()
+        }
+        Value::Object(object) => {
+            let mut table = empty(width);
+            for (name, value) in object {
+                table.add_row([name.clone(), cell(value)]);
+            }
+            table.to_string()
+        }
+        Value::Array(rows) if rows.is_empty() => "nothing".to_owned(),
+        Value::Array(rows) => match rows.iter().map(Value::as_object).collect::<Option<Vec<_>>>() {
+            Some(objects) => columns(&objects, width),
+            None => rows.iter().map(cell).collect::<Vec<_>>().join("\n"),
+        },
+        other => cell(other),
+    }
+}
+
+fn columns(objects: &[&Map<String, Value>], width: Option<u16>) -> String {
+    let mut names: Vec<&String> = Vec::new();
+    for name in objects.iter().flat_map(|object| object.keys()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut table = empty(width);
+    table.set_header(&names);
+    for object in objects {
+        table.add_row(names.iter().map(|name| object.get(*name).map(cell).unwrap_or_default()));
+    }
+    table.to_string()
+}
+
+fn empty(width: Option<u16>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table
+}
+
+/// A value in one cell: lists of plain values without brackets, and deeper ones as JSON.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
+            items.iter().map(cell).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::drawn;
+
+    #[test]
+    fn objects_become_rows() {
+        let rows = json!([{"id": 1, "tags": ["a", "b"]}, {"id": 2, "title": "Milk"}]);
+        let expected = "\
+┌────┬──────┬───────┐
+│ id ┆ tags ┆ title │
+╞════╪══════╪═══════╡
+│ 1  ┆ a, b ┆       │
+│ 2  ┆      ┆ Milk  │
+└────┴──────┴───────┘";
+        assert_eq!(drawn(&rows, Some(80)), expected);
+        assert_eq!(drawn(&json!({"result": rows}), Some(80)), expected);
+    }
+
+    #[test]
+    fn an_object_is_its_members() {
+        let object = json!({"notes": 2, "deep": {"a": [1]}, "none": null});
+        let expected = "\
+┌───────┬───────────┐
+│ deep  ┆ {\"a\":[1]} │
+│ none  ┆           │
+│ notes ┆ 2         │
+└───────┴───────────┘";
+        assert_eq!(drawn(&object, Some(80)), expected);
+    }
+
+    #[test]
+    fn what_is_no_table_is_text() {
+        for (value, text) in
+            [(json!([]), "nothing"), (json!([1, "two", null]), "1\ntwo\n"), (json!("text"), "text"), (json!(5), "5")]
+        {
+            assert_eq!(drawn(&value, Some(80)), text);
+        }
+    }
+}

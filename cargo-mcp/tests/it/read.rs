@@ -1,0 +1,91 @@
+//! `cargo mcp read`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{
+    common::{Done, cargo_mcp, example, run},
+    servers::Site,
+};
+
+fn read(words: &[&str]) -> Done {
+    let program = example("everything");
+    run(&[&["read"], words, &["--", program.to_str().expect("a path in UTF-8")]].concat())
+}
+
+#[test]
+fn text_is_printed_as_it_is() {
+    let site = Site::start("everything", &[]);
+    for revision in ["2025-11-25", "2026-07-28"] {
+        for done in [
+            read(&["test://static-text", "--revision", revision]),
+            run(&["read", &site.url, "test://static-text", "--revision", revision]),
+        ] {
+            assert_eq!(done.good(), "This is the content of the static text resource.");
+        }
+    }
+    let data: Value = serde_json::from_str(&read(&["test://template/5/data"]).good()).expect("JSON");
+    assert_eq!(data["id"], "5");
+}
+
+#[test]
+fn bytes_go_to_a_program_or_a_file() {
+    let picture = fs::read(crate::common::repository().join("examples/everything/media/pixel.png")).expect("a picture");
+    let program = example("everything");
+    let output = cargo_mcp(&["read", "test://static-binary", "--", program.to_str().expect("UTF-8")]).output();
+    assert_eq!(output.expect("cargo-mcp starts").stdout, picture);
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("pixel.png");
+    let path = file.to_str().expect("UTF-8");
+    let done = read(&["test://static-binary", "--output", path]);
+    assert_eq!(done.stderr, format!("saved {path}\n"));
+    assert_eq!(done.good(), "");
+    assert_eq!(fs::read(&file).expect("a file"), picture);
+
+    let again = read(&["test://static-binary", "--output", path]).failed(2);
+    let help = "help: nothing is overwritten: name another file, or a directory\n";
+    assert_eq!(again, format!("error: `{path}` is there already\n{help}"));
+
+    let into = directory.path().to_str().expect("UTF-8");
+    let done = read(&["test://static-binary", "--output", into]);
+    assert_eq!(done.stderr, format!("saved {into}/test---static-binary-1.png\n"));
+    let done = read(&["test://static-text", "--output", into]);
+    assert_eq!(done.stderr, format!("saved {into}/test---static-text-1.txt\n"));
+}
+
+#[test]
+fn json_is_what_the_server_sends() {
+    let result: Value = serde_json::from_str(&read(&["test://static-text", "--json"]).good()).expect("JSON");
+    assert_eq!(result["contents"][0]["mimeType"], "text/plain");
+    assert_eq!(result["contents"][0]["uri"], "test://static-text");
+}
+
+#[test]
+fn near_uris_are_suggested() {
+    for (uri, help) in [
+        ("test://static-txt", "did you mean `test://static-text`?"),
+        ("test://templat/5/data", "did you mean `test://template/{id}/data`?"),
+    ] {
+        for (revision, code) in [("2025-11-25", -32002), ("2026-07-28", -32602)] {
+            let message = read(&[uri, "--revision", revision]).failed(1);
+            assert_eq!(message, format!("error: `{uri}`: resource not found: {uri} (code {code})\nhelp: {help}\n"));
+        }
+    }
+    let jobs = example("jobs");
+    let message = run(&["read", "x://y", "--", jobs.to_str().expect("UTF-8")]).failed(1);
+    assert_eq!(
+        message,
+        "error: `x://y`: method not found: resources/read (code -32601)\nhelp: the server has no resources\n"
+    );
+}
+
+#[test]
+fn one_uri_is_read() {
+    let message = read(&["test://a", "test://b"]).failed(2);
+    assert_eq!(
+        message,
+        "error: expected one URI: `cargo mcp read [SERVER] URI`\nhelp: `cargo mcp list --resources` shows what there is\n"
+    );
+}

@@ -1,0 +1,80 @@
+//! Servers that the commands are tried on: the examples over HTTP, and programs that are broken in one way each.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+};
+
+use crate::common::example;
+
+/// An example that listens.
+pub(crate) struct Site {
+    process: Child,
+    pub(crate) url: String,
+}
+
+impl Site {
+    pub(crate) fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut process = Command::new(example(name))
+            .args(["--http", "127.0.0.1:0"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the example starts");
+        let mut lines = BufReader::new(process.stderr.take().expect("its log")).lines().map_while(Result::ok);
+        let line = lines.find(|line| line.contains(" listens on ")).expect("it says where it listens");
+        let url = line.split(" listens on ").nth(1).expect("an address").trim().to_owned();
+        // Its log is read on, so that it can write.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, url }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The address of something that answers everything with one response.
+pub(crate) fn answering(response: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 10_000]);
+            let _ = stream.write_all(response.as_bytes());
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// The address of nobody.
+pub(crate) fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    format!("http://{}/mcp", listener.local_addr().expect("an address"))
+}
+
+/// A shell program that shakes hands (2025-11-25), lists one tool `it`, and does what it is told when that is called.
+pub(crate) fn script(then: &str) -> Vec<String> {
+    let initialized = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"script","version":"1"}}}"#;
+    let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"it","inputSchema":{"type":"object"}}]}}"#;
+    let program = format!("read l; echo '{initialized}'; read l; read l; echo '{tools}'; read l; {then}");
+    ["--revision", "2025-11-25", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
+}
+
+/// The same in 2026-07-28.
+pub(crate) fn modern_script(then: &str) -> Vec<String> {
+    let discovered = r#"{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"script","version":"1"}}}}"#;
+    let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"it","inputSchema":{"type":"object"}}]}}"#;
+    let program = format!("read l; echo '{discovered}'; read l; echo '{tools}'; read l; {then}");
+    ["--revision", "2026-07-28", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
+}
+
+/// An answer to the call of `it`.
+pub(crate) fn said(result: &str) -> String {
+    format!(r#"echo '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; read l"#)
+}
