@@ -17,12 +17,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Bundle(commands::bundle::Args),
+    Call(commands::call::Args),
+    Complete(commands::complete::Args),
     Completions(commands::completions::Args),
     List(commands::list::Args),
     New(commands::new::Args),
-    Call(commands::call::Args),
-    Complete(commands::complete::Args),
-    List(commands::list::Args),
     Prompt(commands::prompt::Args),
     Read(commands::read::Args),
 }

@@ -1,12 +1,11 @@
 //! One module a command: its arguments, and what it does.
 
 pub(crate) mod bundle;
+pub(crate) mod call;
+pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod list;
 pub(crate) mod new;
-pub(crate) mod call;
-pub(crate) mod complete;
-pub(crate) mod list;
 pub(crate) mod prompt;
 pub(crate) mod read;
 
@@ -18,12 +17,11 @@ use crate::{cli::Command, failure::Failure};
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Bundle(args) => bundle::run(args),
+        Command::Call(args) => wait(call::run(args)),
+        Command::Complete(args) => wait(complete::run(args)),
         Command::Completions(args) => completions::run(args),
         Command::List(args) => wait(list::run(args)),
         Command::New(args) => new::run(args),
-        Command::Call(args) => wait(call::run(args)),
-        Command::Complete(args) => wait(complete::run(args)),
-        Command::List(args) => wait(list::run(args)),
         Command::Prompt(args) => wait(prompt::run(args)),
         Command::Read(args) => wait(read::run(args)),
     }

@@ -1,16 +1,14 @@
 //! Each command end to end, with the real programs.
 
-mod bundle;
-mod common;
-mod completions;
-mod list;
-mod new;
 mod broken;
+mod bundle;
 mod call;
 mod common;
 mod complete;
+mod completions;
 mod elicit;
 mod list;
+mod new;
 mod prompt;
 mod read;
 mod servers;
