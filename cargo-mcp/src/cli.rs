@@ -16,7 +16,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Install(commands::install::Args),
     List(commands::list::Args),
+    Uninstall(commands::uninstall::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.
