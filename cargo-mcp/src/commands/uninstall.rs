@@ -66,13 +66,7 @@ struct Removal {
 }
 
 impl Removal {
-    fn new(
-        client: &'static Client,
-        args: &Args,
-        places: &Places,
-        name: &str,
-        notes: &Notes,
-    ) -> Result<Self, Failure> {
+    fn new(client: &'static Client, args: &Args, places: &Places, name: &str, notes: &Notes) -> Result<Self, Failure> {
         let file = File::read(client_file(client, args.clients.scope, places)?)?;
         let before = parse(client, &file)?;
         let names = before.names().map_err(|broken| broken_file(&file.path, &broken))?;
@@ -101,7 +95,7 @@ impl Removal {
                 anstream::println!("{}: uninstalled `{name}`; {path} was made for it and is gone", self.client.title);
             }
             None => {
-                let written = self.file.write(&self.after.text())?;
+                let written = self.file.write(&self.after.text(), true)?;
                 anstream::println!("{}: uninstalled `{name}` from {path}", self.client.title);
                 if let Some(backup) = written.backup {
                     anstream::eprintln!("  as it was: {}", backup.display());

@@ -30,6 +30,8 @@ pub(crate) struct Client {
     project: Option<&'static str>,
     local: Local,
     remote: Remote,
+    /// What it takes for the beginning of a variable, wherever it is.
+    expands: Option<&'static str>,
     /// What the user must do for the client to notice.
     pub(crate) then: &'static str,
 }
@@ -102,6 +104,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        expands: Some("${"),
         then: "start a new session of Claude Code",
     },
     // https://modelcontextprotocol.io/docs/develop/connect-local-servers (macOS, Windows)
@@ -121,6 +124,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Unsupported("add the URL in Claude Desktop: Settings, then Connectors"),
+        expands: None,
         then: "restart Claude Desktop",
     },
     // https://docs.cline.bot/mcp/mcp-overview (the command line's file; the editor extension has one of its own)
@@ -138,6 +142,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Keys { kind: Some("streamableHttp"), url: "url", headers: "headers" },
+        expands: None,
         then: "start Cline again",
     },
     // https://developers.openai.com/codex/mcp
@@ -156,6 +161,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".codex/config.toml"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "url", headers: "http_headers" },
+        expands: None,
         then: "start a new session of Codex",
     },
     // https://cursor.com/docs/mcp
@@ -168,6 +174,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".cursor/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: REMOTE,
+        expands: Some("${"),
         then: "switch it on in Cursor's settings, under Tools & MCP",
     },
     // https://geminicli.com/docs/tools/mcp-server/
@@ -181,6 +188,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".gemini/settings.json"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "httpUrl", headers: "headers" },
+        expands: Some("$"),
         then: "start Gemini CLI again",
     },
     // https://docs.roocode.com/features/mcp/using-mcp-in-roo (the file of the user is only reached through its window)
@@ -193,6 +201,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".roo/mcp.json"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: Some("streamable-http"), url: "url", headers: "headers" },
+        expands: Some("${"),
         then: "Roo Code notices by itself",
     },
     // https://code.visualstudio.com/docs/copilot/reference/mcp-configuration
@@ -206,6 +215,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".vscode/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        expands: Some("${"),
         then: "start it in VS Code with the command `MCP: List Servers`",
     },
     // https://code.visualstudio.com/docs/configure/settings#_settings-file-locations
@@ -223,6 +233,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".vscode/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        expands: Some("${"),
         then: "start it in VS Code with the command `MCP: List Servers`",
     },
     // https://docs.windsurf.com/windsurf/cascade/mcp
@@ -240,6 +251,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "serverUrl", headers: "headers" },
+        expands: Some("${"),
         then: "refresh the servers in Windsurf's Cascade panel",
     },
     // https://zed.dev/docs/ai/mcp
@@ -253,6 +265,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: REMOTE,
+        expands: None,
         then: "Zed notices by itself",
     },
 ];
@@ -291,6 +304,12 @@ impl Client {
     /// Whether it seems to be installed here.
     pub(crate) fn is_here(&self, places: &Places) -> bool {
         self.user.is_some() && self.missing(places).is_none()
+    }
+
+    /// What it will take for a variable in an entry, if it finds any.
+    pub(crate) fn expands(&self, entry: &Entry) -> Option<&'static str> {
+        let beginning = self.expands?;
+        entry.texts().any(|text| text.contains(beginning)).then_some(beginning)
     }
 
     /// The entry of a server.

@@ -30,6 +30,15 @@ impl Entry {
         serde_json::to_value(self).unwrap_or_default()
     }
 
+    /// Every text in it.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|(_, field)| match field {
+            Field::Text(text) => vec![text.as_str()],
+            Field::List(list) => list.iter().map(String::as_str).collect(),
+            Field::Table(table) => table.iter().map(|(_, value)| value.as_str()).collect(),
+        })
+    }
+
     /// Whether what is there starts or reaches the same server in the same way.
     pub(crate) fn is_same(&self, there: &Value) -> bool {
         let ours = self.to_value();

@@ -65,38 +65,34 @@ impl File {
         })
     }
 
-    /// Replaces the file by a text, and keeps a copy of what it was. Gives the directories that were made, and the copy.
+    /// Replaces the file by a text, and keeps a copy of what it was. A new file can be kept from others.
     ///
     /// # Errors
     ///
     /// It has changed since it was read, or cannot be written.
-    pub(crate) fn write(&self, text: &str) -> Result<Written, Failure> {
-        let failed = |what: &Path, error: &io::Error| unwritable(what, error);
+    pub(crate) fn write(&self, text: &str, private: bool) -> Result<Written, Failure> {
+        let failed = |error: io::Error| unwritable(&self.path, &error);
         let permissions = fs::metadata(&self.real).ok().map(|metadata| metadata.permissions());
         if permissions.as_ref().is_some_and(fs::Permissions::readonly) {
             return Err(Failure::usage(format_args!("`{}` is read-only", self.path.display()))
                 .help("make it writable, or change it where it is made; `--dry-run` shows what to change"));
         }
+        self.unchanged()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
-        let directories = make(directory).map_err(|error| failed(directory, &error))?;
+        let directories = make(directory).map_err(failed)?;
         // In the same directory, since a file is replaced at once only within one file system.
-        let mut new = tempfile::Builder::new().prefix(".cargo-mcp-").tempfile_in(directory);
-        let new = match &mut new {
-            Ok(new) => new,
-            Err(error) => return Err(failed(&self.path, error)),
-        };
-        let filled = new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all());
-        filled.map_err(|error| failed(&self.path, &error))?;
+        let mut new = temporary(directory, private).map_err(failed)?;
+        new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;
         if let Some(permissions) = permissions {
-            fs::set_permissions(new.path(), permissions).map_err(|error| failed(&self.path, &error))?;
+            fs::set_permissions(new.path(), permissions).map_err(failed)?;
         }
         let backup = self.back_up()?;
         self.unchanged()?;
-        fs::rename(new.path(), &self.real).map_err(|error| failed(&self.path, &error))?;
+        new.persist(&self.real).map_err(|error| failed(error.error))?;
         Ok(Written { directories, backup })
     }
 
-    /// Removes the file and empty directories, and keeps a copy.
+    /// Removes the file, and directories that are empty then.
     ///
     /// # Errors
     ///
@@ -119,8 +115,10 @@ impl File {
         };
         match now == self.before {
             true => Ok(()),
-            false => Err(Failure::usage(format_args!("`{}` was changed by another program meanwhile", self.path.display()))
-                .help("nothing was changed here; run this again")),
+            false => {
+                Err(Failure::usage(format_args!("`{}` was changed by another program meanwhile", self.path.display()))
+                    .help("nothing was changed here; run this again"))
+            }
         }
     }
 
@@ -148,8 +146,20 @@ impl File {
 /// What came of writing.
 #[derive(Debug)]
 pub(crate) struct Written {
+    /// Those that were made, the outermost first.
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) backup: Option<PathBuf>,
+}
+
+fn temporary(directory: &Path, private: bool) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    if !private {
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    #[cfg(not(unix))]
+    let _ = private;
+    builder.prefix(".cargo-mcp-").tempfile_in(directory)
 }
 
 /// Where a path leads, though there may be nothing.

@@ -162,29 +162,25 @@ pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, Broken> {
     Ok(servers.properties.iter().map(|property| property.name.as_str().to_owned()).collect())
 }
 
-/// Strings that may be secrets: those below `env` and `headers`, and those whose name says so.
-pub(crate) fn secrets(text: &str, is_table: fn(&str) -> bool, is_secret: fn(&str) -> bool) -> Vec<Range> {
-    fn walk(value: &ast::Value<'_>, all: bool, tests: (fn(&str) -> bool, fn(&str) -> bool), found: &mut Vec<Range>) {
+/// Strings that may be secrets, by the names above them and whether those are of strings.
+pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<Range> {
+    fn walk(value: &ast::Value<'_>, all: bool, is_secret: fn(&str, bool) -> bool, found: &mut Vec<Range>) {
         match value {
             ast::Value::Object(object) => {
                 for property in &object.properties {
-                    let name = property.name.as_str();
-                    let is_string = property.value.as_string_lit().is_some();
-                    let below = match is_string {
-                        true => all || tests.1(name),
-                        false => all || tests.0(name),
-                    };
-                    walk(&property.value, below, tests, found);
+                    let is_text = property.value.as_string_lit().is_some();
+                    let below = all || is_secret(property.name.as_str(), is_text);
+                    walk(&property.value, below, is_secret, found);
                 }
             }
-            ast::Value::Array(array) => array.elements.iter().for_each(|value| walk(value, all, tests, found)),
+            ast::Value::Array(array) => array.elements.iter().for_each(|value| walk(value, all, is_secret, found)),
             ast::Value::StringLit(text) if all => found.push(text.range),
             _ => {}
         }
     }
     let mut found = Vec::new();
     if let Ok(Some(value)) = tree(text) {
-        walk(&value, false, (is_table, is_secret), &mut found);
+        walk(&value, false, is_secret, &mut found);
     }
     found
 }
@@ -204,7 +200,7 @@ fn servers<'a>(text: &'a str, name: &str) -> Result<Object<'a>, Broken> {
     if let Some(second) = root.properties.iter().filter(|property| is_it(property)).nth(1) {
         return Err(Broken::at(text, second.range.start, &format!("`{name}` is there twice")));
     }
-    let Some(at) = root.properties.iter().position(|property| is_it(property)) else {
+    let Some(at) = root.properties.iter().position(is_it) else {
         return Err(Broken::at(text, root.range.start, &format!("expected `{name}`")));
     };
     match root.properties.swap_remove(at).value {

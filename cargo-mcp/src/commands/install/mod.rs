@@ -48,7 +48,7 @@ Examples:
   cargo mcp install --client claude-code                        the server of this package
   cargo mcp install --client cursor,vscode notes -- --db a.db   a package, with arguments
   cargo mcp install --client codex --env API_KEY --dry-run      what would be changed
-  cargo mcp install --client vscode --name docs https://example.com/mcp --header 'Authorization: Bearer …'")]
+  cargo mcp install --client vscode https://example.com/mcp --header 'Authorization: Bearer …'")]
 pub(crate) struct Args {
     /// A package of this workspace, or a URL; without it the only server here
     server: Option<String>,
@@ -191,13 +191,16 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         check(&args, &wanted, &launch).await?;
     }
     for change in &mut changes {
-        change.relaunch(&wanted.name, &launch)?;
-        change.write(&wanted.name, &mut notes, &notes_path)?;
+        // Once built, the program may be elsewhere than was foreseen.
+        change.entry = entry(change.client, &launch)?;
+        change.write(&mut notes, &notes_path)?;
     }
     if wanted.is_in_target(&args)
         && let Launch::Program { program, .. } = &launch
     {
-        anstream::eprintln!("note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy");
+        anstream::eprintln!(
+            "note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy"
+        );
     }
     Ok(())
 }
@@ -252,6 +255,9 @@ impl Change {
                 file.path.display()
             );
         }
+        if let Some(beginning) = client.expands(&entry) {
+            anstream::eprintln!("note: {} takes `{beginning}` for the beginning of a variable", client.title);
+        }
         let there = before.get(name);
         if let Some(there) = &there {
             if entry.is_same(there) {
@@ -269,13 +275,6 @@ impl Change {
             }
         }
         Ok(Some(Self { client, scope, file, before, entry, replaces: there.is_some(), name: name.to_owned() }))
-    }
-
-    /// Once built, the program may be elsewhere than was foreseen.
-    fn relaunch(&mut self, name: &str, launch: &Launch) -> Result<(), Failure> {
-        self.entry = entry(self.client, launch)?;
-        name.clone_into(&mut self.name);
-        Ok(())
     }
 
     fn after(&self) -> Result<(Document, Option<json::Inserted>), Failure> {
@@ -296,9 +295,10 @@ impl Change {
         }
     }
 
-    fn write(&self, name: &str, notes: &mut Notes, notes_path: &Path) -> Result<(), Failure> {
+    fn write(&self, notes: &mut Notes, notes_path: &Path) -> Result<(), Failure> {
+        let name = &self.name;
         let (after, inserted) = self.after()?;
-        let written = self.file.write(&after.text())?;
+        let written = self.file.write(&after.text(), self.scope == Scope::User)?;
         if let Some(inserted) = inserted {
             let made = (!self.file.exists()).then_some(written.directories);
             let there = self.before.names().unwrap_or_default();
@@ -418,7 +418,8 @@ fn list(args: &Args, places: &Places) -> Result<(), Failure> {
         (None, Some(server)) => Some(server::name_of(Some(server), &args.build())?),
         (None, None) => server::name_of(None, &args.build()).ok(),
     };
-    let chosen = |client: &&Client| args.clients.client.is_empty() || args.clients.client.iter().any(|id| id == client.id);
+    let chosen =
+        |client: &&Client| args.clients.client.is_empty() || args.clients.client.iter().any(|id| id == client.id);
     let mut rows = Vec::new();
     for client in CLIENTS.iter().filter(chosen) {
         for scope in [Scope::User, Scope::Project] {

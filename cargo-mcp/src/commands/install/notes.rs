@@ -64,7 +64,14 @@ impl Notes {
     }
 
     /// Notes an installation in a file that has some servers.
-    pub(crate) fn add(&mut self, key: &str, name: &str, inserted: Inserted, made: Option<Vec<PathBuf>>, there: &[String]) {
+    pub(crate) fn add(
+        &mut self,
+        key: &str,
+        name: &str,
+        inserted: Inserted,
+        made: Option<Vec<PathBuf>>,
+        there: &[String],
+    ) {
         let noted = self.files.entry(key.to_owned()).or_default();
         noted.entries.retain(|name, _| there.contains(name));
         if noted.entries.is_empty() {

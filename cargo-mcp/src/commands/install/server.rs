@@ -20,7 +20,7 @@ pub(crate) struct Wanted {
 }
 
 enum Source {
-    Package { workspace: Workspace, server: Server, args: Vec<String> },
+    Package { workspace: Workspace, server: Box<Server>, args: Vec<String> },
     Command { program: PathBuf, args: Vec<String> },
     Url(String),
 }
@@ -45,7 +45,7 @@ impl Wanted {
             (package, rest) => {
                 let build = args.build();
                 let workspace = Workspace::read(&build)?;
-                let server = workspace.server(package, build.bin.as_deref())?;
+                let server = Box::new(workspace.server(package, build.bin.as_deref())?);
                 let args = args.arg.iter().chain(rest).cloned().collect();
                 Source::Package { workspace, server, args }
             }
@@ -230,7 +230,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::usage(format_args!("`{}` is no path in UTF-8, which a configuration needs", path.display())))
+    text.ok_or_else(|| {
+        Failure::usage(format_args!("`{}` is no path in UTF-8, which a configuration needs", path.display()))
+    })
 }
 
 #[cfg(test)]

@@ -139,23 +139,24 @@ pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) 
     Ok(rest)
 }
 
-/// Strings that may be secrets.
-pub(crate) fn secrets(text: &str, is_table: fn(&str) -> bool, is_secret: fn(&str) -> bool) -> Vec<Range<usize>> {
-    fn walk(item: &Item, all: bool, tests: (fn(&str) -> bool, fn(&str) -> bool), found: &mut Vec<Range<usize>>) {
+/// Strings that may be secrets, by the names above them and whether those are of strings.
+pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<Range<usize>> {
+    fn walk(item: &Item, all: bool, is_secret: fn(&str, bool) -> bool, found: &mut Vec<Range<usize>>) {
         if let Some(table) = item.as_table_like() {
             for (name, item) in table.iter() {
-                let below = all || if item.is_str() { tests.1(name) } else { tests.0(name) };
-                walk(item, below, tests, found);
+                walk(item, all || is_secret(name, item.is_str()), is_secret, found);
             }
+        } else if let Some(tables) = item.as_array_of_tables() {
+            tables.iter().for_each(|table| walk(&Item::Table(table.clone()), all, is_secret, found));
         } else if let Some(array) = item.as_array() {
-            array.iter().for_each(|value| walk(&Item::Value(value.clone()), all, tests, found));
+            array.iter().for_each(|value| walk(&Item::Value(value.clone()), all, is_secret, found));
         } else if all && item.is_str() {
             found.extend(item.span());
         }
     }
     let mut found = Vec::new();
     if let Ok(tree) = tree(text) {
-        walk(tree.as_item(), false, (is_table, is_secret), &mut found);
+        walk(tree.as_item(), false, is_secret, &mut found);
     }
     found.sort_by_key(|range| range.start);
     found
@@ -191,16 +192,11 @@ fn segments(text: &str, tree: &Document<&str>, object: &str, name: &str) -> Vec<
     let mut joined: Vec<Range<usize>> = Vec::new();
     for range in found {
         match joined.last_mut() {
-            Some(last) if text[last.end..range.start].split('\n').all(is_trivia) => last.end = range.end,
+            Some(last) if text[last.end..range.start].trim().is_empty() => last.end = range.end,
             _ => joined.push(range),
         }
     }
     joined
-}
-
-/// White space and the key that a value is written behind are no content of their own.
-fn is_trivia(line: &str) -> bool {
-    line.trim().is_empty()
 }
 
 fn parts(key: &Key, item: &Item, found: &mut Vec<Range<usize>>) {
