@@ -16,7 +16,8 @@ use crate::{
 /// Take a server out of the configuration of clients again
 ///
 /// What `cargo mcp install` made for the server goes too, and the file is what it was before. If the client has written its file
-/// anew since, the entry goes and the rest stays.
+/// anew since, the entry goes and the rest stays. An entry that `--force` has replaced does not come back: it is in the copy beside
+/// the file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -315,6 +315,65 @@ mod tests {
         }
     }
 
+    /// Objects with white space, comments and commas wherever they may be; the same ones every time.
+    struct Scribbler(u64);
+
+    impl Scribbler {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % limit
+        }
+
+        fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+            of[usize::try_from(self.below(of.len() as u64)).expect("it is small")]
+        }
+
+        fn gap(&mut self) -> &'static str {
+            self.one(&["", "", " ", "\n  ", "\r\n\t", "\n\n", "/* } */", " // {\n", "\n// \"a\": 1,\n    "])
+        }
+
+        fn object(&mut self, depth: u64, names: &[&str]) -> String {
+            let mut text = format!("{{{}", self.gap());
+            let last = names.len().checked_sub(1);
+            for (at, name) in names.iter().enumerate() {
+                let value = match (*name, depth) {
+                    ("mcpServers", 0) => {
+                        let inner = ["x", "mcpServers", "ü"];
+                        let count = usize::try_from(self.below(4)).expect("it is small");
+                        self.object(1, &inner[..count])
+                    }
+                    _ => self.one(&["1", "[ ]", "\"}\"", "{\"mcpServers\": [{}]}", "null", "\"//\""]).to_owned(),
+                };
+                let comma = if last != Some(at) || self.below(3) == 0 { "," } else { "" };
+                let gaps = [self.gap(), self.gap(), self.gap(), self.gap()];
+                text += &format!("\"{name}\"{}:{}{value}{}{comma}{}", gaps[0], gaps[1], gaps[2], gaps[3]);
+            }
+            text + "}"
+        }
+    }
+
+    #[test]
+    fn taking_out_leaves_what_was_scribbled() {
+        let mut scribbler = Scribbler(7);
+        let client = client(Syntax::Json);
+        for _ in 0..3000 {
+            let names = ["a", "mcpServers", "ключ"];
+            let from = usize::try_from(scribbler.below(3)).expect("it is small");
+            let to = from + usize::try_from(scribbler.below(4 - from as u64)).expect("it is small");
+            let text = format!("{}{}{}", scribbler.gap(), scribbler.object(0, &names[from..to]), scribbler.gap());
+            let before = Document::parse(client, &text).unwrap_or_else(|broken| panic!("{text}\n{broken}"));
+            let insert = |document: &Document, name: &str| {
+                let inserted = document.insert(name, &entry(client, name));
+                inserted.unwrap_or_else(|broken| panic!("{text}\n{broken}"))
+            };
+            let (one, made) = insert(&before, "notes");
+            assert_eq!(one.remove("notes", Some(&made)).expect(&text).text(), text, "by way of {}", one.text());
+            let (two, _) = insert(&one, "another");
+            assert!(two.remove("notes", Some(&made)).expect(&text).get("another").is_some(), "{text}");
+            assert!(two.remove("another", None).expect(&text).remove("notes", None).is_ok(), "{text}");
+        }
+    }
+
     #[test]
     fn without_notes_the_rest_stays_as_it_is() {
         for (syntax, text) in texts() {

@@ -20,7 +20,7 @@ pub(crate) struct Wanted {
 }
 
 enum Source {
-    Package { workspace: Workspace, server: Box<Server>, args: Vec<String> },
+    Package { workspace: Box<Workspace>, server: Box<Server>, args: Vec<String> },
     Command { program: PathBuf, args: Vec<String> },
     Url(String),
 }
@@ -44,7 +44,7 @@ impl Wanted {
             }
             (package, rest) => {
                 let build = args.build();
-                let workspace = Workspace::read(&build)?;
+                let workspace = Box::new(Workspace::read(&build)?);
                 let server = Box::new(workspace.server(package, build.bin.as_deref())?);
                 let args = args.arg.iter().chain(rest).cloned().collect();
                 Source::Package { workspace, server, args }
