@@ -326,6 +326,21 @@ fn a_package_is_built_for_release_and_can_be_copied() {
 }
 
 #[test]
+fn a_package_is_built_and_started() {
+    let home = Home::new();
+    let done = home.run(&["install", "hello", "--client", "cursor", "--force", "--debug"]);
+    assert!(done.stderr.contains("`hello` answers: it is hello 0.1.0\n"), "{}", done.stderr);
+    assert_eq!(done.good(), format!("Cursor: installed `hello` (user) in {}\n", home.path(file("cursor")).display()));
+    let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
+    assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
+    let told = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    let expected =
+        format!("Cursor: uninstalled `hello`; {} was made for it and is gone\n", home.path(file("cursor")).display());
+    assert_eq!(told, expected);
+    assert_eq!(home.everything(), BTreeMap::new());
+}
+
+#[test]
 fn the_same_again_is_no_failure_and_another_needs_force() {
     let text = "{\n  \"mcpServers\": {\n    \"hello\": {\n      \"command\": \"/bin/other\",\n      \"env\": {\"KEY\": \"secret\"}\n    }\n  }\n}\n";
     let home = Home::with(file("cursor"), text);
@@ -552,6 +567,11 @@ fn a_server_that_does_not_answer_is_not_installed() {
     let failed = home.run(&["install", "--client", "cursor", "--", "false"]).failed(3);
     assert!(failed.starts_with("error: `false` cannot be connected to: "), "{failed}");
     assert!(failed.ends_with("help: nothing was changed; `--no-check` installs it without starting it\n"), "{failed}");
+    let failed = home.run(&["install", "--client", "cursor", "http://127.0.0.1:9/mcp"]).failed(3);
+    assert!(failed.starts_with("error: `http://127.0.0.1:9/mcp` cannot be connected to: "), "{failed}");
+    let silent = ["install", "--client", "cursor", "--connect-timeout", "1", "--", "sleep", "600"];
+    let failed = home.run(&silent).failed(3);
+    assert!(failed.starts_with("error: `sleep` does not answer the handshake within 1 s\n"), "{failed}");
     assert_eq!(home.everything(), before);
     home.run(&["install", "--client", "cursor", "--no-check", "--", "false"]).good();
     assert!(home.read(file("cursor")).contains("\"command\": \"false\""));

@@ -547,3 +547,39 @@ impl Broken {
         Self { line, column, message: message.to_owned() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_looks_like_what_is_there() {
+        for (before, after) in [
+            ("", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}\n"),
+            ("{}", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}"),
+            ("{\n}\n", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}\n"),
+            ("{ }", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}"),
+            ("{\"a\":1}", "{\"a\":1,\"s\":{\"n\":[1]}}"),
+            ("{ \"a\": 1 }", "{ \"a\": 1, \"s\": {\"n\": [1]} }"),
+            ("{\n\t\"s\": {}\n}", "{\n\t\"s\": {\n\t\t\"n\": [\n\t\t\t1\n\t\t]\n\t}\n}"),
+            ("{\n  \"s\": {\n    // none\n  }\n}", "{\n  \"s\": {\n    // none\n    \"n\": [\n      1\n    ]\n  }\n}"),
+            ("{\n  \"s\": { /* none */ }\n}", "{\n  \"s\": { /* none */\n    \"n\": [\n      1\n    ]\n  }\n}"),
+            (
+                "{\n \"s\": {\n  \"x\": 1 // x\n  // y\n }\n}",
+                "{\n \"s\": {\n  \"x\": 1, // x\n  \"n\": [\n   1\n  ]\n  // y\n }\n}",
+            ),
+            (
+                "{\n \"s\": {\n  \"x\": 1, // x\n },\n}",
+                "{\n \"s\": {\n  \"x\": 1, // x\n  \"n\": [\n   1\n  ],\n },\n}",
+            ),
+            ("{\n  \"s\": {\"x\": 1}\n}", "{\n  \"s\": {\"x\": 1, \"n\": [1]}\n}"),
+        ] {
+            for newline in ["\n", "\r\n"] {
+                let [before, after] = [before, after].map(|text| text.replace('\n', newline));
+                let newline_of_nothing = !before.contains('\n') && newline == "\r\n";
+                let (with, _) = insert(&before, "s", "n", &[1]).unwrap_or_else(|broken| panic!("{before}: {broken}"));
+                assert!(with == after || newline_of_nothing, "{before} became {with}, not {after}");
+            }
+        }
+    }
+}
