@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     near::nearest,
     target::is_url,
-    workspace::{BuildArgs, listed},
+    workspace::{BuildArgs, Workspace, listed},
 };
 
 /// Take a server out of the configuration of clients again
@@ -37,6 +37,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let places = Places::here()?;
     let build = BuildArgs { manifest_path: args.manifest_path.clone(), ..BuildArgs::default() };
+    if args.name.is_none() && Workspace::read(&build).is_err() {
+        return Err(Failure::usage("which server is to be uninstalled? there is no package here")
+            .help("name it; `cargo mcp install --list` shows where there are any"));
+    }
     let name = name_of(args.name.as_deref(), &build)?;
     let clients = args.clients.chosen(&places, "taken out of")?;
     let notes_path = places.notes();

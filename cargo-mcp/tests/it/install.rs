@@ -103,6 +103,7 @@ fn file(client: &str) -> &'static str {
         "claude-desktop" => ".config/Claude/claude_desktop_config.json",
         "cline" => ".cline/data/settings/cline_mcp_settings.json",
         "codex" => ".codex/config.toml",
+        "copilot" => ".copilot/mcp-config.json",
         "cursor" => ".cursor/mcp.json",
         "gemini" => ".gemini/settings.json",
         "vscode" => ".config/Code/User/mcp.json",
@@ -113,11 +114,12 @@ fn file(client: &str) -> &'static str {
     }
 }
 
-const LOCAL: [&str; 10] = [
+const LOCAL: [&str; 11] = [
     "claude-code",
     "claude-desktop",
     "cline",
     "codex",
+    "copilot",
     "cursor",
     "gemini",
     "vscode",
@@ -160,6 +162,23 @@ fn each_client_gets_its_own_shape_of_an_entry() {
         hello()
     );
     assert_eq!(home.read(file("codex")), expected);
+}
+
+/// As `copilot mcp add` writes it.
+#[test]
+fn copilot_is_told_which_tools_it_may_use() {
+    let home = Home::new();
+    home.install("copilot", &["--force", "--no-check"]).good();
+    let url = ["install", "--client", "copilot", "--no-check", "--name", "web", "https://example.com/mcp"];
+    home.run(&url).good();
+    let written: serde_json::Value = serde_json::from_str(&home.read(file("copilot"))).expect("JSON");
+    let expected = serde_json::json!({
+        "mcpServers": {
+            "hello": {"type": "local", "command": hello(), "args": [], "tools": ["*"]},
+            "web": {"type": "http", "url": "https://example.com/mcp", "tools": ["*"]},
+        }
+    });
+    assert_eq!(written, expected);
 }
 
 #[test]
@@ -514,6 +533,12 @@ fn wrong_command_lines_say_what_to_do() {
         assert_eq!(done.stdout, "", "{words:?}");
         assert_eq!(done.failed(2), expected, "{words:?}");
     }
+    let nowhere = home.command(&["uninstall", "--client", "cursor"]).current_dir(home.path("")).output();
+    assert_eq!(
+        Done::from(nowhere.expect("cargo-mcp starts")).failed(2),
+        "error: which server is to be uninstalled? there is no package here\nhelp: name it; `cargo mcp install --list` shows \
+         where there are any\n"
+    );
     let none = Home::new().run(&["install", "--", &hello]).failed(2);
     assert!(
         none.starts_with(
@@ -636,7 +661,9 @@ fn a_project_has_its_own_files() {
     ] {
         let words = ["install", "--client", client, "--scope", "project", "--no-check", "--", &hello];
         let done = home.command(&words).current_dir(project.join("deep/down")).output().expect("cargo-mcp starts");
-        let told = Done::from(done).good();
+        let done = Done::from(done);
+        assert!(done.stderr.contains("note: a project's file has a path of this machine: "), "{}", done.stderr);
+        let told = done.good();
         let file = project.join(path);
         assert!(told.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{told}");
         assert!(fs::read_to_string(&file).expect("it is there").contains(&hello));

@@ -30,6 +30,8 @@ pub(crate) struct Client {
     project: Option<&'static str>,
     local: Local,
     remote: Remote,
+    /// A list of one text that each entry has besides.
+    besides: Option<(&'static str, &'static str)>,
     /// What it takes for the beginning of a variable, wherever it is.
     expands: Option<&'static str>,
     /// What the user must do for the client to notice.
@@ -104,6 +106,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        besides: None,
         expands: Some("${"),
         then: "start a new session of Claude Code",
     },
@@ -124,6 +127,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Unsupported("add the URL in Claude Desktop: Settings, then Connectors"),
+        besides: None,
         expands: None,
         then: "restart Claude Desktop",
     },
@@ -142,6 +146,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Keys { kind: Some("streamableHttp"), url: "url", headers: "headers" },
+        besides: None,
         expands: None,
         then: "start Cline again",
     },
@@ -161,8 +166,23 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".codex/config.toml"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "url", headers: "http_headers" },
+        besides: None,
         expands: None,
         then: "start a new session of Codex",
+    },
+    // https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers
+    Client {
+        id: "copilot",
+        title: "Copilot CLI",
+        syntax: Syntax::Json,
+        object: "mcpServers",
+        user: Some(Place { base: Base::Home, variable: None, path: ".copilot/mcp-config.json", marks: &[".copilot"] }),
+        project: None,
+        local: Local { kind: Some("local") },
+        remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        besides: Some(("tools", "*")),
+        expands: Some("${"),
+        then: "start a new session of Copilot CLI",
     },
     // https://cursor.com/docs/mcp
     Client {
@@ -174,6 +194,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".cursor/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: REMOTE,
+        besides: None,
         expands: Some("${"),
         then: "switch it on in Cursor's settings, under Tools & MCP",
     },
@@ -188,6 +209,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".gemini/settings.json"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "httpUrl", headers: "headers" },
+        besides: None,
         expands: Some("$"),
         then: "start Gemini CLI again",
     },
@@ -201,6 +223,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".roo/mcp.json"),
         local: Local { kind: None },
         remote: Remote::Keys { kind: Some("streamable-http"), url: "url", headers: "headers" },
+        besides: None,
         expands: Some("${"),
         then: "Roo Code notices by itself",
     },
@@ -215,6 +238,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".vscode/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        besides: None,
         expands: Some("${"),
         then: "start it in VS Code with the command `MCP: List Servers`",
     },
@@ -233,6 +257,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: Some(".vscode/mcp.json"),
         local: Local { kind: Some("stdio") },
         remote: Remote::Keys { kind: Some("http"), url: "url", headers: "headers" },
+        besides: None,
         expands: Some("${"),
         then: "start it in VS Code with the command `MCP: List Servers`",
     },
@@ -251,6 +276,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: Remote::Keys { kind: None, url: "serverUrl", headers: "headers" },
+        besides: None,
         expands: Some("${"),
         then: "refresh the servers in Windsurf's Cascade panel",
     },
@@ -265,6 +291,7 @@ pub(crate) const CLIENTS: &[Client] = &[
         project: None,
         local: Local { kind: None },
         remote: REMOTE,
+        besides: None,
         expands: None,
         then: "Zed notices by itself",
     },
@@ -340,6 +367,7 @@ impl Client {
                 }
             },
         }
+        fields.extend(self.besides.map(|(key, text)| (key, Field::List(vec![text.to_owned()]))));
         Ok(Entry(fields))
     }
 }
@@ -394,6 +422,7 @@ mod tests {
                 ("claude-desktop", format!("{data}/Claude/claude_desktop_config.json")),
                 ("cline", "/home/u/.cline/data/settings/cline_mcp_settings.json".to_owned()),
                 ("codex", "/home/u/.codex/config.toml".to_owned()),
+                ("copilot", "/home/u/.copilot/mcp-config.json".to_owned()),
                 ("cursor", "/home/u/.cursor/mcp.json".to_owned()),
                 ("gemini", "/home/u/.gemini/settings.json".to_owned()),
                 ("vscode", format!("{data}/Code/User/mcp.json")),

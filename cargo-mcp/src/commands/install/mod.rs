@@ -1,10 +1,12 @@
 //! `cargo mcp install`: writes a server into the configuration of clients.
 
+mod change;
 pub(crate) mod clients;
 pub(crate) mod document;
 pub(crate) mod entry;
 pub(crate) mod file;
 mod json;
+mod list;
 pub(crate) mod notes;
 pub(crate) mod places;
 pub(crate) mod server;
@@ -20,9 +22,10 @@ use std::{
 use rmcp::model::ClientConfig;
 
 use self::{
+    change::Change,
     clients::{CLIENTS, Client, Scope},
-    document::{Broken, Document, shown},
-    entry::{Entry, Launch},
+    document::{Broken, Document},
+    entry::Launch,
     file::File,
     notes::Notes,
     places::Places,
@@ -164,7 +167,7 @@ impl Args {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let places = Places::here()?;
     if args.list {
-        return list(&args, &places);
+        return list::run(&args, &places);
     }
     let wanted = Wanted::find(&args)?;
     let clients = args.clients.chosen(&places, "installed for")?;
@@ -192,7 +195,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     for change in &mut changes {
         // Once built, the program may be elsewhere than was foreseen.
-        change.entry = entry(change.client, &launch)?;
+        change.relaunch(&launch)?;
         change.write(&mut notes, &notes_path)?;
     }
     if wanted.is_in_target(&args)
@@ -219,115 +222,6 @@ async fn check(args: &Args, wanted: &Wanted, launch: &Launch) -> Result<(), Fail
     // What it says at its end is no concern of the installation.
     let _ = tokio::time::timeout(Duration::from_secs(5), connection.cancel()).await;
     Ok(())
-}
-
-/// A file of a client, and what becomes of it.
-struct Change {
-    client: &'static Client,
-    scope: Scope,
-    file: File,
-    before: Document,
-    entry: Entry,
-    replaces: bool,
-    name: String,
-}
-
-impl Change {
-    /// What is to be changed for a client, if anything is.
-    fn new(
-        client: &'static Client,
-        args: &Args,
-        places: &Places,
-        name: &str,
-        launch: &Launch,
-    ) -> Result<Option<Self>, Failure> {
-        let scope = args.clients.scope;
-        let file = File::read(client_file(client, scope, places)?)?;
-        let entry = entry(client, launch)?;
-        if scope == Scope::User && !file.exists() && !args.force {
-            check_present(client, args.clients.dry_run, places)?;
-        }
-        let before = parse(client, &file)?;
-        if let Some(beyond) = before.beyond_syntax() {
-            anstream::eprintln!(
-                "warning: {} reads plain JSON, and `{}` is not: {beyond}",
-                client.title,
-                file.path.display()
-            );
-        }
-        if let Some(beginning) = client.expands(&entry) {
-            anstream::eprintln!("note: {} takes `{beginning}` for the beginning of a variable", client.title);
-        }
-        let there = before.get(name);
-        if let Some(there) = &there {
-            if entry.is_same(there) {
-                anstream::println!("{}: `{name}` is already installed in {}", client.title, file.path.display());
-                return Ok(None);
-            }
-            if !args.force {
-                return Err(Failure::usage(format_args!(
-                    "{} has another `{name}` in `{}`: {}",
-                    client.title,
-                    file.path.display(),
-                    shown(there)
-                ))
-                .help("`--force` replaces it, `--name` installs this one under another name"));
-            }
-        }
-        Ok(Some(Self { client, scope, file, before, entry, replaces: there.is_some(), name: name.to_owned() }))
-    }
-
-    fn after(&self) -> Result<(Document, Option<json::Inserted>), Failure> {
-        let after = match self.replaces {
-            true => self.before.replace(&self.name, &self.entry).map(|after| (after, None)),
-            false => self.before.insert(&self.name, &self.entry).map(|(after, inserted)| (after, Some(inserted))),
-        };
-        after.map_err(|broken| broken_file(&self.file.path, &broken))
-    }
-
-    fn show(&self) {
-        match self.after() {
-            Ok((after, _)) => {
-                let before = self.file.exists().then(|| self.before.masked());
-                show::difference(&self.file.path, before.as_deref(), Some(&after.masked()));
-            }
-            Err(failure) => failure.print(),
-        }
-    }
-
-    fn write(&self, notes: &mut Notes, notes_path: &Path) -> Result<(), Failure> {
-        let name = &self.name;
-        let (after, inserted) = self.after()?;
-        let written = self.file.write(&after.text(), self.scope == Scope::User)?;
-        if let Some(inserted) = inserted {
-            let made = (!self.file.exists()).then_some(written.directories);
-            let there = self.before.names().unwrap_or_default();
-            notes.add(&self.file.key(), name, inserted, made, &there);
-            keep(notes, notes_path);
-        }
-        anstream::println!(
-            "{}: installed `{name}` ({}) in {}",
-            self.client.title,
-            self.scope.as_str(),
-            self.file.path.display()
-        );
-        if let Some(backup) = written.backup {
-            anstream::eprintln!("  as it was: {}", backup.display());
-        }
-        anstream::eprintln!("  next: {}", self.client.then);
-        Ok(())
-    }
-}
-
-/// A client that is not there gets no configuration, unless somebody insists.
-fn check_present(client: &Client, only_show: bool, places: &Places) -> Result<(), Failure> {
-    let Some(missing) = client.missing(places) else { return Ok(()) };
-    let message = format!("{} does not seem to be installed: there is no `{}`", client.title, missing.display());
-    if only_show {
-        anstream::eprintln!("warning: {message}");
-        return Ok(());
-    }
-    Err(Failure::usage(message).help("`--force` writes its configuration all the same"))
 }
 
 /// Notes make `uninstall` exact; without them it works still.
@@ -357,12 +251,6 @@ pub(crate) fn parse(client: &Client, file: &File) -> Result<Document, Failure> {
 
 pub(crate) fn broken_file(path: &Path, broken: &Broken) -> Failure {
     Failure::usage(format_args!("`{}`, {broken}", path.display())).help("mend the file; nothing was changed in it")
-}
-
-fn entry(client: &Client, launch: &Launch) -> Result<Entry, Failure> {
-    client.entry(launch).map_err(|instead| {
-        Failure::usage(format_args!("{} takes no URL from its configuration file", client.title)).help(instead)
-    })
 }
 
 /// The top of the repository around the current directory, or that directory.
@@ -409,50 +297,4 @@ impl ClientArgs {
         let has_file = client.file(self.scope, places, Path::new("")).is_some();
         has_file && (client.is_here(places) || (self.scope == Scope::Project && client.other(self.scope).is_none()))
     }
-}
-
-/// Prints which clients there are, where their files are, and what is in them.
-fn list(args: &Args, places: &Places) -> Result<(), Failure> {
-    let name = match (&args.name, &args.server) {
-        (Some(name), _) => Some(name.clone()),
-        (None, Some(server)) => Some(server::name_of(Some(server), &args.build())?),
-        (None, None) => server::name_of(None, &args.build()).ok(),
-    };
-    let chosen =
-        |client: &&Client| args.clients.client.is_empty() || args.clients.client.iter().any(|id| id == client.id);
-    let mut rows = Vec::new();
-    for client in CLIENTS.iter().filter(chosen) {
-        for scope in [Scope::User, Scope::Project] {
-            let Some(path) = client.file(scope, places, &project()) else { continue };
-            let state = state(client, &path, name.as_deref());
-            rows.push([client.id.to_owned(), scope.as_str().to_owned(), state, path.display().to_string()]);
-        }
-    }
-    anstream::print!("{}", columns(&rows));
-    Ok(())
-}
-
-/// What is in a file, in few words.
-fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
-    let file = match File::read(path.to_owned()) {
-        Ok(file) if !file.exists() => return "no file".to_owned(),
-        Ok(file) => file,
-        Err(_) => return "cannot be read".to_owned(),
-    };
-    let names = file.text().ok().and_then(|text| Document::parse(client, text).ok()?.names().ok());
-    match (names, name) {
-        (None, _) => "broken".to_owned(),
-        (Some(names), Some(name)) if names.iter().any(|there| there == name) => format!("has `{name}`"),
-        (Some(names), Some(name)) => format!("no `{name}` among {}", names.len()),
-        (Some(names), None) => format!("{} servers", names.len()),
-    }
-}
-
-fn columns(rows: &[[String; 4]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..3).map(width).collect();
-    let line = |row: &[String; 4]| {
-        format!("{:1$}  {2:3$}  {4:5$}  {6}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2], row[3])
-    };
-    rows.iter().map(line).collect()
 }
