@@ -72,7 +72,11 @@ impl Wanted {
         let Source::Package { workspace, server, .. } = &self.source else { return self.launch(args) };
         let program = match args.no_build {
             true => predicted(workspace, server, args),
-            false => workspace.build(server, &args.build())?,
+            false => {
+                // With optimisations it may take minutes, of which cargo is told to be quiet.
+                anstream::eprintln!("building `{}`{}", server.bin, if args.debug { "" } else { " for release" });
+                workspace.build(server, &args.build())?
+            }
         };
         if !program.is_file() {
             return Err(Failure::usage(format_args!("there is no program `{}`", program.display()))
