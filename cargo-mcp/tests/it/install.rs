@@ -336,6 +336,14 @@ fn a_package_is_built_for_release_and_can_be_copied() {
     let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": ["--allow-host", "x"]});
     assert_eq!(entry["mcpServers"]["hello"], expected);
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), fs::read(example("hello")).expect("the example"));
+    // The entry is the same; the program need not be.
+    let mut newer = fs::read(example("hello")).expect("the example");
+    newer.push(0);
+    fs::write(release.join("hello"), &newer).expect("it can be written");
+    let again = run(bin.to_str()).good();
+    let expected = format!("Claude Code: `hello` is already installed in {}\n", home.path(".claude.json").display());
+    assert_eq!(again, expected);
+    assert_eq!(fs::read(bin.join("hello")).expect("a copy"), newer);
     fs::remove_file(release.join("hello")).expect("it is there");
     let expected = format!(
         "error: there is no program `{}/hello`\nhelp: leave `--no-build` out, and it is built\n",

@@ -182,7 +182,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             changes.push(change);
         }
     }
-    if changes.is_empty() {
+    // A package that is installed already is built and copied again: it may be another one by now.
+    if changes.is_empty() && !wanted.is_package() {
         return Ok(());
     }
     if args.clients.dry_run {
@@ -198,7 +199,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         change.relaunch(&launch)?;
         change.write(&mut notes, &notes_path)?;
     }
-    if wanted.is_in_target(&args)
+    if wanted.is_package()
+        && args.copy_to.is_none()
+        && !changes.is_empty()
         && let Launch::Program { program, .. } = &launch
     {
         anstream::eprintln!(

@@ -114,9 +114,9 @@ impl Wanted {
         }
     }
 
-    /// The program of a package that has not been copied, which `cargo clean` removes.
-    pub(crate) fn is_in_target(&self, args: &Args) -> bool {
-        matches!(self.source, Source::Package { .. }) && args.copy_to.is_none()
+    /// Whether it is built here.
+    pub(crate) fn is_package(&self) -> bool {
+        matches!(self.source, Source::Package { .. })
     }
 }
 
