@@ -20,10 +20,12 @@ pub(crate) enum Command {
     Call(commands::call::Args),
     Complete(commands::complete::Args),
     Completions(commands::completions::Args),
+    Install(commands::install::Args),
     List(commands::list::Args),
     New(commands::new::Args),
     Prompt(commands::prompt::Args),
     Read(commands::read::Args),
+    Uninstall(commands::uninstall::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.

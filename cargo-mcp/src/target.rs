@@ -134,7 +134,8 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+/// `NAME: VALUE`.
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
         _ => Err("expected NAME: VALUE".to_owned()),

@@ -4,10 +4,12 @@ pub(crate) mod bundle;
 pub(crate) mod call;
 pub(crate) mod complete;
 pub(crate) mod completions;
+pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod new;
 pub(crate) mod prompt;
 pub(crate) mod read;
+pub(crate) mod uninstall;
 
 use std::future::Future;
 
@@ -20,10 +22,12 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Call(args) => wait(call::run(args)),
         Command::Complete(args) => wait(complete::run(args)),
         Command::Completions(args) => completions::run(args),
+        Command::Install(args) => wait(install::run(args)),
         Command::List(args) => wait(list::run(args)),
         Command::New(args) => new::run(args),
         Command::Prompt(args) => wait(prompt::run(args)),
         Command::Read(args) => wait(read::run(args)),
+        Command::Uninstall(args) => uninstall::run(args),
     }
 }
 

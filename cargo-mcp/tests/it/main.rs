@@ -7,6 +7,7 @@ mod common;
 mod complete;
 mod completions;
 mod elicit;
+mod install;
 mod list;
 mod new;
 mod prompt;

@@ -1,0 +1,238 @@
+//! Entries of a TOML file, put in and taken out by splicing: every other byte stays as it is.
+//!
+//! The parser tells where things are; printing its document would turn every CRLF into LF.
+
+use std::ops::Range;
+
+use serde_json::Value;
+use toml_edit::{Document, Item, Key, TableLike, Value as Toml};
+
+use super::{
+    document::{Broken, place},
+    entry::{Entry, Field},
+    json::{Seam, newline},
+};
+
+/// The text as a value.
+///
+/// # Errors
+///
+/// It is not TOML.
+pub(crate) fn parse(text: &str) -> Result<Value, Broken> {
+    Ok(table(tree(text)?.as_table()))
+}
+
+fn tree(text: &str) -> Result<Document<&str>, Broken> {
+    Document::parse(text).map_err(|error| {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        let (line, column) = place(text, at);
+        Broken { line, column, message: error.message().replace('\n', "; ") }
+    })
+}
+
+fn table(table: &dyn TableLike) -> Value {
+    Value::Object(table.iter().map(|(key, item)| (key.to_owned(), value(item))).collect())
+}
+
+fn value(item: &Item) -> Value {
+    if let Some(inner) = item.as_table_like() {
+        return table(inner);
+    }
+    if let Some(tables) = item.as_array_of_tables() {
+        return tables.iter().map(|inner| table(inner)).collect();
+    }
+    match item.as_value() {
+        Some(Toml::String(text)) => text.value().as_str().into(),
+        Some(Toml::Integer(number)) => (*number.value()).into(),
+        Some(Toml::Float(number)) => (*number.value()).into(),
+        Some(Toml::Boolean(flag)) => (*flag.value()).into(),
+        Some(Toml::Datetime(time)) => time.value().to_string().into(),
+        Some(Toml::Array(array)) => array.iter().map(|inner| value(&Item::Value(inner.clone()))).collect(),
+        _ => Value::Null,
+    }
+}
+
+/// The names in a table of the root, in their order.
+///
+/// # Errors
+///
+/// The text is broken, or what should be a table is something else.
+pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, Broken> {
+    let tree = tree(text)?;
+    let Some(item) = tree.as_table().get(object) else { return Ok(Vec::new()) };
+    match item.as_table_like() {
+        Some(table) => Ok(table.iter().map(|(name, _)| name.to_owned()).collect()),
+        None => {
+            let (line, column) = place(text, item.span().map_or(0, |span| span.start));
+            Err(Broken { line, column, message: format!("`{object}` is not a table") })
+        }
+    }
+}
+
+/// Puts a table behind everything.
+///
+/// # Errors
+///
+/// The text is broken, or the servers are written in a way that no table can be added to.
+pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Result<(String, Seam), Broken> {
+    names(text, object)?;
+    let newline = newline(text);
+    let opening = match text {
+        "" => String::new(),
+        _ if text.ends_with(&newline.repeat(2)) => String::new(),
+        _ if text.ends_with('\n') => newline.to_owned(),
+        _ => newline.repeat(2),
+    };
+    let with = format!("{text}{opening}{}{newline}", block(object, name, entry, newline));
+    match tree(&with) {
+        Ok(_) => Ok((with, Seam::around(opening, newline.to_owned()))),
+        Err(_) => {
+            let span = tree(text)?.as_table().get(object).and_then(Item::span);
+            let (line, column) = place(text, span.map_or(0, |span| span.start));
+            let message = format!("`{object}` is written in a way that no `[{object}.{name}]` can be added to");
+            Err(Broken { line, column, message })
+        }
+    }
+}
+
+/// Puts another table in the place of one.
+///
+/// # Errors
+///
+/// As [`insert`].
+pub(crate) fn replace(text: &str, object: &str, name: &str, entry: &Entry) -> Result<String, Broken> {
+    let tree = tree(text)?;
+    let segments = segments(text, &tree, object, name);
+    let [first, others @ ..] = &*segments else { return Ok(text.to_owned()) };
+    let newline = newline(text);
+    let is_block = tree.as_table().get(object).and_then(|item| item.get(name)).is_some_and(Item::is_table)
+        && text[first.clone()].starts_with('[');
+    if !is_block {
+        let rest = remove(text, object, name, None)?;
+        return Ok(insert(&rest, object, name, entry)?.0);
+    }
+    let mut text = text.to_owned();
+    for other in others.iter().rev() {
+        text.replace_range(lines(&text, other), "");
+    }
+    text.replace_range(first.clone(), &block(object, name, entry, newline));
+    Ok(text)
+}
+
+/// Takes a table out.
+///
+/// # Errors
+///
+/// The text is broken.
+pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) -> Result<String, Broken> {
+    let tree = tree(text)?;
+    let segments = segments(text, &tree, object, name);
+    if let (Some(seam), [only]) = (seam, &*segments)
+        && let Some(rest) = seam.strip(&text[..only.start], &text[only.end..])
+    {
+        return Ok(rest);
+    }
+    let mut rest = text.to_owned();
+    for segment in segments.iter().rev() {
+        rest.replace_range(lines(&rest, segment), "");
+    }
+    Ok(rest)
+}
+
+/// Strings that may be secrets, by the names above them and whether those are of strings.
+pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<Range<usize>> {
+    fn walk(item: &Item, all: bool, is_secret: fn(&str, bool) -> bool, found: &mut Vec<Range<usize>>) {
+        if let Some(table) = item.as_table_like() {
+            for (name, item) in table.iter() {
+                walk(item, all || is_secret(name, item.is_str()), is_secret, found);
+            }
+        } else if let Some(tables) = item.as_array_of_tables() {
+            tables.iter().for_each(|table| walk(&Item::Table(table.clone()), all, is_secret, found));
+        } else if let Some(array) = item.as_array() {
+            array.iter().for_each(|value| walk(&Item::Value(value.clone()), all, is_secret, found));
+        } else if all && item.is_str() {
+            found.extend(item.span());
+        }
+    }
+    let mut found = Vec::new();
+    if let Ok(tree) = tree(text) {
+        walk(tree.as_item(), false, is_secret, &mut found);
+    }
+    found.sort_by_key(|range| range.start);
+    found
+}
+
+fn block(object: &str, name: &str, entry: &Entry, newline: &str) -> String {
+    let mut lines = vec![format!("[{}.{}]", Key::new(object), Key::new(name))];
+    lines.extend(entry.0.iter().map(|(key, field)| format!("{} = {}", Key::new(*key), written(field))));
+    lines.join(newline)
+}
+
+fn written(field: &Field) -> String {
+    // On one line, whatever is in it: the escapes of JSON are among those of TOML, but for one that JSON leaves out.
+    let text = |text: &String| Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F");
+    match field {
+        Field::Text(value) => text(value),
+        Field::List(list) => format!("[{}]", list.iter().map(text).collect::<Vec<_>>().join(", ")),
+        Field::Table(table) => {
+            let pairs = table.iter().map(|(name, value)| format!("{} = {}", Key::new(name), text(value)));
+            format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// Where an entry is written: one place if its tables follow one another.
+fn segments(text: &str, tree: &Document<&str>, object: &str, name: &str) -> Vec<Range<usize>> {
+    let Some(servers) = tree.as_table().get(object).and_then(Item::as_table_like) else { return Vec::new() };
+    let mut found = Vec::new();
+    if let Some((key, item)) = servers.get_key_value(name) {
+        parts(key, item, &mut found);
+    }
+    found.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in found {
+        match joined.last_mut() {
+            Some(last) if text[last.end..range.start].trim().is_empty() => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+fn parts(key: &Key, item: &Item, found: &mut Vec<Range<usize>>) {
+    match item {
+        Item::Table(table) => {
+            if !table.is_dotted() && !table.is_implicit() {
+                found.extend(table.span());
+            }
+            for (name, _) in table.iter() {
+                if let Some((key, item)) = table.get_key_value(name) {
+                    parts(key, item, found);
+                }
+            }
+        }
+        Item::ArrayOfTables(tables) => {
+            for table in tables.iter() {
+                parts(key, &Item::Table(table.clone()), found);
+            }
+        }
+        item => {
+            if let (Some(key), Some(value)) = (key.span(), item.span()) {
+                found.push(key.start..value.end);
+            }
+        }
+    }
+}
+
+/// The whole lines of a place, with the empty line before them if another or nothing follows.
+fn lines(text: &str, place: &Range<usize>) -> Range<usize> {
+    let start = text[..place.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = text[place.end..].find('\n').map_or(text.len(), |newline| place.end + newline + 1);
+    let empty = |line: &str| line.trim().is_empty();
+    let before = text[..start].trim_end_matches(['\r', '\n', ' ', '\t']).len();
+    let before = text[before..start].find('\n').map_or(start, |newline| before + newline + 1);
+    match before < start && text[end..].lines().next().is_none_or(empty) {
+        true => before..end,
+        false => start..end,
+    }
+}
