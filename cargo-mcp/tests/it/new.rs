@@ -128,7 +128,7 @@ fn a_project_is_told_of_and_says_how_it_is_used() {
     );
     assert_eq!(told, expected);
     let project = top.path().join("servers/my-weather");
-    assert_eq!(read(project.join(".gitignore")), "/target\n");
+    assert_eq!(read(project.join(".gitignore")), "/target\n*.mcpb\n");
     assert!(project.join(".git").is_dir());
     assert_eq!(
         read(project.join("Cargo.toml")),
