@@ -41,6 +41,7 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
     let done = bundle(&words);
     let told = done.stderr.clone();
     assert_eq!(done.good(), format!("{}\n", file.display()));
+    assert!(told.starts_with("building `hello` with optimisations\n"), "{told}");
     assert!(told.contains("bundled `hello` with 1 tool and 0 prompts: "), "{told}");
 
     let first = fs::read(&file).expect("it is there");
@@ -176,7 +177,7 @@ fn a_manifest_without_what_a_bundle_must_have_is_refused() {
 fn a_server_that_does_not_start_is_not_bundled() {
     let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
     let told = done.failed(3);
-    assert!(told.starts_with("error: `bundled` "), "{told}");
+    assert!(told.contains("\nerror: `bundled` "), "{told}");
     let help = "help: a bundle lists the tools of its server: set the variables that the server needs to start\n";
     assert!(told.ends_with(help), "{told}");
     assert!(!top.path().join("bundled.mcpb").exists());
@@ -187,7 +188,7 @@ fn a_server_that_does_not_start_is_not_bundled() {
     let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
     let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);
     let told = done.failed(3);
-    assert!(told.starts_with("error: `bundled` does not answer the handshake within 1 s\n"), "{told}");
+    assert!(told.contains("\nerror: `bundled` does not answer the handshake within 1 s\n"), "{told}");
 }
 
 #[test]

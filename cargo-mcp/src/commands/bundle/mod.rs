@@ -80,6 +80,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
             .help(format_args!("name a file in it, such as `{}`", output.join(manifest.file_name()).display())));
     }
 
+    anstream::eprintln!("building `{}` with optimisations", server.package.name);
     let program = workspace.build(&server, &args.build)?;
     let contents = ask(&server, &program, &manifest.defaults(), Duration::from_secs(args.connect_timeout))?;
     let summary = contents.to_string();

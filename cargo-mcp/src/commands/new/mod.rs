@@ -219,7 +219,7 @@ fn sources(template: Template, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let has_library = files.iter().any(|(path, _)| path == Path::new("src/lib.rs"));
     let renaming = Renaming { example: template.name(), name, has_library };
     let ignored = files.iter().find(|(path, _)| path == Path::new(".gitignore")).map(|(_, content)| *content);
-    let mut made = vec![(PathBuf::from(".gitignore"), [b"/target\n", ignored.unwrap_or_default()].concat())];
+    let mut made = vec![(PathBuf::from(".gitignore"), [b"/target\n*.mcpb\n", ignored.unwrap_or_default()].concat())];
     for (path, content) in files.into_iter().filter(|(path, _)| path != Path::new(".gitignore")) {
         let is_source = path.extension().is_some_and(|extension| extension == "rs");
         let content = match std::str::from_utf8(content) {

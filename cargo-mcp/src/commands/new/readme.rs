@@ -52,7 +52,11 @@ impl Readme<'_> {
             writeln!(f, "$ cargo run                           # serve HTTP")?;
         }
         writeln!(f, "$ cargo test                          # its tests, which need no process and no port")?;
-        writeln!(f, "$ cargo build --release               # the program, as `target/release/{}`\n```\n", self.name)
+        writeln!(f, "$ cargo build --release               # the program, as `target/release/{}`\n```\n", self.name)?;
+        if self.is_stdio {
+            writeln!(f, "`cargo mcp` is the command line of `mcp-runtime`; `cargo install cargo-mcp` installs it.\n")?;
+        }
+        Ok(())
     }
 
     fn connect(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
