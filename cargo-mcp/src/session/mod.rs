@@ -1,20 +1,13 @@
 //! A connection for the time of one command: it ends with the command, on Ctrl-C, and when the server says nothing for too long.
 
+mod errors;
+mod rounds;
+
 use std::{sync::Arc, time::Duration};
 
-use rmcp::{
-    RoleClient, ServiceError,
-    model::{
-        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
-        InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
-        ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
-    },
-    service::{Peer, PeerRequestOptions},
-};
-use serde_json::Value;
-
+pub(crate) use self::rounds::Rounds;
 use crate::{
-    client::{Connection, outcome, refused, stray, witnessed},
+    client::{Connection, witnessed},
     failure::Failure,
     host::{Host, HostArgs},
     near::nearest,
@@ -22,67 +15,26 @@ use crate::{
     target::{Target, TargetArgs},
     workspace::Workspace,
 };
+use rmcp::{
+    RoleClient, ServiceError,
+    model::{
+        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputResponses, Prompt,
+        ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo,
+        ServerResult, TASKS_EXTENSION_ID, Tool,
+    },
+    service::{Peer, PeerRequestOptions},
+};
 
 /// How long a server may take to end.
 const FAREWELL: Duration = Duration::from_secs(8);
 
 /// How long a server may take to hear that we go.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often a server may ask before it answers.
-const ROUNDS: usize = 64;
-
 /// What a request declares beside the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extras {
     /// That it may become a task. Without need it does not: what is waited for shows its progress.
     pub(crate) tasks: bool,
-}
-
-/// The rounds of a request that the server answers with questions.
-#[derive(Debug, Default)]
-pub(crate) struct Rounds(usize);
-
-impl Rounds {
-    /// What to send with the next round.
-    ///
-    /// # Errors
-    ///
-    /// There were too many; those of [`Session::fulfil`].
-    pub(crate) async fn answered(
-        &mut self,
-        session: &Session,
-        what: &str,
-        asked: InputRequiredResult,
-    ) -> Result<(Option<InputResponses>, Option<String>), Failure> {
-        self.count(what)?;
-        let requests = asked.input_requests.unwrap_or_default();
-        if requests.is_empty() {
-            // It only wants to be called again, and not at once.
-            session.pause(Duration::from_millis(100)).await?;
-        }
-        let responses = session.fulfil(what, requests).await?;
-        Ok(((!responses.is_empty()).then_some(responses), asked.request_state))
-    }
-
-    /// Sends the user to the pages that an error names; whether it is worth trying again.
-    ///
-    /// # Errors
-    ///
-    /// There were too many; the user cannot be asked, or has had enough.
-    pub(crate) async fn visited(&mut self, session: &Session, what: &str, error: &ErrorData) -> Result<bool, Failure> {
-        self.count(what)?;
-        let pages = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Value::as_array);
-        let pages = pages.cloned().unwrap_or_default();
-        session.answer(what, async { Ok(session.host().visit(pages).await) }).await
-    }
-
-    fn count(&mut self, what: &str) -> Result<(), Failure> {
-        self.0 += 1;
-        match self.0 > ROUNDS {
-            true => Err(Failure::connection(format_args!("{what}: the server asks without end ({ROUNDS} times)"))),
-            false => Ok(()),
-        }
-    }
 }
 
 /// How a server is reached, and how it is waited for.
@@ -132,11 +84,11 @@ pub(crate) async fn with<T>(
     host: &HostArgs,
     work: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    let host = Arc::new(Host::new(host, args.target.revision)?);
     let target = args.target.resolve(server.name).map_err(|failure| match server.word {
         Some(word) if server.name.is_none() && args.target.command.is_empty() => perhaps(&args.target, word, failure),
         _ => failure,
     })?;
-    let host = Arc::new(Host::new(host, args.target.revision)?);
     let witness = Witness::default();
     let timeout = args.target.connect_timeout();
     let shaking = witnessed(&target, args.target.revision, host.clone(), timeout, &witness);
@@ -318,64 +270,10 @@ impl Session {
         self.answer(what, answered).await
     }
 
-    /// An error that the server answered with, and what to do about it.
-    pub(crate) fn refused(&self, what: &str, error: ErrorData) -> Failure {
-        let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
-        match (self.lacking(&error.message), error.data) {
-            (Some(help), _) => failure.help(help),
-            (None, Some(data)) => failure.help(format_args!("the server adds {data}")),
-            (None, None) => failure,
-        }
-    }
-
-    /// What to do about an error that speaks of something that this client has not declared.
-    pub(crate) fn lacking(&self, message: &str) -> Option<&'static str> {
-        let message = message.to_lowercase();
-        let has = self.host().capabilities();
-        [
-            (
-                "elicitation",
-                has.elicitation.is_some(),
-                "the server asks the user: run this in a terminal, or answer with `--answer KEY=VALUE`",
-            ),
-            (
-                "sampling",
-                has.sampling.is_some(),
-                "the server asks the client's model: `--sample TEXT` says what it answers",
-            ),
-            ("roots", has.roots.is_some(), "the server asks for directories: name them with `--root DIR`"),
-        ]
-        .into_iter()
-        .find(|(name, declared, _)| !declared && message.contains(name))
-        .map(|(_, _, help)| help)
-    }
-
     /// Ends when a program has ended while the user is still asked: the client would wait for the answer for seconds.
     async fn abandoned(&self) {
         while !(self.host().is_asking() && self.witness.ended().is_some()) {
             tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
-
-    fn failure(&self, what: &str, error: ServiceError) -> Failure {
-        let gone = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
-        let failure = match (gone, self.witness.ended()) {
-            (true, Some(status)) => Failure::connection(format_args!("{what}: the server ended ({})", outcome(status))),
-            (true, None) => Failure::connection(format_args!("{what}: the server closed the connection")),
-            (false, _) => {
-                return match error {
-                    ServiceError::McpError(error) => self.refused(what, error),
-                    ServiceError::UnexpectedResponse => {
-                        Failure::connection(format_args!("{what}: the server's answer is not what the protocol says"))
-                            .help("`cargo mcp check` says what is wrong with it")
-                    }
-                    error => refused(what, error),
-                };
-            }
-        };
-        match self.witness.stray() {
-            Some(line) => failure.help(stray(&line)),
-            None => failure.help("what it wrote to stderr stands above, if anything"),
         }
     }
 
