@@ -18,7 +18,7 @@ use crate::{cli::Command, failure::Failure};
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Bundle(args) => bundle::run(args),
+Command::Bundle(args) => bundle::run(args),
         Command::Call(args) => wait(call::run(args)),
         Command::Complete(args) => wait(complete::run(args)),
         Command::Completions(args) => completions::run(args),
