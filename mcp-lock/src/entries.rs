@@ -58,21 +58,10 @@ fn tool(changes: &mut Changes, old: &Value, new: &Value) {
     }
 }
 
-/// What a caller may take from the hints, with the defaults of the specification.
-///
-/// See [ToolAnnotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations).
 fn annotations(changes: &mut Changes, old: &Value, new: &Value) {
-    let is = |annotations: &Value, hint: &str, default: bool| annotations[hint].as_bool().unwrap_or(default);
-    let read_only = |annotations: &Value| is(annotations, "readOnlyHint", false);
-    let promises: [(&str, &dyn Fn(&Value) -> bool); 4] = [
-        ("it only reads (`readOnlyHint`)", &read_only),
-        ("it destroys nothing (`destructiveHint`)", &|found| read_only(found) || !is(found, "destructiveHint", true)),
-        ("it may be called twice (`idempotentHint`)", &|found| read_only(found) || is(found, "idempotentHint", false)),
-        ("it stays in a closed world (`openWorldHint`)", &|found| !is(found, "openWorldHint", true)),
-    ];
     let before = changes.found.len();
-    for (promise, holds) in promises {
-        match (holds(old), holds(new)) {
+    for ((promise, held), (_, holds)) in promises(old).into_iter().zip(promises(new)) {
+        match (held, holds) {
             (true, false) => changes.breaking(format!("it no longer promises that {promise}")),
             (false, true) => changes.compatible(format!("it now promises that {promise}")),
             _ => {}
@@ -81,6 +70,20 @@ fn annotations(changes: &mut Changes, old: &Value, new: &Value) {
     if changes.found.len() == before {
         changes.compatible("the annotations changed, and say the same");
     }
+}
+
+/// What a caller may take from the hints, with the defaults of the specification.
+///
+/// See [ToolAnnotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations).
+fn promises(annotations: &Value) -> [(&'static str, bool); 4] {
+    let is = |hint: &str, default: bool| annotations[hint].as_bool().unwrap_or(default);
+    let reads = is("readOnlyHint", false);
+    [
+        ("it only reads (`readOnlyHint`)", reads),
+        ("it destroys nothing (`destructiveHint`)", reads || !is("destructiveHint", true)),
+        ("it may be called twice (`idempotentHint`)", reads || is("idempotentHint", false)),
+        ("it stays in a closed world (`openWorldHint`)", !is("openWorldHint", true)),
+    ]
 }
 
 fn resource(changes: &mut Changes, old: &Value, new: &Value) {

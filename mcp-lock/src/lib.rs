@@ -118,6 +118,12 @@ pub fn told(changes: &[Change]) -> String {
     told
 }
 
+/// Tells changes to a person, and what they amount to.
+#[must_use]
+pub fn report(changes: &[Change]) -> String {
+    format!("{}\nthe server is not what `{FILE_NAME}` says: {}", told(changes), counted(changes))
+}
+
 /// How many changes there are, in words.
 #[must_use]
 pub fn counted(changes: &[Change]) -> String {

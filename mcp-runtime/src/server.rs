@@ -485,6 +485,10 @@ impl BuiltServer {
     ///
     /// The operating system's; answers that the client did not read in time.
     pub async fn serve_stdio(&self) -> io::Result<()> {
+        #[cfg(feature = "lock")]
+        if crate::lock::is_borrowed() {
+            return Err(io::Error::other("`main` was called by `locked_test!`, which has no client"));
+        }
         self.serve_claimed(Stdio::claim()?).await
     }
 
