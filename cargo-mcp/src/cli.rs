@@ -16,7 +16,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Check(commands::check::Args),
     List(commands::list::Args),
+    Lock(commands::lock::Args),
 }
 
 /// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.

@@ -5,7 +5,9 @@ mod client;
 mod commands;
 mod failure;
 mod near;
+mod session;
 mod target;
+mod wire;
 mod workspace;
 
 use std::process::ExitCode;

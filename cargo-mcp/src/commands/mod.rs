@@ -1,6 +1,8 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod check;
 pub(crate) mod list;
+pub(crate) mod lock;
 
 use std::future::Future;
 
@@ -9,7 +11,9 @@ use crate::{cli::Command, failure::Failure};
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Check(args) => wait(check::run(args)),
         Command::List(args) => wait(list::run(args)),
+        Command::Lock(args) => wait(lock::run(args)),
     }
 }
 
