@@ -80,10 +80,9 @@ pub(crate) async fn shake(target: &Target, revision: Revision, time: Duration) -
     }
     let (method, params) = match has_discovery {
         true => ("server/discover", json!({})),
-        false => (
-            "initialize",
-            json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": identity()}),
-        ),
+        false => {
+            ("initialize", json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": identity()}))
+        }
     };
     let result = match session.request(method, params).await {
         Ok(result) => result,
@@ -175,9 +174,7 @@ impl Session {
         match (answer.get("result").is_some(), answer.get("error")) {
             (true, None) if answer["jsonrpc"] == "2.0" => Ok(answer["result"].take()),
             (false, Some(error)) => match (error["code"].as_i64(), error["message"].as_str()) {
-                (Some(code), Some(message)) => {
-                    Err(Unanswered::Error(RpcError { code, message: message.to_owned() }))
-                }
+                (Some(code), Some(message)) => Err(Unanswered::Error(RpcError { code, message: message.to_owned() })),
                 _ => unreadable(format!("the error is {error}, without a `code` or a `message`")),
             },
             _ => unreadable(format!("{answer} is no JSON-RPC 2.0 response")),

@@ -286,7 +286,8 @@ fn event(text: &[u8], id: Option<&Value>) -> Option<Value> {
     let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
     let whole = &text[..text.rfind("\n\n")?];
     whole.split("\n\n").find_map(|event| {
-        let data: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start).collect();
+        let data: Vec<&str> =
+            event.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start).collect();
         let message: Value = serde_json::from_str(&data.join("\n")).ok()?;
         (message.get("method").is_none() && id.is_none_or(|id| message["id"] == *id)).then_some(message)
     })

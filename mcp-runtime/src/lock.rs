@@ -130,7 +130,8 @@ pub(crate) fn lend(server: impl FnOnce(Vec<OsString>) -> Result<Lock, String>) -
 /// A function that lists resources failed.
 pub(crate) async fn lock(server: &BuiltServer) -> Result<Lock, String> {
     let mut client = server.test_client(Revision::V2026_07_28);
-    let told = client.request("server/discover", json!({})).await.map_err(|error| format!("server/discover: {error}"))?;
+    let told =
+        client.request("server/discover", json!({})).await.map_err(|error| format!("server/discover: {error}"))?;
     Ok(Lock::of(&Listing {
         instructions: told["instructions"].as_str().map(str::to_owned),
         tools: list(&mut client, "tools/list", "tools").await?,
@@ -169,7 +170,8 @@ fn compared(path: &Path, now: &Lock) -> Result<(), String> {
         }
         Err(error) => return Err(format!("`{}` cannot be read: {error}", path.display())),
     };
-    let old = Lock::read(&text).map_err(|why| format!("`{}`: {why}\nhelp: {accept}, to write it anew", path.display()))?;
+    let old =
+        Lock::read(&text).map_err(|why| format!("`{}`: {why}\nhelp: {accept}, to write it anew", path.display()))?;
     let changes = old.changes(now);
     match &*changes {
         [] => Ok(()),

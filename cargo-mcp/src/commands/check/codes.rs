@@ -30,6 +30,11 @@ codes! {
         "Clients compile schemas when they list tools, and one that does not compile costs the tool or the whole list.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
         "mend the keyword; a schema that a derive made is valid by itself";
+    OTHER_DIALECT = "other-dialect", Warning,
+        "a schema is written for another dialect than 2020-12",
+        "2020-12 is the default and the only dialect that every client must support.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
+        "write it for 2020-12, and leave `$schema` out";
     NO_OBJECT_SCHEMA = "no-object-schema", Error,
         "`inputSchema` has no `type: object`",
         "The specification demands `type: object` of every `inputSchema`. Clients validate the whole list at once, so that one such tool \
@@ -51,8 +56,8 @@ codes! {
         "define what it refers to under `$defs` of the same schema";
     REMOTE_REF = "remote-ref", Error,
         "a `$ref` leads out of its document",
-        "No client should fetch a schema that a server names, and known ones do not; the specification tells clients not to.\n\
-         https://modelcontextprotocol.io/specification/2026-07-28/server/tools",
+        "Clients must not fetch what a reference names over the network, so that the schema stays unknown or the tool is refused.\n\
+         https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage",
         "copy what it refers to into `$defs` of the same schema";
     BAD_DEFAULT = "bad-default", Error,
         "a `default` does not fit its own schema",
@@ -178,7 +183,7 @@ codes! {
     LONG_NAME = "long-name", Warning,
         "a tool's name that is too long with what clients put before it",
         "Clients call it `mcp__<server>__<tool>`, and models take 64 characters; Cursor leaves out tools whose server and tool have more than \
-         59 together.\n\
+         59 together, which is less strict.\n\
          https://github.com/microsoft/foundry-dev-tools/issues/201\n\
          https://github.com/awslabs/mcp/issues/1283\n\
          https://github.com/ComposioHQ/composio/issues/2788",

@@ -27,7 +27,10 @@ pub(crate) enum Outcome {
     Spoken(Box<Inventory>),
     /// It is not spoken, and that is said as it should be.
     Refused(String),
+    /// It is neither spoken nor refused.
     Failed(String),
+    /// It is spoken, but not all lists could be read.
+    Unlisted(String),
 }
 
 /// What a server offers in a revision.
@@ -37,6 +40,9 @@ pub(crate) struct Inventory {
     /// What `ping` was answered with, where there is a `ping`.
     pub(crate) ping: Option<bool>,
 }
+
+/// How long a server of an older revision is waited for, of which no more is to be found.
+const MANNERS: Duration = Duration::from_secs(1);
 
 /// How long a server may take to say that something is no JSON.
 const GARBAGE_TIME: Duration = Duration::from_secs(2);
@@ -62,8 +68,9 @@ pub(crate) async fn handshakes(
         let outcome = match shaken {
             Shaken::Spoken(mut session) => {
                 let outcome = spoken(findings, &mut session).await;
-                if let Some(older) = newest.replace(session) {
-                    ended(findings, older).await;
+                if let Some(mut older) = newest.replace(session) {
+                    noise(findings, &older);
+                    older.wire.close(MANNERS).await;
                 }
                 outcome
             }
@@ -83,8 +90,11 @@ pub(crate) async fn handshakes(
     told(findings, &handshakes);
     if let Some(mut session) = newest {
         if reads
-            && let Some(Outcome::Spoken(inventory)) =
-                handshakes.iter().rev().map(|handshake| &handshake.outcome).find(|outcome| matches!(outcome, Outcome::Spoken(_)))
+            && let Some(Outcome::Spoken(inventory)) = handshakes
+                .iter()
+                .rev()
+                .map(|handshake| &handshake.outcome)
+                .find(|outcome| matches!(outcome, Outcome::Spoken(_)))
         {
             read(findings, &mut session, &inventory.listing).await;
             complete(findings, &mut session, &inventory.listing).await;
@@ -97,11 +107,12 @@ pub(crate) async fn handshakes(
 
 fn told(findings: &mut Findings, handshakes: &[Handshake]) {
     let server = Entry::server();
-    let nothing_is_spoken = !handshakes.iter().any(|handshake| matches!(handshake.outcome, Outcome::Spoken(_)));
+    let is_silent = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_));
+    let nothing_is_spoken = handshakes.iter().all(|handshake| is_silent(&handshake.outcome));
     for Handshake { revision, outcome } in handshakes {
         let revision = revision.as_str();
         match outcome {
-            Outcome::Spoken(_) => {}
+            Outcome::Spoken(_) | Outcome::Unlisted(_) => {}
             Outcome::Failed(why) => findings.add(codes::BAD_HANDSHAKE, &server, format!("{revision}: {why}")),
             Outcome::Refused(how) => findings.add(codes::REVISION_REFUSED, &server, format!("{revision}: {how}")),
         }
@@ -129,7 +140,7 @@ async fn spoken(findings: &mut Findings, session: &mut Session) -> Outcome {
         Ok(listing) => listing,
         Err((method, why)) => {
             findings.add(codes::BAD_ANSWER, &server, format!("{revision}: {method}: {why}"));
-            return Outcome::Failed(format!("{method}: {why}"));
+            return Outcome::Unlisted(format!("{method}: {why}"));
         }
     };
     match session.request("cargo-mcp/no-such-method", json!({})).await {
@@ -152,7 +163,11 @@ async fn read(findings: &mut Findings, session: &mut Session, listing: &Listing)
         let entry = Entry::of("resource", resource);
         match session.request("resources/read", json!({"uri": resource["uri"]})).await {
             Ok(result) if result["contents"].is_array() => {}
-            Ok(_) => findings.add(codes::UNREADABLE_RESOURCE, &entry, "the result of `resources/read` has no list `contents`"),
+            Ok(_) => findings.add(
+                codes::UNREADABLE_RESOURCE,
+                &entry,
+                "the result of `resources/read` has no list `contents`",
+            ),
             Err(why) => findings.add(codes::UNREADABLE_RESOURCE, &entry, why.to_string()),
         }
     }
@@ -170,14 +185,17 @@ async fn complete(findings: &mut Findings, session: &mut Session, listing: &List
     let templates = listing.resource_templates.iter().filter_map(|template| {
         let reference = json!({"type": "ref/resource", "uri": template["uriTemplate"]});
         let (_, rest) = template["uriTemplate"].as_str()?.split_once('{')?;
-        let variable = rest.split(['}', ',', ':', '*']).next()?.trim_start_matches(|first: char| "+#./;?&".contains(first));
+        let variable =
+            rest.split(['}', ',', ':', '*']).next()?.trim_start_matches(|first: char| "+#./;?&".contains(first));
         Some((Entry::of("resource template", template), reference, variable.to_owned()))
     });
     for (entry, reference, name) in prompts.chain(templates).collect::<Vec<_>>() {
         let params = json!({"ref": reference, "argument": {"name": name, "value": ""}});
         match session.request("completion/complete", params).await {
             Ok(result) if result["completion"]["values"].is_array() => {}
-            Ok(_) => findings.add(codes::COMPLETION_FAILED, &entry, format!("`{name}`: the result has no list `values`")),
+            Ok(_) => {
+                findings.add(codes::COMPLETION_FAILED, &entry, format!("`{name}`: the result has no list `values`"))
+            }
             Err(why) => findings.add(codes::COMPLETION_FAILED, &entry, format!("`{name}`: {why}")),
         }
     }
@@ -197,16 +215,20 @@ async fn garbage(findings: &mut Findings, session: &mut Session, is_program: boo
     }
 }
 
+/// Looks at what was printed to stdout and is no message.
+fn noise(findings: &mut Findings, session: &Session) {
+    if let Some(first) = session.wire.noise().first() {
+        let first: String = first.chars().take(80).collect();
+        let message = format!("stdout has a line that is no message: {first:?}");
+        findings.add(codes::STDOUT_NOISE, &Entry::server(), message);
+    }
+}
+
 /// Ends a connection, and looks whether the server ends for that.
 async fn ended(findings: &mut Findings, mut session: Box<Session>) {
-    let server = Entry::server();
-    let noise = session.wire.noise();
-    if let Some(first) = noise.first() {
-        let first: String = first.chars().take(80).collect();
-        findings.add(codes::STDOUT_NOISE, &server, format!("stdout has a line that is no message: {first:?}"));
-    }
+    noise(findings, &session);
     if !session.wire.close(PATIENCE).await {
-        let message = format!("it still ran {} s after its stdin ended", PATIENCE.as_secs());
-        findings.add(codes::DOES_NOT_END, &server, message);
+        let message = format!("it still ran {} s after its stdin had ended", PATIENCE.as_secs());
+        findings.add(codes::DOES_NOT_END, &Entry::server(), message);
     }
 }

@@ -79,7 +79,8 @@ pub(crate) struct Findings(pub(crate) Vec<Finding>);
 impl Findings {
     pub(crate) fn add(&mut self, code: &'static Code, entry: &Entry, message: impl Into<String>) {
         let (entry, message) = (entry.clone(), message.into());
-        if !self.0.iter().any(|found| found.code.name == code.name && found.entry == entry && found.message == message) {
+        if !self.0.iter().any(|found| found.code.name == code.name && found.entry == entry && found.message == message)
+        {
             self.0.push(Finding { code, entry, message });
         }
     }

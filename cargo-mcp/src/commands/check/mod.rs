@@ -200,7 +200,8 @@ fn uris(findings: &mut Findings, listing: &Listing) {
             // A template may give the whole URI, scheme and all.
             let is_open = kind == "resource template" && entry.name.starts_with('{');
             let is_clean = !entry.name.chars().any(|letter| letter.is_whitespace() || letter.is_control());
-            if !is_open && !(is_clean && entry.name.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))) {
+            let is_uri = is_clean && entry.name.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
+            if !is_open && !is_uri {
                 findings.add(codes::BAD_URI, &entry, format!("`{}` is no URI", entry.name));
             }
         }
@@ -234,7 +235,10 @@ fn compare(findings: &mut Findings, changes: &[Change]) {
 
 /// The server first, then what it lists, in its order.
 fn rank(entry: &Entry) -> usize {
-    ["server", "tool", "resource", "resource template", "prompt"].iter().position(|kind| *kind == entry.kind).unwrap_or(9)
+    ["server", "tool", "resource", "resource template", "prompt"]
+        .iter()
+        .position(|kind| *kind == entry.kind)
+        .unwrap_or(9)
 }
 
 fn code(name: &str) -> Result<&'static Code, Failure> {
@@ -259,4 +263,3 @@ fn explain(name: &str) -> Result<(), Failure> {
     anstream::println!("{}[{name}]: {summary}\n\n{why}\n\nhelp: {help}", level.as_str());
     Ok(())
 }
-

@@ -68,7 +68,8 @@ impl Report<'_> {
             return;
         }
         anstream::println!("{} (an estimate: {})", heading("tokens"), tokens::METHOD);
-        let width = self.tokens.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max("in all".len());
+        let width =
+            self.tokens.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max("in all".len());
         for (name, tokens) in self.tokens {
             anstream::println!("  {name:width$}  {tokens:>6}");
         }
@@ -117,9 +118,8 @@ impl Report<'_> {
             },
         });
         if let Some(changes) = self.changes {
-            let change = |change: &Change| {
-                json!({"breaking": change.breaking, "entry": change.entry, "text": change.text})
-            };
+            let change =
+                |change: &Change| json!({"breaking": change.breaking, "entry": change.entry, "text": change.text});
             report["changes"] = changes.iter().map(change).collect();
         }
         anstream::println!("{report:#}");
@@ -146,7 +146,7 @@ impl Report<'_> {
 fn told(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Refused(how) => format!("not spoken: {how}"),
-        Outcome::Failed(why) => format!("failed: {why}"),
+        Outcome::Failed(why) | Outcome::Unlisted(why) => format!("failed: {why}"),
         Outcome::Spoken(inventory) => {
             let listing = &inventory.listing;
             let counts = [
@@ -169,7 +169,7 @@ fn handshake(handshake: &Handshake) -> Value {
     let revision = handshake.revision.as_str();
     match &handshake.outcome {
         Outcome::Refused(how) => json!({"revision": revision, "outcome": "refused", "why": how}),
-        Outcome::Failed(why) => json!({"revision": revision, "outcome": "failed", "why": why}),
+        Outcome::Failed(why) | Outcome::Unlisted(why) => json!({"revision": revision, "outcome": "failed", "why": why}),
         Outcome::Spoken(inventory) => json!({
             "revision": revision,
             "outcome": "ok",

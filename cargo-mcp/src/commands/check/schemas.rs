@@ -27,19 +27,26 @@ pub(crate) fn output(findings: &mut Findings, entry: &Entry, schema: &Value) {
     validity(findings, entry, "outputSchema", schema);
 }
 
+/// What keeps a schema from being used at all.
+const BREAKS: [&str; 3] = ["invalid-schema", "unresolved-ref", "remote-ref"];
+
 fn validity(findings: &mut Findings, entry: &Entry, what: &str, schema: &Value) {
-    let before = findings.0.len();
-    let dialect = schema["$schema"].as_str();
-    if let Some(dialect) = dialect.filter(|dialect| !dialect.starts_with("https://json-schema.org/draft/2020-12/schema")) {
-        findings.add(codes::INVALID_SCHEMA, entry, format!("`{what}` is written for {dialect}, not for 2020-12"));
-    }
-    if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
-        let path = error.instance_path().to_string();
-        let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
-        findings.add(codes::INVALID_SCHEMA, entry, format!("`{what}`{place}: {error}"));
+    let is_broken =
+        |findings: &Findings| findings.0.iter().any(|found| found.entry == *entry && BREAKS.contains(&found.code.name));
+    let default = "https://json-schema.org/draft/2020-12/schema";
+    let other = schema["$schema"].as_str().filter(|dialect| dialect.trim_end_matches('#') != default);
+    match other {
+        Some(dialect) => findings.add(codes::OTHER_DIALECT, entry, format!("`{what}` is written for {dialect}")),
+        None => {
+            if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
+                let path = error.instance_path().to_string();
+                let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
+                findings.add(codes::INVALID_SCHEMA, entry, format!("`{what}`{place}: {error}"));
+            }
+        }
     }
     references(findings, entry, what, schema);
-    if findings.0.len() > before {
+    if is_broken(findings) {
         return;
     }
     if let Err(error) = compiled(schema) {
@@ -55,8 +62,12 @@ fn validity(findings: &mut Findings, entry: &Entry, what: &str, schema: &Value) 
 
 /// Compiles a schema without looking for anything outside of it.
 fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
-    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
-    options.build(schema).map_err(|error| error.to_string())
+    // Of a dialect that nobody knows nothing can be said.
+    let options = match schema["$schema"].is_string() {
+        true => jsonschema::options(),
+        false => jsonschema::options().with_draft(Draft::Draft202012),
+    };
+    options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
 }
 
 struct Claim<'a> {
@@ -70,7 +81,8 @@ struct Claim<'a> {
 fn values(findings: &mut Findings, entry: &Entry, claim: &Claim<'_>) {
     let Claim { what, path, part, whole } = *claim;
     let place = if path.is_empty() { format!("`{what}`") } else { format!("`{path}` of `{what}`") };
-    let examples = part["examples"].as_array().into_iter().flatten().map(|value| (codes::BAD_EXAMPLE, "the example", value));
+    let examples =
+        part["examples"].as_array().into_iter().flatten().map(|value| (codes::BAD_EXAMPLE, "the example", value));
     let default = part.get("default").map(|value| (codes::BAD_DEFAULT, "the default", value));
     for (code, called, value) in default.into_iter().chain(examples) {
         if let Some(why) = misfit(part, whole, value) {
@@ -78,10 +90,12 @@ fn values(findings: &mut Findings, entry: &Entry, claim: &Claim<'_>) {
         }
     }
     let declared = |name: &Value| name.as_str().is_some_and(|name| part["properties"].get(name).is_some());
-    let is_alone = ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"].iter().all(|word| part.get(*word).is_none());
+    let is_alone =
+        ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"].iter().all(|word| part.get(*word).is_none());
     // Within a branch of a union, `required` speaks of what stands around it.
     let is_whole = part.get("properties").is_some();
-    for name in part["required"].as_array().into_iter().flatten().filter(|name| is_alone && is_whole && !declared(name)) {
+    for name in part["required"].as_array().into_iter().flatten().filter(|name| is_alone && is_whole && !declared(name))
+    {
         findings.add(codes::UNDECLARED_REQUIRED, entry, format!("{place}: {name} is required and not described"));
     }
 }
@@ -180,7 +194,11 @@ fn headers(findings: &mut Findings, entry: &Entry, schema: &Value) {
             findings.add(codes::BAD_HEADER, entry, format!("the header `{name}` is used for two arguments"));
         }
         if ![json!("string"), json!("integer"), json!("boolean")].contains(&property["type"]) {
-            findings.add(codes::BAD_HEADER, entry, format!("`{path}` has a header, and is no string, integer or boolean"));
+            findings.add(
+                codes::BAD_HEADER,
+                entry,
+                format!("`{path}` has a header, and is no string, integer or boolean"),
+            );
         }
     }
     walk(schema, &mut |place: &Place<'_>| {

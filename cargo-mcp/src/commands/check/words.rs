@@ -135,9 +135,6 @@ fn tool_name(findings: &mut Findings, entry: &Entry, name: &str, server: &str) {
     let prefixed = format!("mcp__{server}__{name}");
     if prefixed.len() > 64 {
         findings.add(codes::LONG_NAME, entry, format!("`{prefixed}` has {} characters, more than 64", prefixed.len()));
-    } else if server.len() + name.len() >= 60 {
-        let message = format!("`{server}` and `{name}` have {} characters together", server.len() + name.len());
-        findings.add(codes::LONG_NAME, entry, message);
     }
 }
 
@@ -155,15 +152,28 @@ pub(crate) fn hints(findings: &mut Findings, listing: &Listing) {
                 findings.add(codes::CONTRADICTORY_HINTS, &entry, format!("`readOnlyHint` and `{other}` are both true"));
             }
         }
-        let first = words(&tool["name"].as_str().unwrap_or_default().replace('_', " ")).into_iter().next().unwrap_or_default();
+        let first =
+            words(&tool["name"].as_str().unwrap_or_default().replace('_', " ")).into_iter().next().unwrap_or_default();
         if hint("readOnlyHint") == Some(true) && WRITES.contains(&&*first) {
-            findings.add(codes::NAME_AGAINST_HINTS, &entry, format!("`readOnlyHint` is true, and its name says {first:?}"));
+            findings.add(
+                codes::NAME_AGAINST_HINTS,
+                &entry,
+                format!("`readOnlyHint` is true, and its name says {first:?}"),
+            );
         }
         if hint("readOnlyHint") != Some(true) && hint("destructiveHint") == Some(true) && READS.contains(&&*first) {
-            findings.add(codes::NAME_AGAINST_HINTS, &entry, format!("`destructiveHint` is true, and its name says {first:?}"));
+            findings.add(
+                codes::NAME_AGAINST_HINTS,
+                &entry,
+                format!("`destructiveHint` is true, and its name says {first:?}"),
+            );
         }
         if hint("destructiveHint") == Some(false) && DESTROYS.contains(&&*first) {
-            findings.add(codes::NAME_AGAINST_HINTS, &entry, format!("`destructiveHint` is false, and its name says {first:?}"));
+            findings.add(
+                codes::NAME_AGAINST_HINTS,
+                &entry,
+                format!("`destructiveHint` is false, and its name says {first:?}"),
+            );
         }
     }
 }
@@ -171,8 +181,8 @@ pub(crate) fn hints(findings: &mut Findings, listing: &Listing) {
 const READS: [&str; 8] = ["get", "list", "read", "search", "find", "show", "count", "describe"];
 const DESTROYS: [&str; 7] = ["delete", "remove", "drop", "destroy", "erase", "purge", "truncate"];
 const WRITES: [&str; 16] = [
-    "delete", "remove", "drop", "destroy", "erase", "purge", "truncate", "add", "create", "update", "write", "set", "insert", "send",
-    "rename", "move",
+    "delete", "remove", "drop", "destroy", "erase", "purge", "truncate", "add", "create", "update", "write", "set",
+    "insert", "send", "rename", "move",
 ];
 
 fn text<'a>(item: &'a Value, member: &str) -> &'a str {
