@@ -48,6 +48,8 @@ enum Loan {
 /// The words of its command line stand in brackets: `locked_test!(["--db", ":memory:"])`. A server from anywhere else is given itself:
 /// `locked_test!(Server::new("notes", "1.0.0").with_state(store()))`.
 #[macro_export]
+// `crate::main` is the author's own.
+#[allow(clippy::crate_in_macro_def)]
 #[cfg_attr(docsrs, doc(cfg(feature = "lock")))]
 macro_rules! locked_test {
     () => {
@@ -57,8 +59,6 @@ macro_rules! locked_test {
         /// The server is what the lock file says.
         #[test]
         fn mcp_lock() {
-            // The author's own `main`, in the author's crate.
-            #[allow(clippy::crate_in_macro_def)]
             let main = || {
                 let _ = crate::main();
             };

@@ -310,6 +310,24 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: the instructions have 2049 characters".to_owned(),
         ),
         (
+            "idle-hint",
+            with(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
+            none.clone(),
+            format!("{page}`idempotentHint` says nothing of a tool that only reads"),
+        ),
+        (
+            "name-against-hints",
+            with(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
+            none.clone(),
+            "tool `deletePage`: `destructiveHint` is false, and its name says \"delete\"".to_owned(),
+        ),
+        (
+            "name-against-hints",
+            with(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
+            none.clone(),
+            "tool `list_pages`: `destructiveHint` is true, and its name says \"list\"".to_owned(),
+        ),
+        (
             "contradictory-hints",
             with(json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}})),
             none.clone(),

@@ -30,7 +30,7 @@ codes! {
         "Clients compile schemas when they list tools, and one that does not compile costs the tool or the whole list.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
         "mend the keyword; a schema that a derive made is valid by itself";
-    OTHER_DIALECT = "other-dialect", Warning,
+    OTHER_DIALECT = "other-dialect", Note,
         "a schema is written for another dialect than 2020-12",
         "2020-12 is the default and the only dialect that every client must support.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
@@ -224,9 +224,14 @@ codes! {
 
     CONTRADICTORY_HINTS = "contradictory-hints", Warning,
         "hints that exclude each other",
-        "`destructiveHint` and `idempotentHint` have a meaning only where `readOnlyHint` is not true.\n\
+        "A tool that only reads destroys nothing; clients believe one of the two hints.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
-        "leave the others out if the tool only reads";
+        "mend the one that is wrong";
+    IDLE_HINT = "idle-hint", Note,
+        "a hint without a meaning",
+        "`idempotentHint` has a meaning only where `readOnlyHint` is not true: reading twice is always reading once.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
+        "leave it out";
     NAME_AGAINST_HINTS = "name-against-hints", Note,
         "a name that says something else than the hints",
         "Users allow by the name what clients ask for by the hints.",

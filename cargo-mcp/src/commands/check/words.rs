@@ -81,9 +81,17 @@ fn says_little(description: &str, name: &str) -> bool {
     said.len() < 2 || said == words(name)
 }
 
+/// The words of a text or of a name, `camelCase` or not.
 fn words(text: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    for letter in text.chars() {
+        if letter.is_uppercase() && spaced.ends_with(char::is_lowercase) {
+            spaced.push(' ');
+        }
+        spaced.push(letter);
+    }
     let separate = |letter: char| !letter.is_alphanumeric();
-    text.split(separate).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    spaced.split(separate).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
 /// Looks at the names of all entries, with the prefix that clients put before a tool's.
@@ -141,49 +149,36 @@ fn tool_name(findings: &mut Findings, entry: &Entry, name: &str, server: &str) {
 /// Looks whether hints fit each other, and the name.
 pub(crate) fn hints(findings: &mut Findings, listing: &Listing) {
     for tool in &listing.tools {
-        let (entry, annotations) = (Entry::of("tool", tool), &tool["annotations"]);
-        let hint = |name: &str| annotations[name].as_bool();
-        let said = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-        if said.iter().all(|name| hint(name).is_none()) {
+        let entry = Entry::of("tool", tool);
+        let hint = |name: &str| tool["annotations"][name].as_bool();
+        let (reads, destroys) = (hint("readOnlyHint"), hint("destructiveHint"));
+        let others = hint("idempotentHint").or(hint("openWorldHint"));
+        if reads.or(destroys).or(others).is_none() {
             findings.add(codes::NO_HINTS, &entry, "it has none of the hints");
         }
-        if hint("readOnlyHint") == Some(true) {
-            for other in ["destructiveHint", "idempotentHint"].iter().filter(|other| hint(other) == Some(true)) {
-                findings.add(codes::CONTRADICTORY_HINTS, &entry, format!("`readOnlyHint` and `{other}` are both true"));
+        if reads == Some(true) && destroys == Some(true) {
+            let message = "`readOnlyHint` and `destructiveHint` are both true";
+            findings.add(codes::CONTRADICTORY_HINTS, &entry, message);
+        }
+        if reads == Some(true) && hint("idempotentHint").is_some() {
+            findings.add(codes::IDLE_HINT, &entry, "`idempotentHint` says nothing of a tool that only reads");
+        }
+        let verb = words(text(tool, "name")).into_iter().next().unwrap_or_default();
+        let against = match verb.as_str() {
+            verb if reads == Some(true) && (DESTROYS.contains(&verb) || WRITES.contains(&verb)) => {
+                "`readOnlyHint` is true"
             }
-        }
-        let first =
-            words(&tool["name"].as_str().unwrap_or_default().replace('_', " ")).into_iter().next().unwrap_or_default();
-        if hint("readOnlyHint") == Some(true) && WRITES.contains(&&*first) {
-            findings.add(
-                codes::NAME_AGAINST_HINTS,
-                &entry,
-                format!("`readOnlyHint` is true, and its name says {first:?}"),
-            );
-        }
-        if hint("readOnlyHint") != Some(true) && hint("destructiveHint") == Some(true) && READS.contains(&&*first) {
-            findings.add(
-                codes::NAME_AGAINST_HINTS,
-                &entry,
-                format!("`destructiveHint` is true, and its name says {first:?}"),
-            );
-        }
-        if hint("destructiveHint") == Some(false) && DESTROYS.contains(&&*first) {
-            findings.add(
-                codes::NAME_AGAINST_HINTS,
-                &entry,
-                format!("`destructiveHint` is false, and its name says {first:?}"),
-            );
-        }
+            verb if destroys == Some(true) && READS.contains(&verb) => "`destructiveHint` is true",
+            verb if destroys == Some(false) && DESTROYS.contains(&verb) => "`destructiveHint` is false",
+            _ => continue,
+        };
+        findings.add(codes::NAME_AGAINST_HINTS, &entry, format!("{against}, and its name says {verb:?}"));
     }
 }
 
 const READS: [&str; 8] = ["get", "list", "read", "search", "find", "show", "count", "describe"];
 const DESTROYS: [&str; 7] = ["delete", "remove", "drop", "destroy", "erase", "purge", "truncate"];
-const WRITES: [&str; 16] = [
-    "delete", "remove", "drop", "destroy", "erase", "purge", "truncate", "add", "create", "update", "write", "set",
-    "insert", "send", "rename", "move",
-];
+const WRITES: [&str; 9] = ["add", "create", "update", "write", "set", "insert", "send", "rename", "move"];
 
 fn text<'a>(item: &'a Value, member: &str) -> &'a str {
     item[member].as_str().unwrap_or_default()
