@@ -148,8 +148,18 @@ pub(crate) async fn newest(target: &Target, time: Duration) -> Result<Session, F
             Shaken::Lost(lost) => why = lost.to_string(),
         }
     }
-    Err(Failure::connection(format_args!("{target} cannot be connected to: {why}"))
-        .help("start it by hand to see what it says; what it prints to stdout must be JSON-RPC"))
+    Err(unreachable(target, &why))
+}
+
+/// A server of which no revision got an answer.
+pub(crate) fn unreachable(target: &Target, why: &str) -> Failure {
+    let failure = Failure::connection(format_args!("{target} cannot be connected to: {why}"));
+    match target {
+        Target::Program { .. } => {
+            failure.help("start it by hand to see what it says; what it prints to stdout must be JSON-RPC")
+        }
+        Target::Url { .. } => failure.help("is the path right, and is it all that the server asks of `--header`?"),
+    }
 }
 
 fn identity() -> Value {

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{
+    StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
@@ -30,6 +33,10 @@ pub(crate) enum Wire {
 pub(crate) enum Lost {
     /// The server has gone; what it said last on stderr.
     Gone(String),
+    /// There is nobody at the address.
+    Unreachable(String),
+    /// HTTP refused, with nothing of the protocol.
+    Refused(String),
     /// Nothing came in time.
     Silent(Duration),
     /// Something came, and it is no answer.
@@ -41,6 +48,8 @@ impl std::fmt::Display for Lost {
         match self {
             Self::Gone(last) if last.is_empty() => f.write_str("the server has gone"),
             Self::Gone(last) => write!(f, "the server has gone; its last words: {last}"),
+            Self::Unreachable(why) => f.write_str(why),
+            Self::Refused(status) => write!(f, "it answers HTTP {status}"),
             Self::Silent(time) => write!(f, "no answer came within {} s", time.as_secs()),
             Self::Unreadable(why) => f.write_str(why),
         }
@@ -245,8 +254,12 @@ impl Http {
             }
         }
         match serde_json::from_slice::<Value>(&text) {
+            Ok(answer) if is_refused(status, &answer) => {
+                Err(Lost::Refused(format!("{status}: {}", answer["error"]["message"].as_str().unwrap_or_default())))
+            }
             Ok(answer) if answer.is_object() || answer.is_array() => Ok(answer),
             _ if is_stream => Err(Lost::Unreadable("the stream of events ended without an answer".to_owned())),
+            _ if !status.is_success() => Err(Lost::Refused(status.to_string())),
             _ => Err(Lost::Unreadable(format!("HTTP {status} without a JSON-RPC message"))),
         }
     }
@@ -263,12 +276,18 @@ impl Http {
             mirror(&mut headers, message);
         }
         let sent = self.client.post(&self.url).headers(headers).body(body).send().await;
-        let response = sent.map_err(|error| Lost::Gone(chain(&error)))?;
+        let response = sent.map_err(|error| Lost::Unreachable(chain(&error)))?;
         if let Some(session) = response.headers().get(SESSION) {
             self.session = Some(session.clone());
         }
         Ok(response)
     }
+}
+
+/// Whether HTTP refuses the client or the path, and not the protocol a request. An unknown method is not found either.
+fn is_refused(status: StatusCode, answer: &Value) -> bool {
+    let is_about_us = matches!(status.as_u16(), 401 | 403 | 404 | 405) || status.is_server_error();
+    is_about_us && !matches!(answer["error"]["code"].as_i64(), Some(-32601 | -32603)) && answer.get("result").is_none()
 }
 
 /// Repeats in headers what 2026-07-28 wants there.

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 pub use schema::{Difference, Kind, Role, compare};
+pub use template::stands_for;
 
 /// The name of the file.
 pub const FILE_NAME: &str = "mcp.lock.json";

@@ -7,7 +7,7 @@
 mod normal;
 mod values;
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet, rc::Rc};
 
 use serde_json::{Map, Value};
 
@@ -69,7 +69,8 @@ pub fn compare(old: &Value, new: &Value, role: Role) -> Vec<Difference> {
         role,
         path: String::new(),
         open: BTreeSet::new(),
-        steps: STEPS,
+        means_the_same: normal::mean_the_same(old, new),
+        steps: Rc::new(Cell::new(STEPS)),
         found: Vec::new(),
     };
     walk.schemas(old, new);
@@ -89,7 +90,10 @@ struct Walk<'a> {
     path: String,
     /// The pairs of references that are being compared: met again inside themselves, they are equal if everything else is.
     open: BTreeSet<(Option<String>, Option<String>)>,
-    steps: u32,
+    /// Whether the same text refers to the same in both.
+    means_the_same: bool,
+    /// What is left; shared with what is compared aside.
+    steps: Rc<Cell<u32>>,
     found: Vec<Difference>,
 }
 
@@ -97,12 +101,15 @@ impl Walk<'_> {
     fn schemas(&mut self, old: &Value, new: &Value) {
         let references = (reference(old), reference(new));
         let is_recursive = references != (None, None);
+        if self.means_the_same && old == new {
+            return;
+        }
         if is_recursive && !self.open.insert(references.clone()) {
             return;
         }
-        match self.steps.checked_sub(1).filter(|_| self.open.len() < DEEPEST && self.path.len() < 4096) {
+        match self.steps.get().checked_sub(1).filter(|_| self.open.len() < DEEPEST) {
             Some(left) => {
-                self.steps = left;
+                self.steps.set(left);
                 let (old, new) = (self.old.normal(old), self.new.normal(new));
                 self.normals(&old, &new);
             }
@@ -116,9 +123,7 @@ impl Walk<'_> {
     fn normals(&mut self, old: &Normal, new: &Normal) {
         match (old, new) {
             (Normal::Never, Normal::Never) => {}
-            // Unless what it refers to may differ.
-            (Normal::Members(old), Normal::Members(new))
-                if old == new && !old.values().any(|member| values::mentions_reference(Some(member))) => {}
+            (Normal::Members(old), Normal::Members(new)) if old == new && self.is_settled(old.values()) => {}
             (Normal::Never, Normal::Members(_)) => self.say(Kind::Widened, "took nothing, and now takes something"),
             (Normal::Members(_), Normal::Never) => self.say(Kind::Narrowed, "no longer takes anything"),
             (Normal::Members(old), Normal::Members(new)) => {
@@ -188,9 +193,16 @@ impl Walk<'_> {
     }
 
     fn aside(&self, old: &Normal, new: &Normal) -> Vec<Difference> {
-        let (path, open) = (String::new(), self.open.clone());
-        // Alternatives within alternatives share what is left, so that the whole ends.
-        let mut walk = Walk { path, open, steps: self.steps / 8, found: Vec::new(), ..*self };
+        let mut walk = Walk {
+            old: self.old,
+            new: self.new,
+            role: self.role,
+            path: String::new(),
+            open: self.open.clone(),
+            means_the_same: self.means_the_same,
+            steps: Rc::clone(&self.steps),
+            found: Vec::new(),
+        };
         walk.normals(old, new);
         walk.found
     }
@@ -403,13 +415,14 @@ impl Walk<'_> {
             (Some(_), None) => Kind::Widened,
             _ => Kind::Changed,
         };
-        if before != after || values::mentions_reference(before) || values::mentions_reference(after) {
-            // What a reference leads to may have changed as well; both documents as a whole say whether.
-            if before == after && self.old.definitions() == self.new.definitions() {
-                return;
-            }
+        if before != after || !self.is_settled(before) {
             self.was_is(kind, keyword, before, after);
         }
+    }
+
+    /// Whether a text that both have means the same in both.
+    fn is_settled<'v>(&self, values: impl IntoIterator<Item = &'v Value>) -> bool {
+        self.means_the_same || !values.into_iter().any(values::mentions_reference)
     }
 
     fn within(&mut self, step: &str, old: &Value, new: &Value) {

@@ -1,7 +1,8 @@
 //! Whether a URI can have come from a URI template (RFC 6570).
 
 /// Says whether a template, with some values, gives a URI. What is between the braces is judged by its operator only.
-pub(crate) fn stands_for(template: &str, uri: &str) -> bool {
+#[must_use]
+pub fn stands_for(template: &str, uri: &str) -> bool {
     let Some((literal, rest)) = template.split_once('{') else { return template == uri };
     let (Some(uri), Some((expression, rest))) = (uri.strip_prefix(literal), rest.split_once('}')) else { return false };
     // A reserved expansion takes slashes, a query may be missing, a plain value is one segment.

@@ -374,3 +374,18 @@ fn references() {
     assert!(!told(Role::Input, &bushy("string"), &bushy("integer")).is_empty());
     assert_eq!(told(Role::Input, &bushy("string"), &bushy("string")), Vec::<String>::new());
 }
+
+/// Unions within unions are the same as long as nothing in them differs, however deep they are.
+#[test]
+fn deep_unions() {
+    let deep = |innermost: Value| {
+        (0..8).fold(innermost, |inner, _| {
+            json!({"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": inner}}, {"type": "array", "items": {"$ref": "#/$defs/t"}}]})
+        })
+    };
+    let whole = |innermost: Value, note: &str| json!({"type": "object", "description": note, "properties": {"x": deep(innermost)}, "$defs": {"t": {"type": "string"}}});
+    let (number, integer) = (|| json!({"type": "number"}), || json!({"type": "integer"}));
+    assert_eq!(told(Role::Input, &whole(number(), "a"), &whole(number(), "b")), ["the description changed"]);
+    let told = told(Role::Input, &whole(number(), "a"), &whole(integer(), "a"));
+    assert_eq!(told, ["!x.a.a.a.a.a.a.a.a: `type` was number, is integer"]);
+}

@@ -10,6 +10,10 @@ use crate::{BuiltServer, Revision, Server, testing::TestClient};
 /// The variable that has tests write the file.
 const UPDATE: &str = "MCP_UPDATE_LOCK";
 
+/// What is said of a `main` that is none of ours.
+const STRANGER: &str = "`main` is neither `main!()` nor a `#[server]`: give the server itself, as in \
+                        `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
+
 thread_local! {
     /// What a test wants of the `main` that it calls on this thread.
     static LOAN: RefCell<Option<Loan>> = const { RefCell::new(None) };
@@ -85,9 +89,7 @@ pub fn locked_main(directory: &str, words: &[&str], main: impl FnOnce()) {
     match LOAN.take() {
         Some(Loan::Given(Ok(lock))) => check(directory, &lock),
         Some(Loan::Given(Err(why))) => panic!("{why}"),
-        Some(Loan::Asked(_)) | None => panic!(
-            "`main` is neither `main!()` nor a `#[server]`: give the server itself, as in `locked_test!(Server::new(\"name\", \"1.0.0\"))`"
-        ),
+        Some(Loan::Asked(_)) | None => panic!("{STRANGER}"),
     }
 }
 
@@ -103,9 +105,14 @@ pub fn locked_server(directory: &str, server: Server) {
     check(directory, &lock.unwrap_or_else(|why| panic!("{why}")));
 }
 
-/// Says whether a test borrows the `main` that runs on this thread, which must not serve anything then.
-pub(crate) fn is_borrowed() -> bool {
-    LOAN.with_borrow(Option::is_some)
+/// Stops a `main` that builds a server by itself, and would serve it to nobody for ever.
+///
+/// # Panics
+///
+/// Panics if a test called `main` on this thread.
+pub(crate) fn refuse_strangers() {
+    let is_borrowed = LOAN.with_borrow(Option::is_some);
+    assert!(!is_borrowed, "{STRANGER}");
 }
 
 /// Gives a test what it asked `main` for; false if nobody asked.

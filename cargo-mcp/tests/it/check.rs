@@ -669,17 +669,37 @@ fn a_package_has_its_lock_beside_its_manifest() {
 #[test]
 fn examples_have_no_errors() {
     let directory = tempfile::tempdir().expect("a directory");
-    for (name, notes) in
-        [("hello", "notes"), ("notes", "notes"), ("ask", "notes"), ("jobs", "notes"), ("everything", "")]
-    {
+    fs::write(directory.path().join("a.txt"), "a file").expect("it is written");
+    for (name, notes) in [
+        ("hello", "notes"),
+        ("notes", "notes"),
+        ("ask", "notes"),
+        ("jobs", "notes"),
+        ("files", "notes"),
+        ("everything", ""),
+    ] {
         let mut command = cargo_mcp(&["check", "--read"]);
         // Its schemas and names are those that the conformance suite asks for.
         if !notes.is_empty() {
             command.args(["--deny", notes]);
         }
-        command.arg("--").arg(example(name)).current_dir(directory.path());
+        command.arg("--").arg(other_example(name)).current_dir(directory.path());
         Done::from(command.output().expect("cargo-mcp starts")).good();
     }
+    let tea = Http::new(Command::new(other_example("mount_axum")).arg("127.0.0.1:0"));
+    run(&["check", &tea.url, "--read", "--deny", "notes"]).good();
+}
+
+/// The program of any example, also of those that no other test wants.
+fn other_example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let arguments = ["build", "--quiet", "-p", "files", "-p", "mount_axum"];
+        let built =
+            Command::new(env!("CARGO")).args(arguments).current_dir(repository()).status().expect("cargo starts");
+        assert!(built.success(), "the examples build");
+    });
+    example(name)
 }
 
 /// A program that serves HTTP, until it is dropped.
@@ -690,13 +710,11 @@ struct Http {
 
 impl Http {
     fn of(name: &str, words: &[&str]) -> Self {
-        let mut program = Command::new(example(name))
-            .args(words)
-            .args(["--http", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
+        Self::new(Command::new(example(name)).args(words).args(["--http", "127.0.0.1:0"]))
+    }
+
+    fn new(command: &mut Command) -> Self {
+        let mut program = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the example starts");
         let stderr = BufReader::new(program.stderr.take().expect("it has a stderr"));
         let mut lines = stderr.lines().map_while(Result::ok);
         let url = lines
@@ -730,6 +748,21 @@ fn every_revision_is_spoken_over_stdio_and_http() {
     let over_http = run(&["check", &http.url, "--read", "--deny", "notes"]).good();
     assert_eq!(over_http, over_stdio);
 
+    let elsewhere = http.url.replace("/mcp", "/nothing");
+    for command in ["check", "lock"] {
+        for (url, why) in [
+            (&*elsewhere, "it answers HTTP 404 Not Found: invalid request: nothing stands here, the endpoint is /mcp"),
+            ("http://127.0.0.1:9/mcp", "Connection refused (os error 111)"),
+        ] {
+            assert_eq!(
+                run(&[command, url]).failed(3),
+                format!(
+                    "error: `{url}` cannot be connected to: {why}\n\
+                     help: is the path right, and is it all that the server asks of `--header`?\n"
+                )
+            );
+        }
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let path = text(&directory.path().join("a.json"));
     run(&["lock", &http.url, "--output", &path]).good();

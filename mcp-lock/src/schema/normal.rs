@@ -57,11 +57,6 @@ impl<'a> Document<'a> {
         self.0.pointer(reference.strip_prefix('#')?)
     }
 
-    /// Everything that references can lead to.
-    pub(super) fn definitions(&self) -> (Option<&Value>, Option<&Value>) {
-        (self.0.get("$defs"), self.0.get("definitions"))
-    }
-
     /// The alternatives of a schema, each of one type or of one branch; the schema itself if it has none.
     pub(super) fn variants(self, members: &Map<String, Value>) -> Vec<Normal> {
         let mut variants = vec![members.clone()];
@@ -80,7 +75,7 @@ impl<'a> Document<'a> {
                     if let Normal::Members(branch) = self.normal(branch) {
                         let mut folded = branch;
                         fold(&mut folded, variant.clone());
-                        match is_alternative(&folded) && next.len() < MOST {
+                        match is_union(&folded) && next.len() < MOST {
                             true => {
                                 next.extend(self.variants(&folded).into_iter().filter_map(|variant| match variant {
                                     Normal::Members(members) => Some(members),
@@ -98,12 +93,29 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Whether a schema has alternatives.
-pub(super) fn is_union(members: &Map<String, Value>) -> bool {
-    is_alternative(members)
+/// Says whether the same text refers to the same in two documents: all references lead to definitions, which are the same.
+pub(super) fn mean_the_same(old: &Value, new: &Value) -> bool {
+    let definitions = ["$defs", "definitions"];
+    definitions.iter().all(|word| old.get(word) == new.get(word))
+        && stays_in_definitions(old)
+        && stays_in_definitions(new)
 }
 
-fn is_alternative(members: &Map<String, Value>) -> bool {
+fn stays_in_definitions(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().all(|(name, member)| match (name.as_str(), member) {
+            ("$ref", Value::String(reference)) => {
+                reference.starts_with("#/$defs/") || reference.starts_with("#/definitions/")
+            }
+            _ => stays_in_definitions(member),
+        }),
+        Value::Array(items) => items.iter().all(stays_in_definitions),
+        _ => true,
+    }
+}
+
+/// Says whether a schema has alternatives.
+pub(super) fn is_union(members: &Map<String, Value>) -> bool {
     members.get("anyOf").is_some_and(Value::is_array) || members.get("oneOf").is_some_and(Value::is_array)
 }
 

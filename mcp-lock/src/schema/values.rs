@@ -183,12 +183,10 @@ pub(super) fn is_multiple(number: &Value, of: &Value) -> bool {
 }
 
 /// Says whether a `$ref` stands somewhere in a value.
-pub(super) fn mentions_reference(value: Option<&Value>) -> bool {
+pub(super) fn mentions_reference(value: &Value) -> bool {
     match value {
-        Some(Value::Object(members)) => {
-            members.contains_key("$ref") || members.values().any(|member| mentions_reference(Some(member)))
-        }
-        Some(Value::Array(items)) => items.iter().any(|item| mentions_reference(Some(item))),
+        Value::Object(members) => members.contains_key("$ref") || members.values().any(mentions_reference),
+        Value::Array(items) => items.iter().any(mentions_reference),
         _ => false,
     }
 }

@@ -89,13 +89,12 @@ fn a_changed_function_fails() {
 
 #[test]
 fn a_main_that_is_no_server_is_told() {
-    let main = || {};
-    let said = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));
-    let said = *said.expect_err("it panics").downcast::<&str>().expect("a panic with a text");
-    assert_eq!(
-        said,
-        "`main` is neither `main!()` nor a `#[server]`: give the server itself, as in `locked_test!(Server::new(\"name\", \"1.0.0\"))`"
-    );
+    let expected = "`main` is neither `main!()` nor a `#[server]`: give the server itself, as in `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
+    for main in [|| {}, || drop(old().build())] {
+        let said = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));
+        let said = said.expect_err("it panics").downcast::<String>().expect("a panic with a text");
+        assert_eq!(*said, expected);
+    }
 }
 
 mod given {

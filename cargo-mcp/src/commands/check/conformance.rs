@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    session::{RpcError, Session, Shaken, Unanswered, shake},
+    session::{RpcError, Session, Shaken, Unanswered, shake, unreachable},
     target::{Revision, Target},
     wire::Lost,
 };
@@ -84,8 +84,7 @@ pub(crate) async fn handshakes(
         handshakes.push(Handshake { revision, outcome });
     }
     if !answered {
-        return Err(Failure::connection(format_args!("{target} cannot be connected to: {lost}"))
-            .help("start it by hand to see what it says; what it prints to stdout must be JSON-RPC"));
+        return Err(unreachable(target, &lost));
     }
     told(findings, &handshakes);
     if let Some(mut session) = newest {

@@ -32,10 +32,11 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
             findings.add(codes::LONG_DESCRIPTION, &entry, format!("the description has {length} characters"));
         }
     }
-    for (kind, items) in [("resource", &listing.resources), ("resource template", &listing.resource_templates)] {
-        for item in items {
-            described(findings, &Entry::of(kind, item), "it", item);
-        }
+    for template in &listing.resource_templates {
+        described(findings, &Entry::of("resource template", template), "it", template);
+    }
+    for resource in listing.resources.iter().filter(|resource| !is_data(listing, resource)) {
+        described(findings, &Entry::of("resource", resource), "it", resource);
     }
     for prompt in &listing.prompts {
         let entry = Entry::of("prompt", prompt);
@@ -48,6 +49,13 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
     if length > CUT {
         findings.add(codes::LONG_DESCRIPTION, &Entry::server(), format!("the instructions have {length} characters"));
     }
+}
+
+/// Whether a template stands for a resource, and describes it.
+fn is_data(listing: &Listing, resource: &Value) -> bool {
+    let templates = listing.resource_templates.iter().filter_map(|template| template["uriTemplate"].as_str());
+    let uri = text(resource, "uri");
+    templates.into_iter().any(|template| mcp_lock::stands_for(template, uri))
 }
 
 fn described(findings: &mut Findings, entry: &Entry, what: &str, item: &Value) {
