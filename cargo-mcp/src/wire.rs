@@ -146,6 +146,9 @@ impl Wire {
     }
 }
 
+/// The most lines that are kept of what is no message.
+const LOUDEST: usize = 100;
+
 /// A program at the other end of two pipes.
 pub(crate) struct Program {
     child: Child,
@@ -177,7 +180,8 @@ impl Program {
                         return Ok(message);
                     }
                 }
-                _ => self.noise.push(line),
+                _ if self.noise.len() < LOUDEST => self.noise.push(line),
+                _ => {}
             }
         }
     }
@@ -321,4 +325,43 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_is_found_among_events() {
+        let (one, answer) = (json!(1), json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+        let progress = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}";
+        for (text, expected) in [
+            (format!("data: {answer}\n\n"), Some(&answer)),
+            (format!("id: 7\r\nevent: message\r\ndata: {answer}\r\n\r\n"), Some(&answer)),
+            (format!(": hello\n\n{progress}\n\ndata:{answer}\n\n"), Some(&answer)),
+            ("data: {\"jsonrpc\": \"2.0\",\ndata: \"id\": 1, \"result\": {}}\n\n".to_owned(), Some(&answer)),
+            // It goes on.
+            (format!("data: {answer}\n"), None),
+            (format!("{progress}\n\n"), None),
+            (format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": 2, "result": {}})), None),
+        ] {
+            assert_eq!(event(text.as_bytes(), Some(&one)).as_ref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_the_client_is_none_of_a_request() {
+        let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
+        for (status, answer, expected) in [
+            (StatusCode::NOT_FOUND, error(-32600), true),
+            (StatusCode::UNAUTHORIZED, error(-32001), true),
+            (StatusCode::NOT_FOUND, error(-32601), false),
+            (StatusCode::BAD_REQUEST, error(-32602), false),
+            (StatusCode::OK, json!({"result": {}}), false),
+        ] {
+            assert_eq!(is_refused(status, &answer), expected, "{status} {answer}");
+        }
+    }
 }

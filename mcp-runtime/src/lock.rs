@@ -54,7 +54,6 @@ enum Loan {
 #[macro_export]
 // `crate::main` is the author's own.
 #[allow(clippy::crate_in_macro_def)]
-#[cfg_attr(docsrs, doc(cfg(feature = "lock")))]
 macro_rules! locked_test {
     () => {
         $crate::locked_test!([]);

@@ -22,7 +22,8 @@ Examples:
   cargo mcp lock --output api.lock.json -- ./server --read-only
   cargo mcp lock https://example.com/mcp
 
-`cargo mcp check --locked` tells what has changed since, and whether that breaks callers.")]
+`cargo mcp check --locked` tells what has changed since, and whether that breaks callers; the macro `locked_test!` of
+`mcp-runtime` does so in `cargo test`. Resources that one of the templates stands for are data, and are left out.")]
 pub(crate) struct Args {
     /// A package of this workspace, or a URL; without it the only server here
     server: Option<String>,

@@ -530,6 +530,51 @@ fn the_whole_report() {
 }
 
 #[test]
+fn the_report_for_programs() {
+    let server = Server::new(&with(json!({"name": "fetch.page"})));
+    server.run(&["lock"]).good();
+    server
+        .becomes(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
+    let done = server.run(&["check", "--locked", "--format", "json"]);
+    let mut report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    // Those of revisions that are not spoken are alike.
+    let handshakes = report["handshakes"].as_array_mut().expect("handshakes");
+    handshakes.drain(1..3);
+    report["findings"].as_array_mut().expect("findings").retain(|found| found["code"] != "revision-refused");
+    let help = "run `cargo mcp lock` to accept";
+    let entry = json!({"kind": "tool", "name": "fetch.page"});
+    assert_eq!(
+        report,
+        json!({
+            "formatVersion": 1,
+            "server": listed(),
+            "handshakes": [
+                {"revision": "2024-11-05", "outcome": "refused", "why": "it offers 2025-11-25"},
+                {
+                    "revision": "2025-11-25", "outcome": "ok", "serverInfo": {"name": "bad", "version": "1.0.0"}, "ping": true,
+                    "tools": 1, "resources": 0, "resourceTemplates": 0, "prompts": 0,
+                },
+                {
+                    "revision": "2026-07-28", "outcome": "refused",
+                    "why": "`server/discover` is answered with error -32601: method not found: server/discover",
+                },
+            ],
+            "findings": [
+                {"level": "warning", "code": "dotted-name", "entry": entry, "message": "its name has a dot", "help": "use an underscore"},
+                {"level": "error", "code": "compatible-change", "entry": entry, "message": "the title changed", "help": help},
+            ],
+            "tokens": {
+                "method": "a token for each 3.5 characters of name, description and input schema as compact JSON",
+                "total": 33,
+                "tools": [{"name": "fetch.page", "tokens": 33}],
+            },
+            "changes": [{"breaking": false, "entry": "tool `fetch.page`", "text": "the title changed"}],
+            "summary": {"errors": 1, "warnings": 1, "notes": 4, "failed": true},
+        })
+    );
+}
+
+#[test]
 fn findings_are_denied_and_allowed() {
     let warns = with(json!({"name": "fetch.page"}));
     let notes = with(json!({"annotations": {}}));

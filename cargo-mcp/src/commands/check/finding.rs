@@ -78,7 +78,10 @@ pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
     pub(crate) fn add(&mut self, code: &'static Code, entry: &Entry, message: impl Into<String>) {
-        let (entry, message) = (entry.clone(), message.into());
+        // What a server says may not speak to the terminal.
+        let plain = |text: &str| text.replace(|letter: char| letter.is_control(), "\u{fffd}");
+        let entry = Entry { kind: entry.kind, name: plain(&entry.name) };
+        let message = plain(&message.into());
         if !self.0.iter().any(|found| found.code.name == code.name && found.entry == entry && found.message == message)
         {
             self.0.push(Finding { code, entry, message });

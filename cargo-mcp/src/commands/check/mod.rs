@@ -38,6 +38,7 @@ Examples:
   cargo mcp check notes --locked --format github
   cargo mcp check --explain schema-ref
 
+Every revision of the protocol is tried, or the one of `--revision`; what the newest one lists is looked at.
 Exit codes: 0 nothing is denied, 1 something is, 2 the command line is wrong, 3 the server is not there.")]
 pub(crate) struct Args {
     /// A package of this workspace, or a URL; without it the only server here
@@ -74,7 +75,7 @@ pub(crate) struct Args {
 enum Format {
     /// Text for people
     Human,
-    /// One JSON object
+    /// One JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` with `--locked`, `summary`
     Json,
     /// Annotations of a GitHub workflow
     Github,
