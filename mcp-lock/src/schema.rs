@@ -12,7 +12,7 @@ use std::{cell::Cell, collections::BTreeSet, rc::Rc};
 use serde_json::{Map, Value};
 
 use normal::{Document, Normal};
-use values::{Types, shown};
+use values::{Types, admits, shown};
 
 /// Who writes the values that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +88,8 @@ struct Walk<'a> {
     new: Document<'a>,
     role: Role,
     path: String,
-    /// The pairs of references that are being compared: met again inside themselves, they are equal if everything else is.
-    open: BTreeSet<(Option<String>, Option<String>)>,
+    /// The pairs with a reference that are being compared: met again inside themselves, they are equal if everything else is.
+    open: BTreeSet<(String, String)>,
     /// Whether the same text refers to the same in both.
     means_the_same: bool,
     /// What is left; shared with what is compared aside.
@@ -99,12 +99,12 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn schemas(&mut self, old: &Value, new: &Value) {
-        let references = (reference(old), reference(new));
-        let is_recursive = references != (None, None);
         if self.means_the_same && old == new {
             return;
         }
-        if is_recursive && !self.open.insert(references.clone()) {
+        let is_reference = old.get("$ref").is_some() || new.get("$ref").is_some();
+        let pair = if is_reference { (old.to_string(), new.to_string()) } else { (String::new(), String::new()) };
+        if is_reference && !self.open.insert(pair.clone()) {
             return;
         }
         match self.steps.get().checked_sub(1).filter(|_| self.open.len() < DEEPEST) {
@@ -115,8 +115,8 @@ impl Walk<'_> {
             }
             None => self.say(Kind::Changed, "is too large to be compared"),
         }
-        if is_recursive {
-            self.open.remove(&references);
+        if is_reference {
+            self.open.remove(&pair);
         }
     }
 
@@ -244,38 +244,37 @@ impl Walk<'_> {
     /// Compares the lists of values; true if there is nothing else to compare.
     fn enumerations(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
         let list = |values: &[&Value]| values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(", ");
-        match (values::enumerated(old), values::enumerated(new)) {
-            (None, None) => false,
-            (Some(before), Some(after)) => {
-                let gone: Vec<&Value> = before.iter().filter(|value| !values::holds(&after, value)).collect();
-                let fresh: Vec<&Value> = after.iter().filter(|value| !values::holds(&before, value)).collect();
-                if !gone.is_empty() {
-                    self.say(Kind::Narrowed, format!("`enum` no longer has {}", list(&gone)));
-                }
-                if !fresh.is_empty() {
-                    self.say(Kind::Widened, format!("`enum` now has {}", list(&fresh)));
-                }
-                true
-            }
-            (None, Some(after)) => {
-                // Only a boolean can be listed to the full.
-                let all = after.iter().collect::<Vec<_>>();
-                if Types::of(old) != Types::BOOLEAN || all.len() < 2 {
-                    self.say(Kind::Narrowed, format!("`enum` is new: {}", list(&all)));
-                }
-                true
-            }
-            (Some(before), None) => {
-                let refused: Vec<&Value> = before.iter().filter(|value| !values::admits(new, value)).collect();
-                if !refused.is_empty() {
-                    self.say(Kind::Narrowed, format!("no longer takes {}", list(&refused)));
-                }
-                if Types::of(new) != Types::BOOLEAN || before.len() < 2 {
-                    self.say(Kind::Widened, format!("`enum` is gone: {}", list(&before.iter().collect::<Vec<_>>())));
-                }
-                true
-            }
+        let (before, after) = (values::enumerated(old), values::enumerated(new));
+        // Those of one that the other does not take; what both say besides refuses nothing that it did not refuse.
+        let is_all = values::besides(old) == values::besides(new);
+        let refused = |values: &Option<Vec<Value>>, listed: &Option<Vec<Value>>, schema| {
+            let is_listed = |value: &Value| listed.as_ref().is_none_or(|listed| values::holds(listed, value));
+            let taken = |value: &Value| is_listed(value) && (is_all || admits(schema, value));
+            values.iter().flatten().filter(|value| !taken(value)).cloned().collect::<Vec<_>>()
+        };
+        let (gone, fresh) = (refused(&before, &after, new), refused(&after, &before, old));
+        let (gone, fresh): (Vec<_>, Vec<_>) = (gone.iter().collect(), fresh.iter().collect());
+        let listed = before.is_some() && after.is_some();
+        if !gone.is_empty() {
+            let what = if listed { "`enum` no longer has" } else { "no longer takes" };
+            self.say(Kind::Narrowed, format!("{what} {}", list(&gone)));
         }
+        if !fresh.is_empty() {
+            let what = if listed { "`enum` now has" } else { "now takes" };
+            self.say(Kind::Widened, format!("{what} {}", list(&fresh)));
+        }
+        // Only a boolean can be listed to the full.
+        let is_partial = |values: &[Value], schema| Types::of(schema) != Types::BOOLEAN || values.len() < 2;
+        match (&before, &after) {
+            (None, Some(after)) if is_partial(after, old) => {
+                self.say(Kind::Narrowed, format!("`enum` is new: {}", list(&after.iter().collect::<Vec<_>>())));
+            }
+            (Some(before), None) if is_partial(before, new) => {
+                self.say(Kind::Widened, format!("`enum` is gone: {}", list(&before.iter().collect::<Vec<_>>())));
+            }
+            _ => {}
+        }
+        before.is_some() || after.is_some()
     }
 
     fn numbers(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, whole: bool) {
@@ -367,13 +366,16 @@ impl Walk<'_> {
             if let Some(other) = before.declared(name) {
                 self.within(&member(name), other, property);
             }
-            let is_refused = before.is_closed();
-            match (after.required.contains(name), is_refused) {
-                (true, true) => self.say_of(name, Kind::Changed, "is new and required"),
-                (true, false) => self.say_of(name, Kind::Narrowed, "is new and required"),
-                (false, true) => self.say_of(name, Kind::Widened, "is new and optional"),
-                (false, false) => self.say_of(name, Kind::Told, "is new and optional"),
-            }
+            let (kind, text) = match (before.required.contains(name), after.required.contains(name)) {
+                (true, true) if before.is_closed() => (Kind::Widened, "is now described"),
+                (true, true) => (Kind::Told, "is now described"),
+                (true, false) => (Kind::Widened, "is no longer required"),
+                (false, true) if before.is_closed() => (Kind::Changed, "is new and required"),
+                (false, true) => (Kind::Narrowed, "is new and required"),
+                (false, false) if before.is_closed() => (Kind::Widened, "is new and optional"),
+                (false, false) => (Kind::Told, "is new and optional"),
+            };
+            self.say_of(name, kind, text);
         }
         self.undeclared_requirements(&before, &after);
         self.others(&before, &after);
@@ -385,7 +387,11 @@ impl Walk<'_> {
 
     /// Compares what is required and nowhere described.
     fn undeclared_requirements(&mut self, before: &Shape<'_>, after: &Shape<'_>) {
-        let is_known = |name: &str| before.properties.contains_key(name) || after.properties.contains_key(name);
+        // Those that stayed, and those that are new, have been compared.
+        let is_known = |name: &str| match before.properties.contains_key(name) {
+            true => after.declared(name).is_some(),
+            false => after.properties.contains_key(name),
+        };
         for name in after.required.iter().filter(|name| !is_known(name) && !before.required.contains(*name)) {
             self.say_of(name, Kind::Narrowed, "is now required");
         }
@@ -492,10 +498,6 @@ fn kind(fewer: bool, more: bool) -> Kind {
         (false, true) => Kind::Widened,
         _ => Kind::Changed,
     }
-}
-
-fn reference(schema: &Value) -> Option<String> {
-    schema.get("$ref").and_then(Value::as_str).map(str::to_owned)
 }
 
 fn member(name: &str) -> String {

@@ -362,6 +362,18 @@ fn references() {
         told(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
         ["!root.value: `type` was number, is integer"]
     );
+    // What is written out as far as it goes is compared as far as it goes.
+    let written = |leaf: Value| {
+        json!({"type": "object", "properties": {"root": {"type": "object", "properties": {
+        "value": {"type": "number"}, "children": {"type": "array", "items": {"type": "object", "properties": {"value": leaf}}}}}}})
+    };
+    assert_eq!(
+        told(Role::Input, &written(json!({"type": "string"})), &tree(json!({"type": "number"}))),
+        ["!root.children[].value: `type` was string, is number", "root.children[].children: is new and optional"]
+    );
+    let lists = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/l"}}, "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}});
+    let anything = json!({"type": "object", "properties": {"x": {"type": "array"}}});
+    assert_eq!(told(Role::Input, &anything, &lists), ["!x[]: `type` was any, is array"]);
     // One that leads to nothing but itself, and one whose unions grow with each step, end as well.
     let endless = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
     let _ = told(Role::Input, &endless, &one(json!({})));

@@ -126,6 +126,12 @@ fn without_enum(schema: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
+/// What a schema says besides a list of values and words.
+pub(super) fn besides(schema: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let left_out = ["type", "enum", "const", "title", "description", "default", "examples"];
+    schema.iter().filter(|(keyword, _)| !left_out.contains(&keyword.as_str())).collect()
+}
+
 /// Says whether a value is among others; `1` is `1.0`.
 pub(super) fn holds(values: &[Value], value: &Value) -> bool {
     let same = |other: &Value| match (other, value) {
@@ -135,26 +141,32 @@ pub(super) fn holds(values: &[Value], value: &Value) -> bool {
     values.iter().any(same)
 }
 
-/// Says whether a schema without a list takes a value, as far as types, bounds and lengths tell. A pattern may always refuse.
+/// Says whether a schema takes a value, but for its list of them, as far as that can be told: what cannot is refused.
 pub(super) fn admits(schema: &Map<String, Value>, value: &Value) -> bool {
     let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
-    if !Types::of(schema).has(Types::of_value(value)) {
+    let is_within = |size: f64, least: &str, greatest: &str| {
+        number(least).is_none_or(|least| size >= least) && number(greatest).is_none_or(|greatest| size <= greatest)
+    };
+    let has = |keywords: &[&str]| keywords.iter().any(|keyword| schema.contains_key(*keyword));
+    if !Types::of(schema).has(Types::of_value(value))
+        || has(&["not", "if", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef"])
+    {
         return false;
     }
     match value {
         Value::String(text) => {
-            let length = text.chars().count() as f64;
-            number("minLength").is_none_or(|least| length >= least)
-                && number("maxLength").is_none_or(|greatest| length <= greatest)
-                && !schema.contains_key("pattern")
+            is_within(text.chars().count() as f64, "minLength", "maxLength") && !has(&["pattern", "format"])
         }
         Value::Number(value) => {
             let value = value.as_f64().unwrap_or_default();
-            number("minimum").is_none_or(|least| value >= least)
-                && number("maximum").is_none_or(|greatest| value <= greatest)
+            is_within(value, "minimum", "maximum")
                 && number("exclusiveMinimum").is_none_or(|least| value > least)
                 && number("exclusiveMaximum").is_none_or(|greatest| value < greatest)
+                && !has(&["multipleOf"])
         }
+        Value::Array(_) | Value::Object(_) => schema
+            .keys()
+            .all(|keyword| ["type", "enum", "const", "title", "description", "default"].contains(&&**keyword)),
         _ => true,
     }
 }
