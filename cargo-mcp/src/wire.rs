@@ -174,13 +174,11 @@ impl Program {
                 None => Ok(None),
             };
             let Ok(Some(line)) = line else { return Err(self.gone().await) };
-            match serde_json::from_str::<Value>(&line) {
-                Ok(message) if message.is_object() || message.is_array() => {
-                    if is_it(&message) {
-                        return Ok(message);
-                    }
-                }
-                _ if self.noise.len() < LOUDEST => self.noise.push(line),
+            let message =
+                serde_json::from_str::<Value>(&line).ok().filter(|message| message.is_object() || message.is_array());
+            match message {
+                Some(message) if is_it(&message) => return Ok(message),
+                None if self.noise.len() < LOUDEST => self.noise.push(line),
                 _ => {}
             }
         }
