@@ -82,6 +82,7 @@ macro_rules! locked_test {
 /// # Panics
 ///
 /// Panics if it is another one than the file says, or if there is none.
+#[track_caller]
 pub fn locked_main(directory: &str, words: &[&str], main: impl FnOnce()) {
     LOAN.set(Some(Loan::Asked(words.iter().map(OsString::from).collect())));
     main();
@@ -97,6 +98,7 @@ pub fn locked_main(directory: &str, words: &[&str], main: impl FnOnce()) {
 /// # Panics
 ///
 /// Panics if it is another one than the file says, or if it cannot be built.
+#[track_caller]
 pub fn locked_server(directory: &str, server: Server) {
     let server = server.build().unwrap_or_else(|error| panic!("{error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -156,6 +158,7 @@ async fn list(client: &mut TestClient, method: &str, member: &str) -> Result<Vec
     }
 }
 
+#[track_caller]
 fn check(directory: &str, now: &Lock) {
     let path = Path::new(directory).join(FILE_NAME);
     if std::env::var_os(UPDATE).is_some_and(|value| !value.is_empty() && value != "0") {
