@@ -18,10 +18,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Bundle(commands::bundle::Args),
     Call(commands::call::Args),
+    Check(commands::check::Args),
     Complete(commands::complete::Args),
     Completions(commands::completions::Args),
     Install(commands::install::Args),
     List(commands::list::Args),
+    Lock(commands::lock::Args),
     New(commands::new::Args),
     Prompt(commands::prompt::Args),
     Read(commands::read::Args),

@@ -10,12 +10,14 @@ mod elicit;
 mod failure;
 mod host;
 mod near;
+mod probe;
 mod program;
 mod schema;
 mod session;
 mod style;
 mod table;
 mod target;
+mod wire;
 mod workspace;
 
 use std::process::ExitCode;

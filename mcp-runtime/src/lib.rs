@@ -23,6 +23,7 @@
 //! - `http`: HTTP, served by itself or mounted into axum.
 //! - `rate-limit`: the layer that refuses calls which come too often, see [`layers`].
 //! - `cache`: the layer that keeps the answers of tools which only read, see [`layers`].
+//! - `lock`: [`locked_test!`], which compares the server with its lock file; for `[dev-dependencies]`.
 
 mod backend;
 mod cli;
@@ -32,6 +33,8 @@ mod handle;
 mod handler;
 mod jsonrpc;
 pub mod layers;
+#[cfg(feature = "lock")]
+mod lock;
 #[cfg(feature = "log")]
 mod log;
 mod model;
@@ -72,11 +75,25 @@ pub use testing::{Asked, CallResult, RpcError, TestClient};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
+/// Says what it needs: the feature `lock`.
+#[cfg(not(feature = "lock"))]
+#[macro_export]
+macro_rules! locked_test {
+    ($($any:tt)*) => {
+        ::core::compile_error!(
+            "`locked_test!` needs the feature `lock` of `mcp-runtime`: `cargo add --dev mcp-runtime --features lock`"
+        );
+    };
+}
+
 /// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
     pub use serde_json;
+
+    #[cfg(feature = "lock")]
+    pub use crate::lock::{locked_main, locked_server};
 
     pub use crate::{
         __package as package,

@@ -411,6 +411,8 @@ impl Server {
     ///
     /// Duplicate names, missing state, invalid schemas: all of them, with the source lines that are to blame.
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
+        #[cfg(feature = "lock")]
+        crate::lock::refuse_strangers();
         self.states.provide(Arc::new(self.handle.clone()));
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {

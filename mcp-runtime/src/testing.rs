@@ -262,14 +262,19 @@ impl TestClient {
     ///
     /// The server's JSON-RPC error.
     pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
-        let mut tools = Vec::new();
+        self.list("tools/list", "tools").await
+    }
+
+    /// Lists entries of any kind, all pages of them.
+    pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, RpcError> {
+        let mut items = Vec::new();
         let mut params = json!({});
         loop {
-            let mut page = self.request("tools/list", params).await?;
-            tools.extend(page["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            let mut page = self.request(method, params).await?;
+            items.extend(page[member].as_array_mut().map(std::mem::take).unwrap_or_default());
             match page["nextCursor"].take() {
                 Value::String(cursor) => params = json!({ "cursor": cursor }),
-                _ => return Ok(tools),
+                _ => return Ok(items),
             }
         }
     }

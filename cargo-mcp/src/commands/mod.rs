@@ -2,10 +2,12 @@
 
 pub(crate) mod bundle;
 pub(crate) mod call;
+pub(crate) mod check;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod install;
 pub(crate) mod list;
+pub(crate) mod lock;
 pub(crate) mod new;
 pub(crate) mod prompt;
 pub(crate) mod read;
@@ -18,12 +20,14 @@ use crate::{cli::Command, failure::Failure};
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
-Command::Bundle(args) => bundle::run(args),
+        Command::Bundle(args) => bundle::run(args),
         Command::Call(args) => wait(call::run(args)),
+        Command::Check(args) => wait(check::run(args)),
         Command::Complete(args) => wait(complete::run(args)),
         Command::Completions(args) => completions::run(args),
         Command::Install(args) => wait(install::run(args)),
         Command::List(args) => wait(list::run(args)),
+        Command::Lock(args) => wait(lock::run(args)),
         Command::New(args) => new::run(args),
         Command::Prompt(args) => wait(prompt::run(args)),
         Command::Read(args) => wait(read::run(args)),

@@ -3,6 +3,7 @@
 mod broken;
 mod bundle;
 mod call;
+mod check;
 mod common;
 mod complete;
 mod completions;

@@ -92,7 +92,7 @@ async fn cancel_booking(
 }
 
 /// Book seats, asking the user for what is needed step by step.
-#[tool]
+#[tool(destructive = false)]
 async fn book_seats(
     ctx: &Context,
     theatre: &Theatre,
@@ -129,7 +129,11 @@ async fn book_seats(
 
 /// Have the client's model write an invitation to a play.
 #[tool(read_only)]
-async fn invitation(ctx: &Context, play: String) -> Result<String, Fault> {
+async fn invitation(
+    ctx: &Context,
+    /// The play's title.
+    play: String,
+) -> Result<String, Fault> {
     let request =
         SampleRequest::new(format!("Write one sentence that invites a friend to see {play}.")).max_tokens(100);
     Ok(ctx.sample(request).await?.text())

@@ -24,7 +24,7 @@ const PAGE: Duration = Duration::from_millis(50);
 ///
 /// A client without tasks waits for it, and sees the progress if it asks for that. One that cancels stops the printer: the function's
 /// future is dropped where it waits, and whatever it holds is cleared away.
-#[tool(task)]
+#[tool(task, destructive = false)]
 async fn print(
     ctx: &Context,
     desk: &Desk,
@@ -45,7 +45,7 @@ async fn print(
 /// Archive everything that was printed.
 ///
 /// It takes too long to be waited for: a client that cannot have tasks is told so.
-#[tool(task = "required")]
+#[tool(task = "required", destructive = false, idempotent)]
 async fn archive(ctx: &Context, desk: &Desk) -> String {
     let _job = desk.begin("the archive");
     for part in 1..=10_u32 {

@@ -43,7 +43,7 @@ fn whoami(ctx: &Context) -> Result<String, &'static str> {
 }
 
 /// Brew cups of tea, and tell how many are done.
-#[tool]
+#[tool(destructive = false)]
 async fn brew(
     pot: &Pot,
     ctx: &Context,

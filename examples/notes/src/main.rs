@@ -183,6 +183,8 @@ mod tests {
 
     use super::*;
 
+    mcp_runtime::locked_test!(["--db", ":memory:"]);
+
     fn client(revision: Revision) -> TestClient {
         Server::new("notes", "0.1.0").with_state(Store::open(":memory:".as_ref()).unwrap()).test_client(revision)
     }

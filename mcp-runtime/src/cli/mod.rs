@@ -95,6 +95,10 @@ pub fn as_it_is(server: Server, _: Input<'_>) -> Result<Starting, Refusal> {
 
 /// Runs a server as its command line says.
 pub fn start(package: Package, flags: &'static [ArgumentEntry], body: Body) -> ExitCode {
+    #[cfg(feature = "lock")]
+    if crate::lock::lend(|words| lent(&package, flags, body, words)) {
+        return ExitCode::SUCCESS;
+    }
     let contract = match registry::contract(flags) {
         Ok(contract) => contract,
         Err(why) => return fail(&package, 1, &format!("the command line of `main` is invalid: {why}")),
@@ -146,11 +150,7 @@ async fn run(
     body: Body,
     stdio: Stdio,
 ) -> Result<ExitCode, Failure> {
-    let mut server = configure(package, contract, &options, body)?.await.map_err(Failure::new)?;
-    if !options.state_keys.is_empty() {
-        server = server.state_keys(options.state_keys);
-    }
-    let server = server.build().map_err(Failure::new)?;
+    let server = built(package, contract, &options, body).await?;
     match options.mode {
         Mode::List => stdio.print(&show::list(server.engine())),
         Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
@@ -179,6 +179,33 @@ async fn run(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the server that a command line asks for.
+async fn built(package: &Package, contract: &Contract, options: &Options, body: Body) -> Result<BuiltServer, Failure> {
+    let mut server = configure(package, contract, options, body)?.await.map_err(Failure::new)?;
+    if !options.state_keys.is_empty() {
+        server = server.state_keys(options.state_keys.iter().cloned());
+    }
+    server.build().map_err(Failure::new)
+}
+
+/// Reads what the server of a command line lists, in place of serving it.
+#[cfg(feature = "lock")]
+fn lent(
+    package: &Package,
+    flags: &'static [ArgumentEntry],
+    body: Body,
+    words: Vec<std::ffi::OsString>,
+) -> Result<mcp_lock::Lock, String> {
+    let contract = registry::contract(flags)?;
+    let options = Options::parse(words.into_iter(), &contract)?;
+    let runtime = options.mode.runtime().enable_all().build().map_err(|error| error.to_string())?;
+    // The author's `main` may have given its state to this runtime, so the lists are read on it as well.
+    runtime.block_on(async {
+        let server = built(package, &contract, &options, body).await.map_err(|failure| failure.why)?;
+        crate::lock::lock(&server).await
+    })
 }
 
 /// Runs the author's `main` up to the server that it makes.

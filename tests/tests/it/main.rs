@@ -9,6 +9,7 @@ mod forms;
 mod golden;
 mod http;
 mod layers;
+mod lock;
 mod macros;
 mod property;
 mod requirements;

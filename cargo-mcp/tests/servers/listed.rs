@@ -1,0 +1,96 @@
+//! A server that lists what a file says, good or bad, and behaves as the file says.
+//!
+//! ```json
+//! {
+//!   "server": {"name": "bad", "version": "1.0.0"},
+//!   "speaks": ["2025-11-25"],                 of which the first is offered for any other
+//!   "instructions": "…",
+//!   "tools": [], "resources": [], "resourceTemplates": [], "prompts": [],
+//!   "answers": {"ping": {"error": {}}},       in place of the proper ones
+//!   "noise": "a line for stdout",
+//!   "garbage": "ignored",                     or "dies"
+//!   "lingers": true                           when its input has ended
+//! }
+//! ```
+
+use std::io::{BufRead, Write};
+
+use serde_json::{Value, json};
+
+const LISTS: [(&str, &str); 4] = [
+    ("tools/list", "tools"),
+    ("resources/list", "resources"),
+    ("resources/templates/list", "resourceTemplates"),
+    ("prompts/list", "prompts"),
+];
+
+fn main() {
+    let path = std::env::args().nth(1).expect("the path of a file");
+    let text = std::fs::read_to_string(path).expect("the file can be read");
+    let file: Value = serde_json::from_str(&text).expect("the file is JSON");
+    let mut stdout = std::io::stdout();
+    let mut say = |line: String| {
+        let _ = writeln!(stdout, "{line}");
+        let _ = stdout.flush();
+    };
+    if let Some(noise) = file["noise"].as_str() {
+        say(noise.to_owned());
+    }
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let Ok(message) = serde_json::from_str::<Value>(&line) else {
+            match file["garbage"].as_str() {
+                Some("dies") => return,
+                Some(_) => continue,
+                None => {
+                    say(json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "no JSON"}})
+                        .to_string())
+                }
+            }
+            continue;
+        };
+        let Some(method) = message["method"].as_str().filter(|_| message.get("id").is_some()) else { continue };
+        let mut response = match file["answers"].get(method) {
+            Some(answer) => answer.clone(),
+            None => answer(&file, method, &message["params"]),
+        };
+        response["jsonrpc"] = "2.0".into();
+        response["id"] = message["id"].clone();
+        say(response.to_string());
+    }
+    if file["lingers"] == true {
+        std::thread::sleep(std::time::Duration::from_secs(600));
+    }
+}
+
+fn answer(file: &Value, method: &str, params: &Value) -> Value {
+    let all = json!(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]);
+    let speaks = file.get("speaks").unwrap_or(&all).as_array().expect("a list of revisions");
+    let server = file.get("server").cloned().unwrap_or_else(|| json!({"name": "bad", "version": "1.0.0"}));
+    let mut capabilities = json!({"completions": {}});
+    for (_, member) in LISTS.iter().filter(|(_, member)| file.get(*member).is_some()) {
+        capabilities[if *member == "resourceTemplates" { "resources" } else { member }] = json!({});
+    }
+    if let Some((_, member)) = LISTS.iter().find(|(name, _)| *name == method) {
+        return json!({"result": {*member: file.get(*member).cloned().unwrap_or_else(|| json!([]))}});
+    }
+    let mut result = match method {
+        "initialize" => {
+            let version =
+                Some(&params["protocolVersion"]).filter(|version| speaks.contains(version)).unwrap_or(&speaks[0]);
+            json!({"protocolVersion": version, "serverInfo": server, "capabilities": capabilities})
+        }
+        "server/discover" if speaks.contains(&json!("2026-07-28")) => json!({
+            "_meta": {"io.modelcontextprotocol/serverInfo": server},
+            "supportedVersions": speaks,
+            "capabilities": capabilities,
+        }),
+        "ping" => json!({}),
+        "completion/complete" => json!({"completion": {"values": []}}),
+        "resources/read" => json!({"contents": []}),
+        _ => return json!({"error": {"code": -32601, "message": format!("method not found: {method}")}}),
+    };
+    if let Some(instructions) = file.get("instructions") {
+        result["instructions"] = instructions.clone();
+    }
+    json!({ "result": result })
+}

@@ -1,0 +1,403 @@
+//! Pairs of schemas, and whether the second one breaks the callers of the first.
+
+use mcp_lock::{Difference, Role, compare};
+use serde_json::{Value, json};
+
+/// What is said of a change from one schema to another: `!` stands before what breaks callers.
+fn told(role: Role, old: &Value, new: &Value) -> Vec<String> {
+    let mut told: Vec<String> = compare(old, new, role)
+        .into_iter()
+        .map(|Difference { path, kind, text }| {
+            let subject = if path.is_empty() { String::new() } else { format!("{path}: ") };
+            format!("{}{subject}{text}", if kind.breaks(role) { "!" } else { "" })
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+fn one(schema: Value) -> Value {
+    json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false})
+}
+
+/// Whether a value's schema breaks callers who write it, and those who read it.
+#[test]
+fn values() {
+    let (breaks, keeps) = (true, false);
+    let table: Vec<(&str, Value, Value, bool, bool)> = vec![
+        ("nothing", json!({"type": "string"}), json!({"type": "string"}), keeps, keeps),
+        (
+            "description",
+            json!({"type": "string", "description": "a"}),
+            json!({"type": "string", "description": "b"}),
+            keeps,
+            keeps,
+        ),
+        ("default", json!({"type": "integer", "default": 1}), json!({"type": "integer", "default": 2}), keeps, keeps),
+        ("another type", json!({"type": "string"}), json!({"type": "integer"}), breaks, breaks),
+        ("number to integer", json!({"type": "number"}), json!({"type": "integer"}), breaks, keeps),
+        ("integer to number", json!({"type": "integer"}), json!({"type": "number"}), keeps, breaks),
+        ("null is taken too", json!({"type": "string"}), json!({"type": ["string", "null"]}), keeps, breaks),
+        ("null is taken no more", json!({"type": ["string", "null"]}), json!({"type": "string"}), breaks, keeps),
+        (
+            "null as another branch",
+            json!({"type": ["string", "null"]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            keeps,
+            keeps,
+        ),
+        ("type is lost", json!({"type": "string"}), json!({}), keeps, breaks),
+        ("anything to something", json!(true), json!({"type": "string"}), breaks, keeps),
+        ("anything in two ways", json!(true), json!({}), keeps, keeps),
+        ("something to nothing", json!({"type": "string"}), json!(false), breaks, keeps),
+        ("enum loses a value", json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), breaks, keeps),
+        ("enum gets a value", json!({"enum": ["a"]}), json!({"enum": ["a", "b"]}), keeps, breaks),
+        ("enum in another order", json!({"enum": ["a", "b"]}), json!({"enum": ["b", "a"]}), keeps, keeps),
+        ("enum of one as a const", json!({"enum": ["a"]}), json!({"const": "a"}), keeps, keeps),
+        ("enum is new", json!({"type": "string"}), json!({"type": "string", "enum": ["a"]}), breaks, keeps),
+        ("enum is gone", json!({"type": "string", "enum": ["a"]}), json!({"type": "string"}), keeps, breaks),
+        (
+            "enum to what refuses a value",
+            json!({"enum": ["a", "abc"]}),
+            json!({"type": "string", "maxLength": 2}),
+            breaks,
+            breaks,
+        ),
+        (
+            "minimum rises",
+            json!({"type": "integer", "minimum": 1}),
+            json!({"type": "integer", "minimum": 2}),
+            breaks,
+            keeps,
+        ),
+        (
+            "minimum falls",
+            json!({"type": "integer", "minimum": 2}),
+            json!({"type": "integer", "minimum": 1}),
+            keeps,
+            breaks,
+        ),
+        ("minimum is new", json!({"type": "integer"}), json!({"type": "integer", "minimum": 1}), breaks, keeps),
+        (
+            "maximum falls",
+            json!({"type": "number", "maximum": 9}),
+            json!({"type": "number", "maximum": 8}),
+            breaks,
+            keeps,
+        ),
+        (
+            "the same bound",
+            json!({"type": "integer", "minimum": 1}),
+            json!({"type": "integer", "exclusiveMinimum": 0}),
+            keeps,
+            keeps,
+        ),
+        (
+            "another bound",
+            json!({"type": "number", "minimum": 1}),
+            json!({"type": "number", "exclusiveMinimum": 1}),
+            breaks,
+            keeps,
+        ),
+        (
+            "coarser steps",
+            json!({"type": "integer", "multipleOf": 2}),
+            json!({"type": "integer", "multipleOf": 4}),
+            breaks,
+            keeps,
+        ),
+        (
+            "finer steps",
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!({"type": "number", "multipleOf": 0.25}),
+            keeps,
+            breaks,
+        ),
+        (
+            "shorter strings",
+            json!({"type": "string", "maxLength": 9}),
+            json!({"type": "string", "maxLength": 8}),
+            breaks,
+            keeps,
+        ),
+        ("longer strings", json!({"type": "string", "maxLength": 9}), json!({"type": "string"}), keeps, breaks),
+        ("least length", json!({"type": "string"}), json!({"type": "string", "minLength": 1}), breaks, keeps),
+        ("no least length", json!({"type": "string"}), json!({"type": "string", "minLength": 0}), keeps, keeps),
+        ("pattern is new", json!({"type": "string"}), json!({"type": "string", "pattern": "^a"}), breaks, keeps),
+        ("pattern is gone", json!({"type": "string", "pattern": "^a"}), json!({"type": "string"}), keeps, breaks),
+        (
+            "another pattern",
+            json!({"type": "string", "pattern": "^a"}),
+            json!({"type": "string", "pattern": "^b"}),
+            breaks,
+            breaks,
+        ),
+        ("format is new", json!({"type": "string"}), json!({"type": "string", "format": "uuid"}), breaks, keeps),
+        (
+            "format of a language",
+            json!({"type": "integer"}),
+            json!({"type": "integer", "format": "uint32"}),
+            keeps,
+            keeps,
+        ),
+        (
+            "fewer items",
+            json!({"type": "array", "maxItems": 9}),
+            json!({"type": "array", "maxItems": 8}),
+            breaks,
+            keeps,
+        ),
+        ("unique items", json!({"type": "array"}), json!({"type": "array", "uniqueItems": true}), breaks, keeps),
+        (
+            "narrower items",
+            json!({"type": "array", "items": {"type": "number"}}),
+            json!({"type": "array", "items": {"type": "integer"}}),
+            breaks,
+            keeps,
+        ),
+        (
+            "items are told",
+            json!({"type": "array"}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            breaks,
+            keeps,
+        ),
+        (
+            "narrower values of a map",
+            json!({"type": "object", "additionalProperties": {"type": "number"}}),
+            json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+            breaks,
+            keeps,
+        ),
+        ("closed", json!({"type": "object"}), json!({"type": "object", "additionalProperties": false}), breaks, keeps),
+        ("opened", json!({"type": "object", "additionalProperties": false}), json!({"type": "object"}), keeps, breaks),
+        (
+            "branch is gone",
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+            json!({"type": "string"}),
+            breaks,
+            keeps,
+        ),
+        (
+            "branch is new",
+            json!({"type": "string"}),
+            json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
+            keeps,
+            breaks,
+        ),
+        (
+            "branch is narrower",
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            json!({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}),
+            breaks,
+            keeps,
+        ),
+        (
+            "branch is wider",
+            json!({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}),
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            keeps,
+            breaks,
+        ),
+        (
+            "branches in another order",
+            json!({"oneOf": [{"type": "string"}, {"type": "null"}]}),
+            json!({"oneOf": [{"type": "null"}, {"type": "string"}]}),
+            keeps,
+            keeps,
+        ),
+        (
+            "constants with titles",
+            json!({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}),
+            json!({"enum": ["a", "b"]}),
+            keeps,
+            keeps,
+        ),
+        (
+            "what nobody can decide",
+            json!({"type": "string", "not": {"const": "a"}}),
+            json!({"type": "string", "not": {"const": "b"}}),
+            breaks,
+            breaks,
+        ),
+        (
+            "allOf as one",
+            json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
+            json!({"type": "string", "maxLength": 3}),
+            keeps,
+            keeps,
+        ),
+        (
+            "allOf gets a part",
+            json!({"allOf": [{"type": "string"}]}),
+            json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
+            breaks,
+            keeps,
+        ),
+        ("a header", json!({"type": "string"}), json!({"type": "string", "x-mcp-header": "Region"}), breaks, breaks),
+    ];
+    for (reason, old, new, writers, readers) in table {
+        let breaks =
+            |role| compare(&one(old.clone()), &one(new.clone()), role).iter().any(|found| found.kind.breaks(role));
+        assert_eq!(
+            breaks(Role::Input),
+            writers,
+            "{reason}, written: {:?}",
+            told(Role::Input, &one(old.clone()), &one(new.clone()))
+        );
+        assert_eq!(
+            breaks(Role::Output),
+            readers,
+            "{reason}, read: {:?}",
+            told(Role::Output, &one(old.clone()), &one(new.clone()))
+        );
+        if old != new && !["anything in two ways", "no least length"].contains(&reason) {
+            assert_eq!(compare(&one(old.clone()), &one(old.clone()), Role::Input), [], "{reason}");
+        }
+    }
+}
+
+/// Members of objects, and every word that is said.
+#[test]
+fn members() {
+    let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    let open =
+        |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
+    let text = || json!({"type": "string"});
+    let (a, ab) = (json!({"a": text()}), json!({"a": text(), "b": text()}));
+    let none = || json!([]);
+    let table: Vec<(Role, Value, Value, &[&str])> = vec![
+        (Role::Input, closed(a.clone(), none()), closed(ab.clone(), json!(["b"])), &["!b: is new and required"]),
+        (Role::Input, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["!b: is new and required"]),
+        (Role::Input, closed(a.clone(), none()), closed(ab.clone(), none()), &["b: is new and optional"]),
+        (Role::Input, open(a.clone(), none()), open(ab.clone(), none()), &["b: is new and optional"]),
+        (Role::Input, closed(a.clone(), none()), closed(a.clone(), json!(["a"])), &["!a: is now required"]),
+        (Role::Input, closed(a.clone(), json!(["a"])), closed(a.clone(), none()), &["a: is no longer required"]),
+        (Role::Input, closed(ab.clone(), none()), closed(a.clone(), none()), &["!b: is removed"]),
+        (
+            Role::Input,
+            open(ab.clone(), none()),
+            open(a.clone(), none()),
+            &["b: is removed, and still taken without a meaning"],
+        ),
+        (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
+        (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
+        (Role::Output, closed(a.clone(), none()), closed(ab.clone(), none()), &["!b: is new and optional"]),
+        (Role::Output, open(a.clone(), json!(["a"])), open(a.clone(), none()), &["!a: is no longer required"]),
+        (Role::Output, open(a.clone(), none()), open(a.clone(), json!(["a"])), &["a: is now required"]),
+    ];
+    for (role, old, new, expected) in table {
+        assert_eq!(told(role, &old, &new), expected, "{role:?}\n{old}\n{new}");
+    }
+}
+
+/// What is said, and where.
+#[test]
+fn words() {
+    let nested = |inner: Value| {
+        json!({"type": "object", "properties": {"filter": {"type": "object", "properties": {
+        "tags": {"type": "array", "items": inner}}}}})
+    };
+    for (old, new, expected) in [
+        (
+            nested(json!({"type": "string", "maxLength": 40})),
+            nested(json!({"type": "string", "maxLength": 20, "description": "A label."})),
+            vec!["!filter.tags[]: `maxLength` was 40, is 20", "filter.tags[]: the description changed"],
+        ),
+        (one(json!({"type": "integer"})), one(json!({"type": "string"})), vec!["!x: `type` was integer, is string"]),
+        (
+            one(json!({"type": ["integer", "null"]})),
+            one(json!({"type": "integer"})),
+            vec!["!x: `type` was null or integer, is integer"],
+        ),
+        (
+            one(json!({"enum": ["a", "b", 3]})),
+            one(json!({"enum": ["b", "c"]})),
+            vec![
+                "!x: `enum` no longer has \"a\", 3",
+                "!x: `type` was string or integer, is string",
+                "x: `enum` now has \"c\"",
+            ],
+        ),
+        (
+            one(
+                json!({"oneOf": [{"type": "object", "properties": {"kind": {"const": "circle"}}}, {"type": "string"}]}),
+            ),
+            one(
+                json!({"oneOf": [{"type": "object", "properties": {"kind": {"const": "square"}}}, {"type": "string"}]}),
+            ),
+            vec![
+                "!x: the alternative object with `kind` \"circle\" is gone",
+                "x: the alternative object with `kind` \"square\" is new",
+            ],
+        ),
+        (
+            one(json!({"type": "integer", "default": 1})),
+            one(json!({"type": "integer", "default": 2})),
+            vec!["x: `default` was 1, is 2"],
+        ),
+    ] {
+        assert_eq!(told(Role::Input, &old, &new), expected);
+    }
+}
+
+/// References are followed, also those that lead to themselves.
+#[test]
+fn references() {
+    let by_name = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/Tag"}}, "$defs": {"Tag": {"type": "string", "maxLength": 9}}});
+    let in_place = json!({"type": "object", "properties": {"x": {"type": "string", "maxLength": 9}}});
+    assert_eq!(told(Role::Input, &by_name, &in_place), Vec::<String>::new());
+    let renamed = json!({"type": "object", "properties": {"x": {"$ref": "#/definitions/Label"}}, "definitions": {"Label": {"type": "string", "maxLength": 8}}});
+    assert_eq!(told(Role::Input, &by_name, &renamed), ["!x: `maxLength` was 9, is 8"]);
+
+    let tree = |leaf: Value| {
+        json!({"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": {"type": "object", "properties": {
+        "value": leaf, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}})
+    };
+    assert_eq!(
+        told(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "number"}))),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        told(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
+        ["!root.value: `type` was number, is integer"]
+    );
+    // What is written out as far as it goes is compared as far as it goes.
+    let written = |leaf: Value| {
+        json!({"type": "object", "properties": {"root": {"type": "object", "properties": {
+        "value": {"type": "number"}, "children": {"type": "array", "items": {"type": "object", "properties": {"value": leaf}}}}}}})
+    };
+    assert_eq!(
+        told(Role::Input, &written(json!({"type": "string"})), &tree(json!({"type": "number"}))),
+        ["!root.children[].value: `type` was string, is number", "root.children[].children: is new and optional"]
+    );
+    let lists = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/l"}}, "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}});
+    let anything = json!({"type": "object", "properties": {"x": {"type": "array"}}});
+    assert_eq!(told(Role::Input, &anything, &lists), ["!x[]: `type` was any, is array"]);
+    // One that leads to nothing but itself, and one whose unions grow with each step, end as well.
+    let endless = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
+    let _ = told(Role::Input, &endless, &one(json!({})));
+    let bushy = |leaf: &str| {
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [
+        {"type": "object", "properties": {"l": {"$ref": "#/$defs/a"}, "r": {"$ref": "#/$defs/b"}}},
+        {"type": "array", "items": {"$ref": "#/$defs/b"}}, {"type": leaf}]},
+        "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}, {"type": "object", "properties": {"n": {"$ref": "#/$defs/b"}}}]}}})
+    };
+    assert!(!told(Role::Input, &bushy("string"), &bushy("integer")).is_empty());
+    assert_eq!(told(Role::Input, &bushy("string"), &bushy("string")), Vec::<String>::new());
+}
+
+/// Unions within unions are the same as long as nothing in them differs, however deep they are.
+#[test]
+fn deep_unions() {
+    let deep = |innermost: Value| {
+        (0..8).fold(innermost, |inner, _| {
+            json!({"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": inner}}, {"type": "array", "items": {"$ref": "#/$defs/t"}}]})
+        })
+    };
+    let whole = |innermost: Value, note: &str| json!({"type": "object", "description": note, "properties": {"x": deep(innermost)}, "$defs": {"t": {"type": "string"}}});
+    let (number, integer) = (|| json!({"type": "number"}), || json!({"type": "integer"}));
+    assert_eq!(told(Role::Input, &whole(number(), "a"), &whole(number(), "b")), ["the description changed"]);
+    let told = told(Role::Input, &whole(number(), "a"), &whole(integer(), "a"));
+    assert_eq!(told, ["!x.a.a.a.a.a.a.a.a: `type` was number, is integer"]);
+}
