@@ -16,6 +16,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Dev(commands::dev::Args),
     List(commands::list::Args),
 }
 

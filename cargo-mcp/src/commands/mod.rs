@@ -1,5 +1,6 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod dev;
 pub(crate) mod list;
 
 use std::future::Future;
@@ -9,6 +10,7 @@ use crate::{cli::Command, failure::Failure};
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Dev(args) => wait(dev::run(args)),
         Command::List(args) => wait(list::run(args)),
     }
 }
