@@ -3,6 +3,8 @@
 mod build;
 mod flow;
 mod front;
+mod http;
+mod listening;
 mod message;
 mod offers;
 mod process;
@@ -106,12 +108,24 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Stops::listen().map_err(|error| Failure::connection(format_args!("signals cannot be heard: {error}")))?;
     let workspace = Workspace::read(&args.build)?;
     let server = workspace.server(args.package.as_deref(), args.build.bin.as_deref())?;
+    let is_ours = server.package.dependencies.iter().any(|dependency| dependency.name == "mcp-runtime");
+    let listener = match args.http {
+        Some(_) if !is_ours => {
+            let name = &server.package.name;
+            return Err(Failure::usage(format_args!("`--http` needs a server of `mcp-runtime`, and `{name}` is none"))
+                .help("leave `--http` out: stdin and stdout do for every server"));
+        }
+        Some(address) => Some(tokio::net::TcpListener::bind(address).await.map_err(|error| {
+            Failure::connection(format_args!("`{address}` cannot be listened on: {error}"))
+                .help("`--http 127.0.0.1:0` takes a port that is free")
+        })?),
+        None => None,
+    };
     let say = Say { quiet: args.quiet };
     let sources = build::sources(&server, &args.build)?;
     let (watcher, changes) = watch::Watcher::start(&sources, &args.watch, args.poll)?;
     let kept = Arc::new(keeping_place(&sources.target)?);
     let (news, learned) = mpsc::unbounded_channel();
-    let is_ours = server.package.dependencies.iter().any(|dependency| dependency.name == "mcp-runtime");
     let settings = front::Settings {
         prefix: format!("cargo-mcp-{}-{:x}", std::process::id(), since_epoch().subsec_nanos()),
         probes: is_ours,
@@ -122,8 +136,14 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let (package, build) = (server.clone(), args.build.clone());
     let builder = build::Builder { server, args: args.build, kept: Arc::clone(&kept), say: say.clone() };
     let watching = watcher.keep_up(move || build::sources(&package, &build).ok());
+    let serving = async {
+        match listener {
+            Some(listener) => http::serve(listener, settings, manner, say, learned, stops).await,
+            None => stdio::serve(settings, manner, say, learned, stops).await,
+        }
+    };
     tokio::select! {
-        () = stdio::serve(settings, manner, say, learned, stops) => {}
+        () = serving => {}
         () = builder.run(changes, news) => {}
         () = watching => {}
     }

@@ -115,10 +115,6 @@ impl Offers {
         result["nextCursor"].as_str().map(str::to_owned)
     }
 
-    pub(super) fn has(&self, kind: Kind) -> bool {
-        self.items.keys().any(|(list, _)| list.kind() == kind)
-    }
-
     /// What came, went and changed since another build.
     pub(super) fn since(&self, before: &Self) -> Changes {
         let mut changes = Changes::default();
@@ -239,6 +235,6 @@ mod tests {
         let mut offers = Offers::default();
         let next = offers.add(List::Prompts, r#"{"prompts":[{"name":"p"}],"nextCursor":"more"}"#);
         assert_eq!(next.as_deref(), Some("more"));
-        assert!(offers.has(Kind::Prompts) && !offers.has(Kind::Tools));
+        assert_eq!(offers.to_string(), "1 prompt");
     }
 }

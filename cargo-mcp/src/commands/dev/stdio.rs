@@ -135,6 +135,7 @@ impl Stdio {
                         let _ = timers.send(Event::Timer(timer));
                     });
                 }
+                Effect::TookOver(..) => {}
                 Effect::Say(Tone::Info, text) => self.say.info(text),
                 Effect::Say(Tone::Warning, text) => self.say.warn(text),
                 Effect::End => is_over = true,

@@ -1,15 +1,14 @@
 //! What the client says.
 
-use std::collections::BTreeSet;
-
 use serde_json::json;
 
 use super::{
     super::{
-        message::{INVALID_REQUEST, Key, Kind as Is, Message, PARSE_ERROR, elements, error, member, replace, result},
-        offers::Kind,
+        Generation,
+        listening::{LISTEN, Listening},
+        message::{INVALID_REQUEST, Key, Kind as Is, Message, PARSE_ERROR, elements, error, replace, result},
     },
-    Call, Front, Listen,
+    Call, Front,
 };
 
 impl Front {
@@ -100,7 +99,7 @@ impl Front {
             self.to_client(result(id, &json!({})));
             return None;
         }
-        let listen = (method == "subscriptions/listen").then(|| Listen::read(message));
+        let listen = (method == LISTEN).then(|| Listening::read(id, message));
         let call = Call {
             id: id.to_owned(),
             method: method.to_owned(),
@@ -128,7 +127,7 @@ impl Front {
     }
 
     /// Gives back what is for the current server, and sends what is for another.
-    fn for_server(&mut self, server: super::Generation, text: String) -> Option<String> {
+    fn for_server(&mut self, server: Generation, text: String) -> Option<String> {
         match () {
             () if self.current == Some(server) => Some(text),
             () if self.servers.contains_key(&server) => {
@@ -170,20 +169,6 @@ impl Front {
             if keys.iter().any(waits) {
                 self.pass(line, keys);
             }
-        }
-    }
-}
-
-impl Listen {
-    fn read(message: &Message<'_>) -> Self {
-        let filter = message.param("notifications").unwrap_or("{}");
-        let wants = |kind: &Kind| member(filter, kind.filter()) == Some("true");
-        let resources = member(filter, "resourceSubscriptions").and_then(elements).unwrap_or_default();
-        Self {
-            wanted: Kind::ALL.into_iter().filter(wants).collect::<BTreeSet<_>>(),
-            resources: resources.into_iter().map(str::to_owned).collect(),
-            is_acknowledged: false,
-            is_held: false,
         }
     }
 }

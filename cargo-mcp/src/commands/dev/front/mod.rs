@@ -18,10 +18,16 @@ use serde_json::{Value, json};
 
 use super::{
     Generation,
-    message::{INTERNAL_ERROR, Key, SUBSCRIPTION, error, notification, result},
+    listening::Listening,
+    message::{INTERNAL_ERROR, Key, Message, error, notification},
     offers::{Kind, List, Offers},
     questions::Questions,
 };
+
+pub(crate) use switch::broken_build;
+
+/// The levels at which a client is told of a build that failed.
+pub(crate) const BELOW_ERROR: [&str; 5] = ["debug", "info", "notice", "warning", "error"];
 
 /// A build that went well; each is another program.
 pub(crate) type Build = u64;
@@ -57,6 +63,8 @@ pub(crate) enum Effect {
     /// Ends a server, which the front does not listen to any more.
     Stop(Generation),
     Timer(Duration, Timer),
+    /// Says that a server is the current one from here on, and which lists are other ones.
+    TookOver(Generation, BTreeSet<Kind>),
     /// Tells the author.
     Say(Tone, String),
     /// Ends the whole.
@@ -189,17 +197,8 @@ struct Call {
     server: Option<Generation>,
     is_cancelled: bool,
     batch: Option<u64>,
-    listen: Option<Listen>,
-}
-
-/// What is special about a request that listens: it goes on with the next server.
-#[derive(Debug)]
-struct Listen {
-    wanted: BTreeSet<Kind>,
-    resources: Vec<String>,
-    is_acknowledged: bool,
-    /// Whether no server serves it, and the front does.
-    is_held: bool,
+    /// What is special about a request that listens: it goes on with the next server.
+    listen: Option<Listening>,
 }
 
 impl Front {
@@ -291,9 +290,8 @@ impl Front {
         }
         self.fail_waiting(why);
         let listens: Vec<_> = self.calls.extract_if(|_, call| call.is_listening()).collect();
-        for (_, call) in listens {
-            let over = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: id_value(&call.id)}});
-            self.to_client(result(&call.id, &over));
+        for listen in listens.into_iter().filter_map(|(_, call)| call.listen) {
+            self.to_client(listen.completed());
         }
         self.phase = Phase::Over;
         self.effect(Effect::End);
@@ -393,6 +391,10 @@ impl Call {
     /// Whether a server owes its answer.
     fn is_of(&self, server: Generation) -> bool {
         self.server == Some(server) && !self.is_cancelled
+    }
+
+    fn listens_for(&self, message: &Message<'_>) -> bool {
+        self.listen.as_ref().is_some_and(|listen| listen.owns(message))
     }
 
     fn is_listening(&self) -> bool {

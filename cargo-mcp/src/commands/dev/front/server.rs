@@ -1,21 +1,17 @@
 //! What servers say.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{
     super::{
         Generation,
-        message::{
-            Key, Kind as Is, METHOD_NOT_FOUND, Message, SUBSCRIPTION, announce_changes, elements, member, notification,
-            replace, string,
-        },
+        listening::ACKNOWLEDGED,
+        message::{Key, Kind as Is, METHOD_NOT_FOUND, Message, announce_changes, elements, member, replace, string},
         offers::Kind,
     },
     Call, Front, Replay, Session,
 };
 
-/// The notification that a request listens, and to what.
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// The most pages of a list that are read.
 const PAGES: u32 = 100;
 /// How much of a line that is no message is shown.
@@ -118,34 +114,13 @@ impl Front {
 
     /// Serves a request that listens, since its server cannot: its lists change only with a build.
     fn hold(&mut self, key: &Key) -> Option<String> {
-        let call = self.calls.get_mut(key)?;
-        let listen = call.listen.as_mut()?;
-        listen.is_held = true;
-        if std::mem::replace(&mut listen.is_acknowledged, true) {
-            return None;
-        }
-        let mut filter = Map::new();
-        for kind in &listen.wanted {
-            filter.insert(kind.filter().to_owned(), Value::Bool(true));
-        }
-        let params = json!({"_meta": {SUBSCRIPTION: super::id_value(&call.id)}, "notifications": filter});
-        Some(notification(ACKNOWLEDGED, Some(&params)))
+        self.calls.get_mut(key)?.listen.as_mut()?.acknowledge()
     }
 
     /// Lets the client know that it is told of lists, too; it hears so once only.
     fn acknowledged(&mut self, server: Generation, text: &str, message: &Message<'_>) -> Option<String> {
-        let key = message.meta(SUBSCRIPTION).and_then(Key::read)?;
-        let call = self.calls.get_mut(&key).filter(|call| call.server == Some(server))?;
-        let listen = call.listen.as_mut()?;
-        if std::mem::replace(&mut listen.is_acknowledged, true) {
-            return None;
-        }
-        let spelled = message.param("notifications")?;
-        let mut filter: Map<String, Value> = serde_json::from_str(spelled).ok()?;
-        for kind in &listen.wanted {
-            filter.insert(kind.filter().to_owned(), Value::Bool(true));
-        }
-        Some(replace(text, spelled, &Value::Object(filter).to_string()))
+        let is_it = |call: &&mut Call| call.server == Some(server) && call.listens_for(message);
+        self.calls.values_mut().find(is_it)?.listen.as_mut()?.acknowledged(text, message)
     }
 
     /// Takes the answer to a request of the front's own.

@@ -10,18 +10,16 @@ use serde_json::json;
 use super::{
     super::{
         Generation,
-        message::{Key, Message, SUBSCRIPTION, notification, replace},
+        message::{Key, Message, notification, replace},
         offers::{Kind, List, Offers},
     },
-    Build, Effect, Front, Replay, Server, Timer,
+    BELOW_ERROR, Build, Effect, Front, Replay, Server, Timer,
 };
 
 /// How often in a row a server may end before `initialize` is answered with that.
 const TRIES: u32 = 3;
 /// The longest time between two starts.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The levels at which a client is told of a build that failed.
-const BELOW_ERROR: [&str; 5] = ["debug", "info", "notice", "warning", "error"];
 
 impl Front {
     /// Starts the program that was built.
@@ -48,7 +46,7 @@ impl Front {
             None => self.warn("the build failed; clients wait until it is mended"),
         }
         let Some(session) = self.session.as_ref().filter(|session| session.is_initialized) else { return };
-        let is_loud = session.level.as_ref().is_none_or(|(_, level)| BELOW_ERROR.contains(&&**level));
+        let is_loud = session.level.as_ref().is_none_or(|(_, level)| super::BELOW_ERROR.contains(&&**level));
         if session.capabilities.get("logging").is_some() && is_loud {
             let params =
                 json!({"level": "error", "logger": "cargo mcp dev", "data": format!("the build failed: {why}")});
@@ -141,7 +139,7 @@ impl Front {
         self.move_calls(server, old);
         self.flush();
         self.reopen(server);
-        self.tell(offers, before, build);
+        self.tell(server, offers, before, build);
         if let Some(old) = old {
             self.effect(Effect::Timer(self.settings.grace, Timer::Grace(old)));
         }
@@ -178,15 +176,12 @@ impl Front {
         listens.sort_by(|a, b| a.id.cmp(&b.id));
         for call in listens {
             call.server = Some(server);
-            if let Some(listen) = &mut call.listen {
-                listen.is_held = false;
-            }
             self.effects.push(Effect::ToServer(server, call.line.clone()));
         }
     }
 
     /// Tells the author and the client what is different from what served before.
-    fn tell(&mut self, offers: Option<Offers>, before: Option<Build>, build: Build) {
+    fn tell(&mut self, server: Generation, offers: Option<Offers>, before: Option<Build>, build: Build) {
         let mut kinds = std::mem::take(&mut self.stale);
         let verb = if before == Some(build) { "started again" } else { "restarted" };
         match (before, &self.offers, &offers) {
@@ -205,6 +200,7 @@ impl Front {
         if before.is_some() {
             self.tell_client(&kinds);
         }
+        self.effect(Effect::TookOver(server, kinds));
         self.offers = offers;
     }
 
@@ -217,16 +213,9 @@ impl Front {
                 lines.push(notification("notifications/resources/updated", Some(&json!({"uri": uri}))));
             }
         }
-        for call in self.calls.values() {
-            let Some(listen) = call.listen.as_ref().filter(|_| call.is_listening()) else { continue };
-            let meta = json!({SUBSCRIPTION: super::id_value(&call.id)});
-            let changed = kinds.iter().filter(|kind| listen.is_acknowledged && listen.wanted.contains(kind));
-            lines.extend(changed.map(|kind| notification(kind.changed(), Some(&json!({"_meta": meta})))));
-            for uri in listen.resources.iter().filter(|_| listen.is_acknowledged) {
-                let params = json!({"_meta": meta, "uri": super::id_value(uri)});
-                lines.push(notification("notifications/resources/updated", Some(&params)));
-            }
-        }
+        let mut listens: Vec<_> = self.calls.values().filter(|call| call.is_listening()).collect();
+        listens.sort_by(|a, b| a.id.cmp(&b.id));
+        lines.extend(listens.into_iter().filter_map(|call| call.listen.as_ref()).flat_map(|listen| listen.news(kinds)));
         lines.into_iter().for_each(|line| self.to_client(line));
     }
 
@@ -334,4 +323,10 @@ pub(crate) fn list_request(id: &str, list: List, cursor: Option<&str>) -> String
         params["cursor"] = cursor.into();
     }
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, list.method())
+}
+
+/// What a client is told when the source does not compile.
+pub(crate) fn broken_build(why: &str) -> String {
+    let params = json!({"level": "error", "logger": "cargo mcp dev", "data": format!("the build failed: {why}")});
+    notification("notifications/message", Some(&params))
 }
