@@ -1,4 +1,5 @@
 //! Each command end to end, with the real programs.
 
 mod common;
+mod dev;
 mod list;

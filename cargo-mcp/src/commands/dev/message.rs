@@ -57,7 +57,8 @@ pub(super) enum Key {
 
 impl<'a> Message<'a> {
     pub(super) fn read(text: &'a str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        // To serde, an array of members is an object, too.
+        serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
     }
 
     pub(super) fn kind(&self) -> Kind<'_> {

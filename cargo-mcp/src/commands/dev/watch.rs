@@ -253,7 +253,8 @@ impl Filter {
         let ignored = |ignore: &Gitignore| {
             path.starts_with(ignore.path()) && ignore.matched_path_or_any_parents(path, path.is_dir()).is_ignore()
         };
-        !is_other && !is_hidden && !path.starts_with(&self.target) && !self.ignores.iter().any(ignored)
+        let is_built = self.target.starts_with(package) && path.starts_with(&self.target);
+        !is_other && !is_hidden && !is_built && !self.ignores.iter().any(ignored)
     }
 }
 
@@ -291,17 +292,24 @@ mod tests {
     fn sources_are_told_from_the_rest() {
         let directory = tempfile::tempdir().expect("a directory");
         let top = directory.path().canonicalize().expect("a path");
-        for path in
-            ["server/src", "library/src", "other/src", "target/debug", "templates", "server/.git", "server/crates/sub"]
-        {
+        for path in [
+            "server/src",
+            "library/src",
+            "other/src",
+            "server/target/package",
+            "templates",
+            "server/.git",
+            "server/crates/sub",
+        ] {
             std::fs::create_dir_all(top.join(path)).expect("a directory");
         }
         std::fs::write(top.join("server/.gitignore"), "/generated\n*.log\n!keep.log\n").expect("a file");
         let sources = Sources {
-            packages: vec![top.join("server"), top.join("library")],
+            // A test's package may lie in the directory of builds.
+            packages: vec![top.join("server"), top.join("library"), top.join("server/target/package")],
             others: vec![top.join("other"), top.join("server/crates/sub")],
             workspace: top.clone(),
-            target: top.join("target"),
+            target: top.join("server/target"),
         };
         let filter = Filter::new(&sources, vec![top.join("templates")]);
         for (path, expected) in [
@@ -319,6 +327,8 @@ mod tests {
             ("other/src/lib.rs", false),
             ("server/crates/sub/src/lib.rs", false),
             ("target/debug/server", false),
+            ("server/target/debug/server", false),
+            ("server/target/package/src/main.rs", true),
             ("server/.git/index", false),
             ("server/.idea/workspace.xml", false),
             ("server/generated/code.rs", false),

@@ -13,7 +13,7 @@ use super::{
         message::{Key, Message, notification, replace},
         offers::{Kind, List, Offers},
     },
-    BELOW_ERROR, Build, Effect, Front, Replay, Server, Timer,
+    Build, Effect, Front, Replay, Server, Timer,
 };
 
 /// How often in a row a server may end before `initialize` is answered with that.
