@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::common::repository;
 
 /// Far more than anything takes, also on a machine that does much else.
-pub(super) const LONG: Duration = Duration::from_secs(120);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// The tools of every version: one that waits for a file, one that ends its server, one that tells who it is.
 const SOURCE: &str = r#"

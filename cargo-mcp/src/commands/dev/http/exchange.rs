@@ -44,7 +44,7 @@ pub(super) struct Filter {
 /// A session that a good answer opens.
 pub(super) struct Opening {
     pub(super) id: String,
-    pub(super) headers: HeaderMap,
+    pub(super) parts: Parts,
     pub(super) body: Bytes,
 }
 
@@ -73,8 +73,8 @@ impl Filter {
             if message.result.is_none() {
                 continue;
             }
-            if let Some(Opening { id, headers, body }) = self.opening.take()
-                && let Some(state) = Session::open(&headers, &body, self.server, &id, answered)
+            if let Some(Opening { id, parts, body }) = self.opening.take()
+                && let Some(state) = Session::open(&parts, &body, self.server, &id, answered)
             {
                 let held = Held { id: id.clone(), state: state.into(), shaking: tokio::sync::Mutex::default() };
                 lock(&self.front.sessions).insert(id, Arc::new(held));
@@ -273,7 +273,7 @@ impl Front {
     async fn replay(&self, held: &Held, backend: &Backend) -> Result<String, Apart> {
         let (parts, initialize, revision, capabilities) = {
             let state = lock(&held.state);
-            let parts = post(state.headers.clone());
+            let parts = post(&state);
             (parts, state.initialize.clone(), state.revision.clone(), state.capabilities.clone())
         };
         let (headers, answer) = exchange(backend, &parts, initialize).await.ok_or(Apart::Failed)?;
@@ -321,12 +321,13 @@ fn replayed(line: &str, at: usize) -> Option<String> {
     Some(replace(line, id.get(), &json!(format!("cargo-mcp-{at}")).to_string()))
 }
 
-/// A POST with headers of an earlier one.
-fn post(mut headers: HeaderMap) -> Parts {
-    headers.remove(&SESSION);
+/// A POST to where the client's handshake went, with what stood in its headers.
+fn post(session: &Session) -> Parts {
     let (mut parts, ()) = Request::new(()).into_parts();
     parts.method = Method::POST;
-    parts.headers = headers;
+    parts.uri = session.uri.clone();
+    parts.headers = session.headers.clone();
+    parts.headers.remove(&SESSION);
     parts
 }
 

@@ -131,8 +131,7 @@ impl Front {
             Err(why) => return failed(&ids, &text, &why),
         };
         let id = response.headers().get(&SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let opening =
-            id.filter(|_| method == "initialize").map(|id| Opening { id, headers: parts.headers.clone(), body });
+        let opening = id.filter(|_| method == "initialize").map(|id| Opening { id, parts: parts.clone(), body });
         let tells = matches!(&*method, "initialize" | "server/discover");
         let filter = Filter::new(Arc::clone(self), work.backend().generation, None, ids, opening, tells);
         exchange::answer(response, filter, work).await

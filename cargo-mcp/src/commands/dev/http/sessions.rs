@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri, request::Parts};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -17,7 +17,8 @@ use super::super::{
 /// A session, as its client sees it.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// The `initialize` request: its headers and its body.
+    /// The `initialize` request: where it went, its headers and its body.
+    pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) initialize: Bytes,
     pub(super) revision: String,
@@ -60,7 +61,7 @@ pub(super) struct Passed {
 impl Session {
     /// The session that a good answer to `initialize` opens.
     pub(super) fn open(
-        headers: &HeaderMap,
+        request: &Parts,
         initialize: &Bytes,
         server: Generation,
         id: &str,
@@ -69,7 +70,8 @@ impl Session {
         let result = Message::read(answer)?.result?.get();
         let (revision, capabilities) = settled(result);
         Some(Self {
-            headers: headers.clone(),
+            uri: request.uri.clone(),
+            headers: request.headers.clone(),
             initialize: initialize.clone(),
             revision,
             capabilities,
@@ -252,7 +254,7 @@ mod tests {
 
     fn session() -> Session {
         let answer = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
-        Session::open(&HeaderMap::new(), &Bytes::new(), 1, "one", answer).expect("a session")
+        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", answer).expect("a session")
     }
 
     #[test]
