@@ -3,6 +3,7 @@
 mod build;
 mod flow;
 mod front;
+mod guard;
 mod http;
 mod listening;
 mod message;
@@ -12,7 +13,13 @@ mod questions;
 mod stdio;
 mod watch;
 
-use std::{fmt::Display, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anstyle::{AnsiColor, Style};
 use tokio::sync::mpsc;
@@ -67,6 +74,9 @@ pub(crate) struct Args {
     /// Say only what goes wrong
     #[arg(long, short)]
     quiet: bool,
+    /// Runs a program for as long as somebody holds stdin
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    guard: Option<PathBuf>,
     #[command(flatten)]
     build: BuildArgs,
 }
@@ -106,6 +116,9 @@ impl Say {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let stops =
         Stops::listen().map_err(|error| Failure::connection(format_args!("signals cannot be heard: {error}")))?;
+    if let Some(program) = args.guard {
+        return guard::run(program, args.args, stops).await;
+    }
     let workspace = Workspace::read(&args.build)?;
     let server = workspace.server(args.package.as_deref(), args.build.bin.as_deref())?;
     let is_ours = server.package.dependencies.iter().any(|dependency| dependency.name == "mcp-runtime");
@@ -150,10 +163,21 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A directory for programs, which goes with this process.
-fn keeping_place(target: &std::path::Path) -> Result<tempfile::TempDir, Failure> {
+/// The beginning of the names of directories for programs.
+const KEPT: &str = "mcp-dev-";
+
+/// A directory for programs, which goes with this process. Those of processes that could not remove theirs go now.
+fn keeping_place(target: &Path) -> Result<tempfile::TempDir, Failure> {
+    for left in std::fs::read_dir(target).into_iter().flatten().filter_map(Result::ok) {
+        let name = left.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(KEPT)?.split('-').next()?.parse().ok());
+        if process.is_some_and(|process| !process::is_there(process)) {
+            let _ = std::fs::remove_dir_all(left.path());
+        }
+    }
+    let prefix = format!("{KEPT}{}-", std::process::id());
     let made =
-        std::fs::create_dir_all(target).and_then(|()| tempfile::Builder::new().prefix("mcp-dev-").tempdir_in(target));
+        std::fs::create_dir_all(target).and_then(|()| tempfile::Builder::new().prefix(&prefix).tempdir_in(target));
     made.map_err(|error| {
         Failure::connection(format_args!("programs cannot be kept in `{}`: {error}", target.display()))
     })

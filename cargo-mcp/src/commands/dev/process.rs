@@ -73,9 +73,11 @@ impl Leash {
 }
 
 /// Waits for the end of a process that has been given a reason to end, and insists on it.
-pub(super) async fn end(child: &mut Child, leash: Leash) {
+pub(super) async fn end(child: &mut Child, leash: Option<Leash>) {
     if timeout(PATIENCE, child.wait()).await.is_err() {
-        leash.terminate();
+        if let Some(leash) = &leash {
+            leash.terminate();
+        }
         if timeout(PATIENCE, child.wait()).await.is_err() {
             let _ = child.start_kill();
         }
@@ -84,10 +86,34 @@ pub(super) async fn end(child: &mut Child, leash: Leash) {
     let _ = timeout(PATIENCE, child.wait()).await;
 }
 
+/// Tells one process to end.
+#[cfg(unix)]
+pub(super) fn hang_up(child: &Child) {
+    let id = child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(id) = id {
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn hang_up(_: &Child) {}
+
+/// Whether a process is there.
+#[cfg(unix)]
+pub(super) fn is_there(id: i32) -> bool {
+    let test = rustix::process::test_kill_process;
+    rustix::process::Pid::from_raw(id).is_some_and(|id| !matches!(test(id), Err(rustix::io::Errno::SRCH)))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_there(_: i32) -> bool {
+    true
+}
+
 /// Tells a process to end, and insists on it.
 pub(super) async fn terminate(child: &mut Child, leash: Leash) {
     leash.terminate();
-    end(child, leash).await;
+    end(child, Some(leash)).await;
 }
 
 /// A server that speaks in lines on stdin and stdout.
@@ -192,7 +218,7 @@ async fn keep<T: Send + 'static>(
             _ = &mut stop => {
                 let drain = async { while output.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) { line.clear(); } };
                 let close = async { tokio::time::sleep(PATIENCE / 2).await; writer.abort(); };
-                tokio::join!(end(&mut child, leash), async { tokio::select! { () = drain => {}, () = close => {} } });
+                tokio::join!(end(&mut child, Some(leash)), async { tokio::select! { () = drain => {}, () = close => {} } });
                 return;
             }
             read = output.read_until(b'\n', &mut line) => {
@@ -204,7 +230,7 @@ async fn keep<T: Send + 'static>(
                 tokio::select! {
                     biased;
                     sent = said.send(wrap(Said::Line(text))) => if sent.is_err() { break },
-                    _ = &mut stop => return end(&mut child, leash).await,
+                    _ = &mut stop => return end(&mut child, Some(leash)).await,
                 }
                 if let Some((_, at)) = &mut ended {
                     *at = Instant::now();

@@ -15,7 +15,7 @@ use rmcp::{ServiceExt, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
 
 use super::{
-    project::{BROKEN, Dev, FRESH, LONG, Project, stateless, text},
+    project::{BROKEN, Dev, FRESH, LONG, Project, is_gone, stateless, text},
     stdio::Told,
 };
 
@@ -208,6 +208,37 @@ async fn stateless_requests_and_streams_go_on() {
     for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
         let refused = http.send("POST", call(7, "greet", json!({})).to_string(), &[(name, value)]).await;
         assert_eq!(refused.status(), 403, "{name}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn whatever_ends_it_ends_the_server() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let project = Project::new("dev-http-signals", "");
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut dev = project.start(&["--http", "127.0.0.1:0"]);
+        let mut http = Http::new(&mut dev);
+        http.initialize("2025-11-25").await;
+        let server = text(&http.call(1, "process", json!({})).await);
+        let wait = call(2, "wait", json!({"file": project.file("never")}));
+        let waiting = http.answer(&wait, &[]);
+        let ends = async {
+            if signal == Signal::TERM {
+                // The call has begun, since what came after it is answered.
+                http.call(3, "greet", json!({"name": "Ada"})).await;
+            }
+            let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process's number")).expect("a process");
+            kill_process(process, signal).expect("it is there");
+        };
+        if signal == Signal::TERM {
+            let ((_, answer), ()) = tokio::join!(waiting, ends);
+            assert_eq!(answer["error"]["message"], "`cargo mcp dev` was stopped");
+        } else {
+            ends.await;
+        }
+        is_gone(&server);
     }
 }
 

@@ -9,6 +9,8 @@ use rmcp::{
 use serde_json::json;
 use tokio::sync::Notify;
 
+use crate::common::{Done, cargo_mcp};
+
 use super::project::{BROKEN, FRESH, LONG, Project, is_gone, stateless, text};
 
 #[test]
@@ -127,6 +129,83 @@ fn signals_end_everything() {
         assert_eq!(dev.answer(waiting)["error"]["message"], "`cargo mcp dev` was stopped");
         assert_eq!(dev.ended(), Some(0));
         is_gone(&server);
+    }
+}
+
+#[test]
+fn everything_that_the_program_is_made_of_is_watched() {
+    let project = Project::new("dev-watched", "");
+    // A package by path outside of the server's, and a file that only the program knows.
+    let library = project.file("../dev-watched-library");
+    std::fs::create_dir_all(library.join("src")).expect("a directory");
+    let put = |name: &str, text: &str| std::fs::write(library.join(name), text).expect("a file");
+    put(
+        "Cargo.toml",
+        "[package]\nname = \"dev-watched-library\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n",
+    );
+    put("src/lib.rs", "pub const WORD: &str = \"one\";\n");
+    put("page.txt", "page one");
+    let manifest = std::fs::read_to_string(project.file("Cargo.toml")).expect("a manifest");
+    let dependency = "[dependencies]\ndev-watched-library = { path = \"../dev-watched-library\" }\n";
+    project.put("Cargo.toml", &manifest.replace("[dependencies]\n", dependency));
+    project.write(
+        "/// Words.\n#[tool]\nfn words() -> String {\n    let page = include_str!(\"../../dev-watched-library/page.txt\");\n    \
+         format!(\"{} {page}\", dev_watched_library::WORD)\n}\n",
+    );
+    let mut dev = project.start(&["--watch", "../dev-watched-library/page.txt"]);
+    dev.initialize("2025-11-25");
+    assert_eq!(dev.called("words", &json!({})), "one page one");
+    put("src/lib.rs", "pub const WORD: &str = \"two\";\n");
+    assert_eq!(dev.said("restarted"), "dev: restarted: the same lists");
+    assert_eq!(dev.called("words", &json!({})), "two page one");
+    put("page.txt", "page two");
+    dev.said("restarted");
+    assert_eq!(dev.called("words", &json!({})), "two page two");
+    // A directory that was not there when it began.
+    let process = dev.called("process", &json!({}));
+    std::fs::create_dir_all(project.file("assets")).expect("a directory");
+    dev.said("the same program");
+    project.put("assets/new.txt", "new");
+    dev.said("the same program");
+    assert_eq!(dev.called("process", &json!({})), process, "the same program goes on");
+    std::fs::remove_dir_all(project.file("assets")).expect("it is there");
+    dev.end();
+}
+
+#[test]
+fn sources_can_be_looked_at_instead() {
+    let project = Project::new("dev-poll", "");
+    let mut dev = project.start(&["--poll"]);
+    dev.initialize("2025-06-18");
+    project.write(FRESH);
+    dev.notification("notifications/tools/list_changed");
+    dev.end();
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_told() {
+    let project = Project::new("dev-usage", "");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    for (words, code, message) in [
+        (
+            &["dev-usage", "--watch", "nowhere"][..],
+            2,
+            "error: `nowhere` cannot be watched: No such file or directory (os error 2)\nhelp: `--watch` takes a file or directory that is there\n",
+        ),
+        (&["dev-usag"], 2, "error: no package `dev-usag` in this workspace\nhelp: did you mean `dev-usage`?\n"),
+        (
+            &["dev-usage", "--http", &taken],
+            3,
+            &format!(
+                "error: `{taken}` cannot be listened on: Address already in use (os error 98)\nhelp: `--http 127.0.0.1:0` takes a port that is free\n"
+            ),
+        ),
+    ] {
+        let mut command = cargo_mcp(&["dev"]);
+        command.args(words).current_dir(project.file(""));
+        let done: Done = command.output().expect("it starts").into();
+        assert_eq!(done.failed(code), message, "{words:?}");
     }
 }
 

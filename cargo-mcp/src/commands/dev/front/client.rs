@@ -92,11 +92,11 @@ impl Front {
         // The server refuses an id that is none.
         let Some(key) = Key::read(id) else { return Some(text.to_owned()) };
         if self.calls.get(&key).is_some_and(|call| !call.is_cancelled) {
-            self.to_client(error(id, INVALID_REQUEST, format_args!("a request with id {id} is still in flight")));
+            self.send_client(error(id, INVALID_REQUEST, format_args!("a request with id {id} is still in flight")));
             return None;
         }
         if method == "ping" && self.current.is_none() {
-            self.to_client(result(id, &json!({})));
+            self.send_client(result(id, &json!({})));
             return None;
         }
         let listen = (method == LISTEN).then(|| Listening::read(id, message));
@@ -131,7 +131,7 @@ impl Front {
         match () {
             () if self.current == Some(server) => Some(text),
             () if self.servers.contains_key(&server) => {
-                self.to_server(server, text);
+                self.send_server(server, text);
                 None
             }
             () => None,
@@ -152,13 +152,13 @@ impl Front {
                 call.server = Some(current);
             }
         }
-        self.to_server(current, line);
+        self.send_server(current, line);
     }
 
     fn pass_unread(&mut self, line: &str) {
         match self.current {
-            Some(current) => self.to_server(current, line.to_owned()),
-            None => self.to_client(error("null", PARSE_ERROR, "this is no message of JSON-RPC")),
+            Some(current) => self.send_server(current, line.to_owned()),
+            None => self.send_client(error("null", PARSE_ERROR, "this is no message of JSON-RPC")),
         }
     }
 

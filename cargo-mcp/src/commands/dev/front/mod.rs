@@ -291,7 +291,7 @@ impl Front {
         self.fail_waiting(why);
         let listens: Vec<_> = self.calls.extract_if(|_, call| call.is_listening()).collect();
         for listen in listens.into_iter().filter_map(|(_, call)| call.listen) {
-            self.to_client(listen.completed());
+            self.send_client(listen.completed());
         }
         self.phase = Phase::Over;
         self.effect(Effect::End);
@@ -324,7 +324,7 @@ impl Front {
         self.calls.retain(|_, call| !(call.is_cancelled && call.server == Some(server)));
         for id in self.questions.abandon(server) {
             let params = json!({"requestId": id_value(&id), "reason": "the server was rebuilt or ended"});
-            self.to_client(notification("notifications/cancelled", Some(&params)));
+            self.send_client(notification("notifications/cancelled", Some(&params)));
         }
     }
 
@@ -352,7 +352,7 @@ impl Front {
         failed.sort_by(|a, b| (a.batch, &a.id).cmp(&(b.batch, &b.id)));
         for calls in failed.chunk_by(|a, b| a.batch.is_some() && a.batch == b.batch) {
             let errors: Vec<_> = calls.iter().map(|call| error(&call.id, INTERNAL_ERROR, why)).collect();
-            self.to_client(match calls[0].batch {
+            self.send_client(match calls[0].batch {
                 Some(_) => format!("[{}]", errors.join(",")),
                 None => errors.concat(),
             });
@@ -363,11 +363,11 @@ impl Front {
         self.effects.push(effect);
     }
 
-    fn to_client(&mut self, line: String) {
+    fn send_client(&mut self, line: String) {
         self.effect(Effect::ToClient(line));
     }
 
-    fn to_server(&mut self, server: Generation, line: String) {
+    fn send_server(&mut self, server: Generation, line: String) {
         self.effect(Effect::ToServer(server, line));
     }
 

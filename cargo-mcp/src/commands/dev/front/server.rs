@@ -36,7 +36,7 @@ impl Front {
             }
         };
         if let Some(text) = text {
-            self.to_client(text);
+            self.send_client(text);
         }
         self.settle();
     }

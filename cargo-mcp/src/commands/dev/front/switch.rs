@@ -50,7 +50,7 @@ impl Front {
         if session.capabilities.get("logging").is_some() && is_loud {
             let params =
                 json!({"level": "error", "logger": "cargo mcp dev", "data": format!("the build failed: {why}")});
-            self.to_client(notification("notifications/message", Some(&params)));
+            self.send_client(notification("notifications/message", Some(&params)));
         }
     }
 
@@ -98,7 +98,7 @@ impl Front {
             state.replays.insert(key, Replay::List(list, page));
             state.pages += 1;
         }
-        self.to_server(server, request);
+        self.send_server(server, request);
     }
 
     /// Brings the next server to where the client's session is; if it is there, it takes over.
@@ -126,7 +126,7 @@ impl Front {
         if let Some(state) = self.servers.get_mut(&server) {
             state.replays.insert(key, replay);
         }
-        self.to_server(server, line);
+        self.send_server(server, line);
     }
 
     fn take_over(&mut self, server: Generation) {
@@ -216,7 +216,7 @@ impl Front {
         let mut listens: Vec<_> = self.calls.values().filter(|call| call.is_listening()).collect();
         listens.sort_by(|a, b| a.id.cmp(&b.id));
         lines.extend(listens.into_iter().filter_map(|call| call.listen.as_ref()).flat_map(|listen| listen.news(kinds)));
-        lines.into_iter().for_each(|line| self.to_client(line));
+        lines.into_iter().for_each(|line| self.send_client(line));
     }
 
     /// A new server did not begin in time.

@@ -4,7 +4,6 @@
 use std::{
     collections::{BTreeSet, HashMap},
     path::PathBuf,
-    process::Stdio,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -36,9 +35,10 @@ use super::{
         Generation, Say, Stops,
         build::News,
         front::{self, Effect, Event, Settings, Tone},
+        guard::{self, guarded},
         message::{INTERNAL_ERROR, Key, Message, error, notification, result},
         offers::Kind,
-        process::{Leash, command, describe, terminate},
+        process::{Leash, describe, terminate},
         stdio::Manner,
     },
     Front, VERSION, lock,
@@ -444,11 +444,9 @@ impl Supervisor {
         let Some(program) = self.programs.get(&build) else { return };
         let words = ["--http", "127.0.0.1:0"].map(str::to_owned);
         let args: Vec<_> = words.into_iter().chain(self.manner.args.iter().cloned()).collect();
-        let mut command = command(program, &args, &self.manner.env);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let failed =
             |error: std::io::Error| Heard::Event(Event::Gone(server, format!("it cannot be started: {error}")));
-        match command.spawn() {
+        match guarded(program, &args, &self.manner.env).and_then(|mut command| command.spawn()) {
             Ok(mut child) => {
                 let (stop, stopped) = oneshot::channel();
                 self.processes.insert(server, Running { stop, questions: Vec::new(), listens: None });
@@ -526,6 +524,9 @@ async fn keep(
     say: Say,
 ) {
     let leash = Leash::of(&child);
+    // As long as it is open, the guard knows that we are there.
+    let _stdin = child.stdin.take();
+    let stdout = child.stdout.take();
     let said = heard.clone();
     let reading = tokio::spawn(async move {
         let Some(stderr) = stderr else { return };
@@ -547,9 +548,10 @@ async fn keep(
         _ = stopped => terminate(&mut child, leash).await,
         status = child.wait() => {
             drop(leash);
+            let how = timeout(REASON, guard::how(stdout)).await.ok().flatten();
             // What it said at its end comes before the end.
             let _ = timeout(Duration::from_millis(200), reading).await;
-            let _ = heard.send(Heard::Event(Event::Gone(server, describe(status))));
+            let _ = heard.send(Heard::Event(Event::Gone(server, how.unwrap_or_else(|| describe(status)))));
         }
     }
 }
