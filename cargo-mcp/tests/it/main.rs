@@ -1,5 +1,6 @@
 //! Each command end to end, with the real programs.
 
 mod common;
+#[cfg(unix)]
 mod dev;
 mod list;

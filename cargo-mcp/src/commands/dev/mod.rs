@@ -44,7 +44,8 @@ Examples:
 ///
 /// Clients stay connected: they talk to a front, which hands what they say to the newest build, replays their handshake to it, and
 /// tells them which lists changed. Calls in flight have some seconds to end. While the source does not compile, the last good build
-/// goes on serving. The front speaks JSON-RPC on stdin and stdout, as clients want it that start a server, or HTTP with `--http`.
+/// goes on serving. The front speaks JSON-RPC on stdin and stdout, as clients want it that start a server, or streamable HTTP with
+/// `--http`; the HTTP transport of 2024-11-05 is not kept open over a restart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

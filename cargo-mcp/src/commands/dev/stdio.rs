@@ -71,14 +71,17 @@ pub(super) async fn serve(
         client,
         to_client,
     };
-    let mut is_over = false;
+    let (mut is_over, mut is_read_no_more) = (false, false);
     while !is_over {
         let is_read = stdio.to_client.is_open();
         let is_taken = stdio.processes.values().all(|(_, flow)| flow.is_open());
         let event = tokio::select! {
             biased;
             () = stops.next() => Event::Interrupted,
-            _ = &mut written => Event::Interrupted,
+            _ = &mut written => {
+                is_read_no_more = true;
+                Event::Interrupted
+            }
             Some(event) = times.recv() => event,
             Some(news) = news.recv() => stdio.learn(news),
             Some(event) = servers.recv(), if is_read => event,
@@ -88,7 +91,7 @@ pub(super) async fn serve(
         };
         is_over = stdio.handle(event);
     }
-    stdio.end(written).await;
+    stdio.end((!is_read_no_more).then_some(written)).await;
 }
 
 impl Stdio {
@@ -174,12 +177,17 @@ impl Stdio {
     }
 
     /// Writes what is left, and ends every server.
-    async fn end(mut self, written: oneshot::Receiver<()>) {
+    async fn end(mut self, written: Option<oneshot::Receiver<()>>) {
         for (_, (process, _)) in self.processes.drain() {
             process.stop();
         }
         drop(self.client);
         let keepers = async { while self.keepers.join_next().await.is_some() {} };
+        let written = async {
+            if let Some(written) = written {
+                let _ = written.await;
+            }
+        };
         let _ = tokio::join!(timeout(LAST, written), timeout(LAST, keepers));
         // Whoever is still there is killed with the future that keeps it.
         self.keepers.shutdown().await;

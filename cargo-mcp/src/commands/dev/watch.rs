@@ -1,9 +1,9 @@
 //! Watching what a server is built from.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -58,6 +58,8 @@ struct Shared {
     filter: RwLock<Filter>,
     debouncer: Mutex<Option<Box<dyn Watch + Send>>>,
     changes: Changes,
+    /// The directories that are watched.
+    watched: Mutex<HashSet<PathBuf>>,
     /// Wakes who reads the manifests again.
     manifests: Notify,
     /// Wakes who watches directories that came.
@@ -93,6 +95,7 @@ impl Watcher {
         let shared = Arc::new(Shared {
             filter: RwLock::new(Filter::new(sources, paths)),
             debouncer: Mutex::new(None),
+            watched: Mutex::default(),
             changes: changes.clone(),
             manifests: Notify::new(),
             came: Notify::new(),
@@ -121,32 +124,48 @@ impl Watcher {
     }
 
     /// Watches what comes: new directories, and new packages when a manifest changes.
-    pub(super) async fn keep_up(self, read: impl Fn() -> Option<Sources>) {
+    pub(super) async fn keep_up(self, read: impl Fn() -> Option<Sources> + Send + Sync + 'static) {
+        let read = Arc::new(read);
         loop {
-            tokio::select! {
-                () = self.shared.manifests.notified() => {
-                    if let Some(sources) = read() {
-                        let mut filter = self.shared.filter.write().unwrap_or_else(PoisonError::into_inner);
-                        let extra = filter.extra.clone();
-                        *filter = Filter::new(&sources, extra);
-                    }
+            let reads = tokio::select! {
+                () = self.shared.manifests.notified() => true,
+                () = self.shared.came.notified() => false,
+            };
+            let (shared, read) = (Arc::clone(&self.shared), Arc::clone(&read));
+            // Nobody may wait for cargo and the file system meanwhile.
+            let watched = tokio::task::spawn_blocking(move || {
+                if let Some(sources) = reads.then(|| read()).flatten() {
+                    let extra = shared.filter().extra.clone();
+                    let filter = Filter::new(&sources, extra);
+                    *shared.filter.write().unwrap_or_else(PoisonError::into_inner) = filter;
                 }
-                () = self.shared.came.notified() => {}
-            }
+                shared.watch()
+            });
             // What cannot be watched now is when it changes again.
-            let _ = self.shared.watch();
+            let _ = watched.await;
         }
     }
 }
 
 impl Shared {
+    fn filter(&self) -> RwLockReadGuard<'_, Filter> {
+        self.filter.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Watches whatever is not yet watched.
     fn watch(&self) -> notify::Result<()> {
-        let places = self.filter.read().unwrap_or_else(PoisonError::into_inner).places();
+        let places = self.filter().places();
         let mut debouncer = self.debouncer.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(debouncer) = debouncer.as_mut() else { return Ok(()) };
         for (path, mode) in places {
-            debouncer.watch(&path, mode)?;
+            if !self.watched().contains(&path) {
+                debouncer.watch(&path, mode)?;
+                self.watched().insert(path);
+            }
         }
         Ok(())
     }
@@ -157,7 +176,7 @@ struct Handler(std::sync::Weak<Shared>);
 impl DebounceEventHandler for Handler {
     fn handle_event(&mut self, result: DebounceEventResult) {
         let Some(shared) = self.0.upgrade() else { return };
-        let filter = shared.filter.read().unwrap_or_else(PoisonError::into_inner);
+        let filter = shared.filter();
         let Ok(events) = result else {
             // Something may have been missed.
             shared.changes.changed.notify_one();
@@ -170,16 +189,21 @@ impl DebounceEventHandler for Handler {
             }
             _ => true,
         };
-        let changed = events.iter().filter(|event| is_change(&event.kind));
+        let changed: Vec<_> = events.iter().filter(|event| is_change(&event.kind)).collect();
         let paths: BTreeSet<&PathBuf> =
-            changed.flat_map(|event| &event.paths).filter(|path| filter.is_source(path)).collect();
+            changed.iter().flat_map(|event| &event.paths).filter(|path| filter.is_source(path)).collect();
         if paths.is_empty() {
             return;
         }
         if paths.iter().any(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
             shared.manifests.notify_one();
         }
-        if paths.iter().any(|path| path.is_dir()) {
+        let comes = |kind: &EventKind| matches!(kind, EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(_)));
+        let came = changed.iter().filter(|event| comes(&event.kind)).flat_map(|event| &event.paths);
+        let directories: Vec<_> = came.filter(|path| path.is_dir()).collect();
+        if !directories.is_empty() {
+            // One that came again is another one.
+            shared.watched().retain(|watched| !directories.iter().any(|directory| *directory == watched));
             shared.came.notify_one();
         }
         shared.changes.changed.notify_one();

@@ -211,7 +211,6 @@ async fn stateless_requests_and_streams_go_on() {
     }
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn whatever_ends_it_ends_the_server() {
     use rustix::process::{Pid, Signal, kill_process};

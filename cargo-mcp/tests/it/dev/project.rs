@@ -288,7 +288,6 @@ pub(super) fn stateless(mut params: Value) -> Value {
 }
 
 /// Waits until a process is gone.
-#[cfg(unix)]
 #[track_caller]
 pub(super) fn is_gone(process: &str) {
     let until = Instant::now() + LONG;

@@ -111,7 +111,6 @@ fn stateless_clients_listen_over_builds() {
     dev.end();
 }
 
-#[cfg(unix)]
 #[test]
 fn signals_end_everything() {
     use rustix::process::{Pid, Signal, kill_process};
@@ -130,6 +129,23 @@ fn signals_end_everything() {
         assert_eq!(dev.ended(), Some(0));
         is_gone(&server);
     }
+}
+
+#[test]
+fn a_client_that_reads_no_more_ends_it() {
+    let project = Project::new("dev-unread", "");
+    let mut process = project
+        .command(&["--quiet"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(process.stdout.take());
+    let mut stdin = process.stdin.take().expect("a pipe");
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    std::io::Write::write_all(&mut stdin, format!("{ping}\n").as_bytes()).expect("it reads");
+    assert!(process.wait().expect("it ends").success());
+    drop(stdin);
 }
 
 #[test]
