@@ -109,7 +109,10 @@ impl Messages {
             let frame = tokio::time::timeout(LONG, self.body.frame()).await.expect("in time");
             match frame {
                 Some(frame) => self.bytes.extend(frame.expect("a frame").into_data().expect("data")),
-                None => self.messages.push_back(serde_json::from_slice(&self.bytes).expect("a message")),
+                None => {
+                    let whole = std::mem::take(&mut self.bytes);
+                    self.messages.push_back(serde_json::from_slice(&whole).expect("a message"));
+                }
             }
             while let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
                 let event: Vec<u8> = self.bytes.drain(..end + 2).collect();
@@ -208,6 +211,51 @@ async fn stateless_requests_and_streams_go_on() {
     for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
         let refused = http.send("POST", call(7, "greet", json!({})).to_string(), &[(name, value)]).await;
         assert_eq!(refused.status(), 403, "{name}");
+    }
+}
+
+/// Reads a response up to the first id of an event.
+async fn event_id(response: &mut Response<Body>) -> String {
+    let mut text = String::new();
+    loop {
+        let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await.expect("in time").expect("an event");
+        text.push_str(std::str::from_utf8(&frame.expect("a frame").into_data().expect("data")).expect("text"));
+        if let Some(id) = text.lines().find_map(|line| line.strip_prefix("id: ")) {
+            return id.to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_is_taken_up_again_or_its_answer_is_an_error() {
+    let project = Project::new("dev-http-resumed", "");
+    let mut dev = project.start(&["--http", "127.0.0.1:0"]);
+    let mut http = Http::new(&mut dev);
+    http.initialize("2025-11-25").await;
+    let wait = call(1, "wait", json!({"file": project.file("there")})).to_string();
+    let mut broken = http.send("POST", wait, &[]).await;
+    let last = event_id(&mut broken).await;
+    drop(broken);
+    // The server is still there, and keeps the stream.
+    let mut resumed = Messages::of(http.send("GET", String::new(), &[("last-event-id", &last)]).await);
+    project.put("there", "");
+    assert_eq!(text(&resumed.next().await), "it is there");
+    let wait = call(2, "wait", json!({"file": project.file("never")})).to_string();
+    let mut broken = http.send("POST", wait, &[]).await;
+    let last = event_id(&mut broken).await;
+    drop(broken);
+    project.write(FRESH);
+    dev.said("restarted");
+    let resumed = http.send("GET", String::new(), &[("last-event-id", &last)]).await;
+    assert_eq!(resumed.status(), 200);
+    let mut resumed = Messages::of(resumed);
+    loop {
+        let message = resumed.next().await;
+        if message["id"] == 2 {
+            let why = "the server was rebuilt or ended before it answered";
+            assert_eq!(message["error"], json!({"code": -32603, "message": why}));
+            break;
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::common::repository;
 
 /// Far more than anything takes, also on a machine that does much else.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(120);
 
 /// The tools of every version: one that waits for a file, one that ends its server, one that tells who it is.
 const SOURCE: &str = r#"
@@ -78,6 +78,35 @@ impl Project {
         let _ = std::fs::remove_file(project.file("there"));
         project.write(more);
         project
+    }
+
+    /// A package that speaks the protocol by hand, without the framework.
+    pub(super) fn by_hand(name: &'static str) -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(directory.join("src")).expect("a directory");
+        let project = Self { name, directory };
+        project.put(
+            "Cargo.toml",
+            &format!("[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n"),
+        );
+        project.write_by_hand("one");
+        project
+    }
+
+    /// Writes the source of such a package anew; each request but the handshake is answered with a word.
+    pub(super) fn write_by_hand(&self, word: &str) {
+        let answer =
+            |result: &str| format!("println!(r#\"{{{{\"jsonrpc\":\"2.0\",\"id\":{{id}},\"result\":{result}}}}}\"#)");
+        let handshake = r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"x","version":"1"}}}}"#;
+        let source = format!(
+            "fn main() {{\n    for line in std::io::stdin().lines().map_while(Result::ok) {{\n        \
+             let Some((_, id)) = line.split_once(\"\\\"id\\\":\") else {{ continue }};\n        \
+             let id = id.split([',', '}}']).next().unwrap();\n        \
+             match line.contains(\"initialize\") {{\n            true => {},\n            false => {},\n        }}\n    }}\n}}\n",
+            answer(handshake),
+            answer(&format!("{{{{\"word\":\"{word}\"}}}}")),
+        );
+        self.put("src/main.rs", &source);
     }
 
     /// Writes the source anew.

@@ -132,6 +132,26 @@ fn signals_end_everything() {
 }
 
 #[test]
+fn servers_by_hand_are_served_too() {
+    let project = Project::by_hand("dev-by-hand");
+    let mut dev = project.start(&[]);
+    let answer = dev.initialize("2025-06-18");
+    assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    let id = dev.request("anything", &json!({}));
+    assert_eq!(dev.answer(id)["result"], json!({"word": "one"}));
+    project.write_by_hand("two");
+    dev.notification("notifications/tools/list_changed");
+    let id = dev.request("anything", &json!({}));
+    assert_eq!(dev.answer(id)["result"], json!({"word": "two"}));
+    dev.end();
+    let refused =
+        cargo_mcp(&["dev", "--http", "127.0.0.1:0"]).current_dir(project.file("")).output().expect("it starts");
+    let why = "error: `--http` needs a server of `mcp-runtime`, and `dev-by-hand` is none\n\
+               help: leave `--http` out: stdin and stdout do for every server\n";
+    assert_eq!(Done::from(refused).failed(2), why);
+}
+
+#[test]
 fn a_client_that_reads_no_more_ends_it() {
     let project = Project::new("dev-unread", "");
     let mut process = project

@@ -130,6 +130,10 @@ impl Backends {
         self.current.borrow().as_ref().is_some_and(|backend| backend.generation == server)
     }
 
+    pub(super) fn current(&self) -> Option<Backend> {
+        self.current.borrow().clone()
+    }
+
     pub(super) fn alive(&self, server: Generation) -> Option<Backend> {
         lock(&self.alive).get(&server).cloned()
     }

@@ -230,6 +230,10 @@ async fn pump(mut body: Body, mut filter: Filter, mut work: Work, events: Events
         return;
     }
     let why = work.why("its response ended too early").await;
+    if events.is_closed() {
+        // Whoever takes the stream up again is told.
+        return;
+    }
     for error in filter.errors(&why) {
         let _ = events.send(Event::of_message(&error)).await;
     }

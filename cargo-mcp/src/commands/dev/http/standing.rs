@@ -26,6 +26,8 @@ struct Standing {
     events: Events,
     /// Whether it takes up the stream of a request, which its server finishes.
     resumes: bool,
+    /// A server that is on its way out and does not answer any more.
+    gone: Option<super::Generation>,
 }
 
 impl Front {
@@ -45,15 +47,30 @@ impl Front {
         };
         let resumes = parts.headers.contains_key(&LAST_EVENT);
         let (events, readable) = channel();
-        let standing = Standing { front: Arc::clone(self), held: Arc::clone(held), parts, events, resumes };
-        let body = match standing.open(&backend).await {
+        let mut standing =
+            Standing { front: Arc::clone(self), held: Arc::clone(held), parts, events, resumes, gone: None };
+        let mut opened = standing.open(&backend).await;
+        let mut backend = backend;
+        if resumes
+            && !matches!(opened, Ok(Ok(_)))
+            && let Some(newer) = self.backends.current().filter(|newer| newer.generation != backend.generation)
+        {
+            // The old server ended in this very moment.
+            standing.gone = Some(backend.generation);
+            standing.resumes = false;
+            standing.parts.headers.remove(&LAST_EVENT);
+            opened = standing.open(&newer).await;
+            backend = newer;
+        }
+        let body = match opened {
             Ok(Ok(body)) => body,
             Ok(Err(other)) => return other,
             Err(Apart::Refused) => return super::gone(),
             Err(Apart::Failed) => return super::refuse(StatusCode::SERVICE_UNAVAILABLE, "the server went away"),
         };
+        let has_lost = last.is_some() && !standing.resumes;
         tokio::spawn(tell_notices(self.backends.notices(), Arc::clone(held), standing.events.downgrade()));
-        tokio::spawn(standing.follow(backend, Some(body), last.is_some() && !resumes));
+        tokio::spawn(standing.follow(backend, Some(body), has_lost));
         readable.into_response()
     }
 }
@@ -131,7 +148,7 @@ impl Standing {
 
     /// Answers what servers that are gone have not answered.
     async fn tell_lost(&self) {
-        let is_gone = |server| self.front.backends.alive(server).is_none();
+        let is_gone = |server| self.gone == Some(server) || self.front.backends.alive(server).is_none();
         let ids = lock(&self.held.state).unanswered(None, is_gone);
         for id in ids {
             let error = error(&id, INTERNAL_ERROR, "the server was rebuilt or ended before it answered");
