@@ -110,7 +110,8 @@ impl Watcher {
                 false => Box::new(new_debouncer(QUIET, None, handler).map_err(cannot)?
                     as Debouncer<RecommendedWatcher, RecommendedCache>),
                 true => {
-                    let config = Config::default().with_poll_interval(POLL);
+                    // Times are told in seconds only, in which a file may change twice.
+                    let config = Config::default().with_poll_interval(POLL).with_compare_contents(true);
                     Box::new(
                         new_debouncer_opt::<_, PollWatcher, _>(QUIET, None, handler, NoCache::new(), config)
                             .map_err(cannot)?,
@@ -203,7 +204,7 @@ impl DebounceEventHandler for Handler {
         let directories: Vec<_> = came.filter(|path| path.is_dir()).collect();
         if !directories.is_empty() {
             // One that came again is another one.
-            shared.watched().retain(|watched| !directories.iter().any(|directory| *directory == watched));
+            shared.watched().retain(|watched| !directories.contains(&watched));
             shared.came.notify_one();
         }
         shared.changes.changed.notify_one();
@@ -266,7 +267,9 @@ impl Filter {
         if is_temporary(path) {
             return false;
         }
-        if self.extra.iter().any(|extra| path.starts_with(extra)) || self.files.iter().any(|file| file == path) {
+        if self.extra.iter().any(|extra| path.starts_with(extra))
+            || self.files.iter().any(|file| file.as_path() == path)
+        {
             return true;
         }
         let inside = self.packages.iter().filter(|package| path.starts_with(package));
