@@ -21,6 +21,7 @@ pub(crate) enum Command {
     Check(commands::check::Args),
     Complete(commands::complete::Args),
     Completions(commands::completions::Args),
+    Dev(commands::dev::Args),
     Install(commands::install::Args),
     List(commands::list::Args),
     Lock(commands::lock::Args),

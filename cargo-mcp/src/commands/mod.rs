@@ -5,6 +5,7 @@ pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod complete;
 pub(crate) mod completions;
+pub(crate) mod dev;
 pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod lock;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Check(args) => wait(check::run(args)),
         Command::Complete(args) => wait(complete::run(args)),
         Command::Completions(args) => completions::run(args),
+        Command::Dev(args) => wait(dev::run(args)),
         Command::Install(args) => wait(install::run(args)),
         Command::List(args) => wait(list::run(args)),
         Command::Lock(args) => wait(lock::run(args)),

@@ -7,6 +7,7 @@ mod check;
 mod common;
 mod complete;
 mod completions;
+mod dev;
 mod elicit;
 mod install;
 mod list;

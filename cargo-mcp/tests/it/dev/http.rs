@@ -1,0 +1,305 @@
+//! The front over HTTP.
+
+use std::collections::VecDeque;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Request, Response},
+};
+use http_body_util::BodyExt;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rmcp::{ServiceExt, transport::StreamableHttpClientTransport};
+use serde_json::{Value, json};
+
+use super::{
+    project::{BROKEN, Dev, FRESH, LONG, Project, is_gone, stateless, text},
+    stdio::Told,
+};
+
+/// A client of one front.
+struct Http {
+    client: Client<HttpConnector, Body>,
+    url: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+/// A response that is read message by message.
+struct Messages {
+    body: Body,
+    bytes: Vec<u8>,
+    messages: VecDeque<Value>,
+}
+
+impl Http {
+    fn new(dev: &mut Dev) -> Self {
+        let line = dev.said("listening on ");
+        let url = line.split("listening on ").nth(1).expect("a URL").to_owned();
+        let headers = vec![
+            ("accept", "application/json, text/event-stream".to_owned()),
+            ("content-type", "application/json".to_owned()),
+        ];
+        Self { client: Client::builder(TokioExecutor::new()).build_http(), url, headers }
+    }
+
+    async fn send(&self, method: &str, body: String, more: &[(&str, &str)]) -> Response<Body> {
+        let mut request = Request::builder().method(method).uri(&self.url);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        for (name, value) in more {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body)).expect("a request");
+        let response = tokio::time::timeout(LONG, self.client.request(request)).await.expect("in time");
+        response.expect("a response").map(Body::new)
+    }
+
+    /// Sends a request, and waits for its answer.
+    async fn answer(&self, message: &Value, more: &[(&str, &str)]) -> (HeaderMap, Value) {
+        let response = self.send("POST", message.to_string(), more).await;
+        let headers = response.headers().clone();
+        let mut messages = Messages::of(response);
+        loop {
+            let found = messages.next().await;
+            if found.get("method").is_none() {
+                return (headers, found);
+            }
+        }
+    }
+
+    async fn call(&self, id: u32, tool: &str, arguments: Value) -> Value {
+        self.answer(&call(id, tool, arguments), &[]).await.1
+    }
+
+    /// Calls a tool without a session.
+    async fn call_stateless(&self, id: u32, tool: &str, arguments: Value) -> Value {
+        let params = stateless(json!({"name": tool, "arguments": arguments}));
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        self.answer(&message, &[("mcp-method", "tools/call"), ("mcp-name", tool)]).await.1
+    }
+
+    /// Opens a session.
+    async fn initialize(&mut self, revision: &str) -> Value {
+        let params =
+            json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let (headers, answer) = self.answer(&initialize, &[]).await;
+        self.headers.push(("mcp-session-id", headers["mcp-session-id"].to_str().expect("an id").to_owned()));
+        self.headers.push(("mcp-protocol-version", revision.to_owned()));
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+        assert_eq!(self.send("POST", initialized, &[]).await.status(), 202);
+        answer
+    }
+}
+
+impl Messages {
+    fn of(response: Response<Body>) -> Self {
+        Self { body: response.into_body(), bytes: Vec::new(), messages: VecDeque::new() }
+    }
+
+    /// Waits for a message, of a stream of events or as the whole body.
+    async fn next(&mut self) -> Value {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return message;
+            }
+            let frame = tokio::time::timeout(LONG, self.body.frame()).await.expect("in time");
+            match frame {
+                Some(frame) => self.bytes.extend(frame.expect("a frame").into_data().expect("data")),
+                None => {
+                    let whole = std::mem::take(&mut self.bytes);
+                    self.messages.push_back(serde_json::from_slice(&whole).expect("a message"));
+                }
+            }
+            while let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
+                let event: Vec<u8> = self.bytes.drain(..end + 2).collect();
+                let event = String::from_utf8(event).expect("text");
+                let data = event.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| !data.is_empty());
+                self.messages.extend(data.map(|data| serde_json::from_str(data).expect("a message")));
+            }
+        }
+    }
+
+    async fn notification(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.next().await;
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+}
+
+fn call(id: u32, tool: &str, arguments: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+}
+
+#[tokio::test]
+async fn a_session_goes_on_over_builds_failures_and_crashes() {
+    let project = Project::new("dev-http-session", "");
+    let mut dev = project.start(&["--http", "127.0.0.1:0", "--grace", "300"]);
+    let mut http = Http::new(&mut dev);
+    let answer = http.initialize("2025-06-18").await;
+    assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    let standing = http.send("GET", String::new(), &[]).await;
+    assert_eq!(standing.status(), 200);
+    let mut standing = Messages::of(standing);
+    assert_eq!(text(&http.call(1, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
+    let first = text(&http.call(2, "process", json!({})).await);
+    // One call is in flight while the server is built and another takes over.
+    let wait = call(3, "wait", json!({"file": project.file("there")}));
+    let waiting = http.answer(&wait, &[]);
+    let changes = async {
+        assert_eq!(text(&http.call(30, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
+        project.write(FRESH);
+        standing.notification("notifications/tools/list_changed").await;
+        assert_eq!(text(&http.call(4, "fresh", json!({})).await), "fresh");
+        project.put("there", "");
+    };
+    let ((_, answer), ()) = tokio::join!(waiting, changes);
+    assert_eq!(text(&answer), "it is there");
+    assert_ne!(text(&http.call(5, "process", json!({})).await), first);
+    project.write(BROKEN);
+    dev.said("dev: the build failed; the last good one goes on serving");
+    assert_eq!(text(&http.call(6, "fresh", json!({})).await), "fresh");
+    project.write("");
+    standing.notification("notifications/tools/list_changed").await;
+    let answer = http.call(7, "die", json!({})).await;
+    assert_eq!(answer["id"], 7);
+    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.starts_with("the server ended while it worked on this request: signal: 6"), "{answer}");
+    assert_eq!(text(&http.call(8, "greet", json!({"name": "Bob"})).await), "Hello, Bob!");
+    // The stream is still the one from the beginning.
+    project.write(FRESH);
+    standing.notification("notifications/tools/list_changed").await;
+    assert_eq!(http.send("DELETE", String::new(), &[]).await.status(), 204);
+    assert_eq!(http.send("POST", call(9, "greet", json!({"name": "Eve"})).to_string(), &[]).await.status(), 404);
+}
+
+#[tokio::test]
+async fn stateless_requests_and_streams_go_on() {
+    let project = Project::new("dev-http-stateless", "");
+    let mut dev = project.start(&["--http", "127.0.0.1:0", "--grace", "0"]);
+    let mut http = Http::new(&mut dev);
+    http.headers.push(("mcp-protocol-version", "2026-07-28".to_owned()));
+    assert_eq!(text(&http.call_stateless(1, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
+    let params = stateless(json!({"notifications": {"toolsListChanged": true, "promptsListChanged": false}}));
+    let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": params});
+    let mut listening =
+        Messages::of(http.send("POST", listen.to_string(), &[("mcp-method", "subscriptions/listen")]).await);
+    let acknowledged = listening.notification("notifications/subscriptions/acknowledged").await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
+    let waiting = http.call_stateless(2, "wait", json!({"file": project.file("never")}));
+    let changes = async {
+        assert_eq!(text(&http.call_stateless(3, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
+        project.write(FRESH);
+        let changed = listening.notification("notifications/tools/list_changed").await;
+        assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
+    };
+    let (answer, ()) = tokio::join!(waiting, changes);
+    let why = "the server was rebuilt, and this request took longer than the old one had left; send it again";
+    assert_eq!(answer["error"], json!({"code": -32603, "message": why}));
+    assert_eq!(text(&http.call_stateless(4, "fresh", json!({})).await), "fresh");
+    let answer = http.call_stateless(5, "die", json!({})).await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32603)), "{answer}");
+    assert_eq!(text(&http.call_stateless(6, "fresh", json!({})).await), "fresh");
+    project.write("");
+    listening.notification("notifications/tools/list_changed").await;
+    for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
+        let refused = http.send("POST", call(7, "greet", json!({})).to_string(), &[(name, value)]).await;
+        assert_eq!(refused.status(), 403, "{name}");
+    }
+}
+
+/// Reads a response up to the first id of an event.
+async fn event_id(response: &mut Response<Body>) -> String {
+    let mut text = String::new();
+    loop {
+        let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await.expect("in time").expect("an event");
+        text.push_str(std::str::from_utf8(&frame.expect("a frame").into_data().expect("data")).expect("text"));
+        if let Some(id) = text.lines().find_map(|line| line.strip_prefix("id: ")) {
+            return id.to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_is_taken_up_again_or_its_answer_is_an_error() {
+    let project = Project::new("dev-http-resumed", "");
+    let mut dev = project.start(&["--http", "127.0.0.1:0"]);
+    let mut http = Http::new(&mut dev);
+    http.initialize("2025-11-25").await;
+    let wait = call(1, "wait", json!({"file": project.file("there")})).to_string();
+    let mut broken = http.send("POST", wait, &[]).await;
+    let last = event_id(&mut broken).await;
+    drop(broken);
+    // The server is still there, and keeps the stream.
+    let mut resumed = Messages::of(http.send("GET", String::new(), &[("last-event-id", &last)]).await);
+    project.put("there", "");
+    assert_eq!(text(&resumed.next().await), "it is there");
+    let wait = call(2, "wait", json!({"file": project.file("never")})).to_string();
+    let mut broken = http.send("POST", wait, &[]).await;
+    let last = event_id(&mut broken).await;
+    drop(broken);
+    project.write(FRESH);
+    dev.said("restarted");
+    let resumed = http.send("GET", String::new(), &[("last-event-id", &last)]).await;
+    assert_eq!(resumed.status(), 200);
+    let mut resumed = Messages::of(resumed);
+    loop {
+        let message = resumed.next().await;
+        if message["id"] == 2 {
+            let why = "the server was rebuilt or ended before it answered";
+            assert_eq!(message["error"], json!({"code": -32603, "message": why}));
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_ends_it_ends_the_server() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let project = Project::new("dev-http-signals", "");
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut dev = project.start(&["--http", "127.0.0.1:0"]);
+        let mut http = Http::new(&mut dev);
+        http.initialize("2025-11-25").await;
+        let server = text(&http.call(1, "process", json!({})).await);
+        let wait = call(2, "wait", json!({"file": project.file("never")}));
+        let waiting = http.answer(&wait, &[]);
+        let ends = async {
+            if signal == Signal::TERM {
+                // The call has begun, since what came after it is answered.
+                http.call(3, "greet", json!({"name": "Ada"})).await;
+            }
+            let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process's number")).expect("a process");
+            kill_process(process, signal).expect("it is there");
+        };
+        if signal == Signal::TERM {
+            let ((_, answer), ()) = tokio::join!(waiting, ends);
+            assert_eq!(answer["error"]["message"], "`cargo mcp dev` was stopped");
+        } else {
+            ends.await;
+        }
+        is_gone(&server);
+    }
+}
+
+#[tokio::test]
+async fn the_official_client_sees_a_new_tool() {
+    let project = Project::new("dev-http-official", "");
+    let mut dev = project.start(&["--http", "127.0.0.1:0"]);
+    let url = Http::new(&mut dev).url;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let told = Told::default();
+    let client = told.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.expect("a handshake");
+    assert_eq!(client.list_all_tools().await.expect("tools").len(), 4);
+    project.write(FRESH);
+    tokio::time::timeout(LONG, told.0.notified()).await.expect("it is told");
+    assert_eq!(client.list_all_tools().await.expect("tools").len(), 5);
+    client.cancel().await.expect("it ends");
+}
