@@ -14,5 +14,6 @@ mod list;
 mod new;
 mod prompt;
 mod read;
+mod readme;
 mod servers;
 mod terminal;

@@ -213,12 +213,17 @@ impl DebounceEventHandler for Handler {
 
 /// Tells sources from everything else.
 struct Filter {
-    packages: Vec<PathBuf>,
+    packages: Vec<Watched>,
     others: Vec<PathBuf>,
     /// Single files.
     files: Vec<PathBuf>,
     extra: Vec<PathBuf>,
     target: PathBuf,
+}
+
+/// The directory of a package, and what git leaves out of it.
+struct Watched {
+    directory: PathBuf,
     ignores: Vec<Gitignore>,
 }
 
@@ -229,11 +234,11 @@ const SHARED: [&str; 6] =
 impl Filter {
     fn new(sources: &Sources, extra: Vec<PathBuf>) -> Self {
         let canonical = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let packages: Vec<_> = sources.packages.iter().map(canonical).collect::<BTreeSet<_>>().into_iter().collect();
+        let packages: BTreeSet<_> = sources.packages.iter().map(canonical).collect();
+        let watched = |directory: PathBuf| Watched { ignores: ignores(&directory), directory };
         let workspace = canonical(&sources.workspace);
         Self {
-            ignores: packages.iter().flat_map(|package| ignores(package)).collect(),
-            packages,
+            packages: packages.into_iter().map(watched).collect(),
             others: sources.others.iter().map(canonical).collect(),
             files: SHARED.iter().map(|name| workspace.join(name)).collect(),
             extra,
@@ -245,7 +250,7 @@ impl Filter {
     /// may lie there.
     fn places(&self) -> Vec<(PathBuf, RecursiveMode)> {
         let mut places = Vec::new();
-        for package in &self.packages {
+        for Watched { directory: package, .. } in &self.packages {
             places.push((package.clone(), RecursiveMode::NonRecursive));
             let entries = std::fs::read_dir(package).into_iter().flatten().filter_map(Result::ok);
             let directories = entries.map(|entry| entry.path()).filter(|path| path.is_dir() && self.is_source(path));
@@ -272,8 +277,9 @@ impl Filter {
         {
             return true;
         }
-        let inside = self.packages.iter().filter(|package| path.starts_with(package));
-        let Some(package) = inside.max_by_key(|package| package.as_os_str().len()) else { return false };
+        let inside = self.packages.iter().filter(|package| path.starts_with(&package.directory));
+        let innermost = inside.max_by_key(|package| package.directory.as_os_str().len());
+        let Some(Watched { directory: package, ignores }) = innermost else { return false };
         let is_other = self.others.iter().any(|other| path.starts_with(other) && other.starts_with(package));
         let below = path.strip_prefix(package).unwrap_or(path);
         let is_hidden = below.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'));
@@ -281,17 +287,20 @@ impl Filter {
             path.starts_with(ignore.path()) && ignore.matched_path_or_any_parents(path, path.is_dir()).is_ignore()
         };
         let is_built = self.target.starts_with(package) && path.starts_with(&self.target);
-        !is_other && !is_hidden && !is_built && !self.ignores.iter().any(ignored)
+        !is_other && !is_hidden && !is_built && !ignores.iter().any(ignored)
     }
 }
 
-/// The `.gitignore` files that hold for a directory.
+/// The `.gitignore` files that hold for a directory. One that leaves all of it out says nothing of what matters in it.
 fn ignores(directory: &Path) -> Vec<Gitignore> {
     let mut found = Vec::new();
     for above in directory.ancestors() {
         let file = above.join(".gitignore");
         if file.is_file() {
-            found.push(Gitignore::new(file).0);
+            let ignore = Gitignore::new(file).0;
+            if !ignore.matched_path_or_any_parents(directory, true).is_ignore() {
+                found.push(ignore);
+            }
         }
         if above.join(".git").exists() {
             break;
@@ -314,6 +323,24 @@ fn is_temporary(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_that_git_ignores_has_sources() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path().canonicalize().expect("a path");
+        let package = top.join("scratch/server");
+        std::fs::create_dir_all(package.join("src")).expect("directories");
+        std::fs::write(top.join(".gitignore"), "/scratch\n").expect("a file");
+        std::fs::write(package.join(".gitignore"), "*.log\n").expect("a file");
+        // What is left out of one package may be another.
+        let library = top.join("library");
+        std::fs::create_dir_all(library.join("src")).expect("directories");
+        let sources = Sources { packages: vec![package.clone(), library.clone()], ..Sources::default() };
+        let filter = Filter::new(&sources, Vec::new());
+        assert!(filter.is_source(&library.join("src/lib.rs")));
+        assert!(filter.is_source(&package.join("src/main.rs")));
+        assert!(!filter.is_source(&package.join("src/a.log")));
+    }
 
     #[test]
     fn sources_are_told_from_the_rest() {
