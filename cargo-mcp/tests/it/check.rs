@@ -728,23 +728,11 @@ fn examples_have_no_errors() {
         if !notes.is_empty() {
             command.args(["--deny", notes]);
         }
-        command.arg("--").arg(other_example(name)).current_dir(directory.path());
+        command.arg("--").arg(example(name)).current_dir(directory.path());
         Done::from(command.output().expect("cargo-mcp starts")).good();
     }
-    let tea = Http::new(Command::new(other_example("mount_axum")).arg("127.0.0.1:0"));
+    let tea = Http::new(Command::new(example("mount_axum")).arg("127.0.0.1:0"));
     run(&["check", &tea.url, "--read", "--deny", "notes"]).good();
-}
-
-/// The program of any example, also of those that no other test wants.
-fn other_example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<()> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let arguments = ["build", "--quiet", "-p", "files", "-p", "mount_axum"];
-        let built =
-            Command::new(env!("CARGO")).args(arguments).current_dir(repository()).status().expect("cargo starts");
-        assert!(built.success(), "the examples build");
-    });
-    example(name)
 }
 
 /// A program that serves HTTP, until it is dropped.

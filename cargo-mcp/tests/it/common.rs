@@ -54,17 +54,31 @@ impl Done {
     }
 }
 
-/// The program of an example, built once.
+/// The examples that tests start.
+const EXAMPLES: [&str; 7] = ["hello", "notes", "files", "ask", "jobs", "everything", "mount_axum"];
+
+/// The program of an example, built once with the others: alone, it is built with fewer features, by whoever names its package. So each
+/// is kept apart from where cargo puts it.
 pub(crate) fn example(name: &str) -> PathBuf {
-    static TARGET: OnceLock<PathBuf> = OnceLock::new();
-    let target = TARGET.get_or_init(|| {
-        let arguments =
-            ["build", "--quiet", "-p", "hello", "-p", "notes", "-p", "ask", "-p", "jobs", "-p", "everything"];
-        let built =
-            Command::new(env!("CARGO")).args(arguments).current_dir(repository()).status().expect("cargo starts");
+    static KEPT: OnceLock<PathBuf> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| {
+        let packages = EXAMPLES.iter().flat_map(|name| ["-p", name]);
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet"])
+            .args(packages)
+            .current_dir(repository())
+            .status()
+            .expect("cargo starts");
         assert!(built.success(), "the examples build");
-        // `target/debug`, where the tested program is too.
-        Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory").to_owned()
+        let built = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+        std::fs::create_dir_all(&kept).expect("a directory");
+        for name in EXAMPLES {
+            // One that still runs cannot be written over.
+            let _ = std::fs::remove_file(kept.join(name));
+            std::fs::copy(built.join(name), kept.join(name)).expect("a program is copied");
+        }
+        kept
     });
-    target.join(name)
+    kept.join(name)
 }
