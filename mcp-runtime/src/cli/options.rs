@@ -65,8 +65,9 @@ impl Options {
             #[cfg(feature = "http")]
             http: crate::HttpOptions::default(),
         };
-        let mut words = Words { words: words.map(text).collect::<Result<Vec<_>, _>>()?.into_iter().peekable() };
-        while let Some(word) = words.words.next() {
+        let words = words.map(text).collect::<Result<Vec<_>, _>>()?;
+        let mut words = Words { words: words.into_iter().peekable(), inline: None };
+        while let Some(word) = words.option() {
             match word.as_str() {
                 "-h" | "--help" => options.mode = Mode::Help,
                 "-V" | "--version" => options.mode = Mode::Version,
@@ -93,6 +94,7 @@ impl Options {
                 }
                 _ => options.flag(&word, &mut words, contract)?,
             }
+            words.none_left(&word)?;
         }
         options.add_environment(contract);
         if options.state_keys.is_empty()
@@ -135,12 +137,8 @@ impl Options {
 
     /// Reads one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a boolean.
     fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), String> {
-        let Some(rest) = word.strip_prefix("--") else {
+        let Some(name) = word.strip_prefix("--") else {
             return Err(format!("unexpected argument `{word}`"));
-        };
-        let (name, inline) = match rest.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (rest, None),
         };
         let Some(flag) = contract.arguments.iter().find(|flag| flag_name(flag) == name || flag.name == name) else {
             return Err(unknown(name, contract));
@@ -148,10 +146,10 @@ impl Options {
         if self.flags.iter().any(|(known, _)| *known == flag.name) {
             return Err(format!("`--{name}` is given twice"));
         }
-        let value = match inline {
-            Some(value) => value,
-            None if contract.schema["properties"][flag.name]["type"] == "boolean" => "true".to_owned(),
-            None => words.value(word, "a value")?,
+        let is_switch = contract.schema["properties"][flag.name]["type"] == "boolean";
+        let value = match is_switch {
+            true => words.inline.take().unwrap_or_else(|| "true".to_owned()),
+            false => words.value(word, "a value")?,
         };
         self.flags.push((flag.name, value));
         Ok(())
@@ -193,11 +191,33 @@ fn read_keys(text: &str) -> Result<Vec<StateKey>, String> {
 
 struct Words {
     words: std::iter::Peekable<std::vec::IntoIter<String>>,
+    /// The value of an option that is written as `--name=value`.
+    inline: Option<String>,
 }
 
 impl Words {
+    /// The next option, without its value.
+    fn option(&mut self) -> Option<String> {
+        let word = self.words.next()?;
+        match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => {
+                self.inline = Some(value.to_owned());
+                Some(name.to_owned())
+            }
+            _ => Some(word),
+        }
+    }
+
     fn value(&mut self, option: &str, what: &str) -> Result<String, String> {
-        self.words.next().ok_or_else(|| format!("`{option}` needs {what}"))
+        self.inline.take().or_else(|| self.words.next()).ok_or_else(|| format!("`{option}` needs {what}"))
+    }
+
+    /// Refuses a value that an option did not take.
+    fn none_left(&mut self, option: &str) -> Result<(), String> {
+        match self.inline.take() {
+            Some(value) => Err(format!("`{option}` takes no value, and there is `{value}`")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -239,6 +259,7 @@ mod tests {
             (&["--list"], Mode::List),
             (&["--schema"], Mode::Schema),
             (&["--call", "add"], call("{}")),
+            (&["--call=add", r#"{"a":1}"#], call(r#"{"a":1}"#)),
             (&["--call", "add", r#"{"a":1}"#], call(r#"{"a":1}"#)),
             (&["-h"], Mode::Help),
             (&["--list", "--help"], Mode::Help),
@@ -252,7 +273,7 @@ mod tests {
     #[test]
     fn keys_are_read_in_their_order() {
         let (first, second) = ("ab".repeat(32), "cd".repeat(32));
-        let keys = parse(&["--state-key", &first, "--state-key", &second]).unwrap().state_keys;
+        let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
         assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
         assert_eq!(read_keys(&format!("{first}, {second},")).unwrap(), keys);
         assert!(read_keys("no key").unwrap_err().starts_with("`MCP_STATE_KEY`: a state key is 32 bytes"));
@@ -263,6 +284,8 @@ mod tests {
         for (words, why) in [
             (&["--call"][..], "`--call` needs the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),
+            (&["a=b"], "unexpected argument `a=b`"),
+            (&["--list=all"], "`--list` takes no value, and there is `all`"),
             (
                 &["--state-key", "short"],
                 "`--state-key`: a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one",

@@ -17,9 +17,15 @@ pub(super) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str) 
     at = skip_space(bytes, at + 1);
     if bytes.get(at)? != &b'}' {
         loop {
-            let value_at = colon(bytes, string(bytes, at)?)?;
+            let name_end = string(bytes, at)?;
+            let value_at = colon(bytes, name_end)?;
             let end = value(bytes, value_at)?;
-            each(plain_name(text, at)?, text.get(value_at..end)?)?;
+            let name = text.get(at + 1..name_end - 1)?;
+            // An escaped name may mean one that is known.
+            if name.contains('\\') {
+                return None;
+            }
+            each(name, text.get(value_at..end)?)?;
             at = skip_space(bytes, end);
             match bytes.get(at)? {
                 b',' => at = skip_space(bytes, at + 1),
@@ -29,12 +35,6 @@ pub(super) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str) 
         }
     }
     (skip_space(bytes, at + 1) == bytes.len()).then_some(())
-}
-
-/// The name that starts at `at`, if it is written without escapes.
-fn plain_name(text: &str, at: usize) -> Option<&str> {
-    let end = scan::quote_or_backslash(text.as_bytes(), at + 1);
-    (text.as_bytes().get(end)? == &b'"').then(|| text.get(at + 1..end)).flatten()
 }
 
 /// The position behind the value that starts at `at`.
