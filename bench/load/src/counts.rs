@@ -41,20 +41,21 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts for one maker; instructions over HTTP only of a server that ends when it is asked to.
+    /// Counts for one maker.
     pub fn take(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<Self> {
-        let (program, counts_itself) = match maker {
-            Maker::Peer => (programs.named("peer-counting"), true),
-            Maker::Limit => (programs.named("limit-stdio"), false),
-            Maker::Ours => (programs.named("ours-counting"), true),
-        };
         let mut counts = Self::default();
         for (name, transport, task) in COUNTED {
-            if counts_itself {
+            let program = programs.named(match (maker, transport) {
+                (Maker::Peer, _) => "peer-counting",
+                (Maker::Limit, Transport::Stdio) => "limit-stdio",
+                (Maker::Limit, Transport::Http(_)) => "limit-http",
+                (Maker::Ours, _) => "ours-counting",
+            });
+            if maker != Maker::Limit {
                 let count = allocations(&program, transport, task, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
-            if (transport == Transport::Stdio || maker == Maker::Ours) && has_valgrind() {
+            if has_valgrind() {
                 let count = instructions(&program, transport, task, programs.folder, cores);
                 counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }

@@ -47,12 +47,13 @@ impl Measured {
                 .wanting(&[Times(1.0 / 30.0, Maker::Peer)]),
             row("a call with 1,000 tools against 1, CPU", Unit::Ratio, |maker| self.growth(maker))
                 .wanting(&[Absolute(1.05)]),
-            self.count("allocations, stdio echo", "stdio_echo").wanting(&[Absolute(8.0)]),
-            self.count("allocations, HTTP echo, session", "http_echo_2025_11_25"),
-            self.count("allocations, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
-            row("instructions, stdio echo", Unit::Count, |maker| {
-                self.counts.get(&maker)?.instructions.get("stdio_echo").map(|&count| count as f64)
-            }),
+            self.allocations("allocations, stdio echo", "stdio_echo").wanting(&[Absolute(8.0)]),
+            self.allocations("allocations, HTTP echo, session", "http_echo_2025_11_25"),
+            self.allocations("allocations, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
+            self.instructions("instructions, stdio echo", "stdio_echo"),
+            self.instructions("instructions, stdio search", "stdio_search"),
+            self.instructions("instructions, HTTP echo, session", "http_echo_2025_11_25"),
+            self.instructions("instructions, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
             row("memory of an idle session", Unit::Bytes, |maker| self.sessions.get(&maker).copied())
                 .wanting(&[Absolute(2048.0)]),
             row("start to `initialize` answered", Unit::Seconds, |maker| self.starts.median(maker))
@@ -77,8 +78,12 @@ impl Measured {
         row(title, unit, |maker| self.samples.median(workload, maker, value))
     }
 
-    fn count(&self, title: &'static str, name: &str) -> Row {
+    fn allocations(&self, title: &'static str, name: &str) -> Row {
         row(title, Unit::Count, |maker| self.counts.get(&maker)?.allocations.get(name).map(|&count| count as f64))
+    }
+
+    fn instructions(&self, title: &'static str, name: &str) -> Row {
+        row(title, Unit::Count, |maker| self.counts.get(&maker)?.instructions.get(name).map(|&count| count as f64))
     }
 
     /// How much more CPU a call takes of a server of a thousand tools.

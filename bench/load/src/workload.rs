@@ -44,10 +44,10 @@ impl Workload {
         Self { tools, ..self }
     }
 
-    /// Who can bear it: the limit has no list of tools.
+    /// Who can bear it: the limit has no other number of tools.
     fn makers(&self) -> impl Iterator<Item = Maker> {
-        let needs_list = matches!(self.task, Task::List(_)) || self.tools != TOOLS;
-        Maker::ALL.into_iter().filter(move |&maker| !(needs_list && maker == Maker::Limit))
+        let is_usual = self.tools == TOOLS;
+        Maker::ALL.into_iter().filter(move |&maker| is_usual || maker != Maker::Limit)
     }
 
     pub fn title(&self) -> String {
@@ -167,20 +167,17 @@ pub fn verify(programs: &Programs<'_>, cores: &Cores) -> Result<()> {
 }
 
 fn verify_one(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<()> {
-    let mut tasks = vec![Task::Echo, Task::Add, Task::Search, Task::BigEcho];
-    if maker != Maker::Limit {
-        tasks.push(Task::List(TOOLS));
-    }
+    let tasks = [Task::Echo, Task::Add, Task::Search, Task::BigEcho, Task::List(TOOLS)];
     let mut process: Process = programs.of(maker, &STDIO_ECHO).stdio(cores)?;
     let mut client = stdio::Client::connect(&mut process)?;
-    for &task in &tasks {
+    for task in tasks {
         client.call(task, 2)?;
     }
     for era in [Era::Session, Era::Stateless] {
         let (_process, address) = programs.of(maker, &HTTP_ECHO_SESSION).http(cores)?;
         let mut connection = http::Connection::open(address)?;
         let client = http::Client::connect_on(&mut connection, era)?;
-        for &task in &tasks {
+        for task in tasks {
             client.call(&mut connection, task, 2)?;
         }
     }

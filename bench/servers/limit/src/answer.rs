@@ -1,8 +1,9 @@
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, sync::LazyLock};
 
+use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use work::Search;
+use serde_json::{json, value::RawValue};
+use work::{Found, Search};
 
 #[derive(Deserialize)]
 struct Request<'a> {
@@ -20,17 +21,51 @@ struct Call<'a> {
     arguments: &'a RawValue,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Echo<'a> {
+    /// What is said.
     #[serde(borrow)]
     text: Cow<'a, str>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Add {
+    /// The first addend.
     a: f64,
+    /// The second addend.
     b: f64,
 }
+
+/// The arguments of a tool that is only there to be listed.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "nobody calls it")]
+struct Fill {
+    /// What is counted.
+    text: String,
+    /// How often.
+    count: u32,
+}
+
+/// What is between the brackets of the result of `tools/list`, which never changes.
+static LIST: LazyLock<String> = LazyLock::new(|| {
+    let fill = schema_for!(Fill);
+    let fillers = (0..100).map(
+        |number| json!({ "name": format!("filler_{number:03}"), "description": "Fill the list.", "inputSchema": fill }),
+    );
+    let search = json!({
+        "name": "search",
+        "description": "Search the catalogue.",
+        "inputSchema": schema_for!(Search),
+        "outputSchema": schema_for!(Found),
+    });
+    let tools = [
+        json!({ "name": "add", "description": "Add two numbers.", "inputSchema": schema_for!(Add) }),
+        json!({ "name": "echo", "description": "Say something back.", "inputSchema": schema_for!(Echo<'_>) }),
+        search,
+    ];
+    let tools: Vec<_> = tools.into_iter().chain(fillers).map(|tool| tool.to_string()).collect();
+    tools.join(",")
+});
 
 /// Appends the answer to a message, if it wants one.
 pub fn answer(message: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
@@ -46,6 +81,11 @@ pub fn answer(message: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         "tools/call" => {
             let call: Call<'_> = serde_json::from_str(params.get())?;
             run(call.name, call.arguments.get(), out)?;
+        }
+        "tools/list" => {
+            out.extend_from_slice(br#""tools":["#);
+            out.extend_from_slice(LIST.as_bytes());
+            out.push(b']');
         }
         other => return Err(io::Error::other(format!("{other} is not measured"))),
     }
