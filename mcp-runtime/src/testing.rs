@@ -1,6 +1,6 @@
 //! A client for an author's tests: no process, no port, no socket.
 
-use std::{fmt, future::poll_fn, sync::Arc};
+use std::{fmt, future::poll_fn, sync::Arc, time::Instant};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -376,7 +376,7 @@ impl TestClient {
 
     /// Sends bytes as they are, as one message, and gives the lines that came back at once.
     pub fn send_raw(&mut self, message: &[u8]) -> Vec<Value> {
-        self.connection.receive(message, &mut self.unread);
+        self.connection.receive(message, Instant::now(), &mut self.unread);
         self.lines()
     }
 
@@ -424,7 +424,7 @@ impl TestClient {
 
     fn send(&mut self, message: &Value) {
         let line = message.to_string();
-        self.connection.receive(line.as_bytes(), &mut self.unread);
+        self.connection.receive(line.as_bytes(), Instant::now(), &mut self.unread);
     }
 
     async fn wait(&mut self) {

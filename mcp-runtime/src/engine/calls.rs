@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{
+    clock::Clock,
     flights::{Flight, Flights, Sink},
     origin::Permit,
     outbox::Outbox,
@@ -32,6 +33,7 @@ const PRECISION: Duration = Duration::from_millis(1);
 pub(super) struct Call<'a> {
     pub(super) flights: &'a Arc<Flights>,
     pub(super) outbox: &'a Arc<Outbox>,
+    pub(super) clock: &'a Clock,
     pub(super) wire: &'a Arc<Wire>,
     pub(super) id: Id<'a>,
     pub(super) sink: &'a Sink,
@@ -87,11 +89,10 @@ impl Call<'_> {
             uri: input.uri,
             mime_type: input.contract.mime_type,
         };
-        let began = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(&mut reply))))
             .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
         let outcome = with_lack(outcome, self.context.as_deref());
-        complain_if_slow(self.answering.name, began);
+        complain_if_slow(self.answering.name, self.clock.lap());
         self.end();
         self.answering.settle(out, start, self.wire, &self.id, outcome);
     }
@@ -108,8 +109,7 @@ impl Call<'_> {
         self.drive_guarded(guarded, out)
     }
 
-    fn drive_guarded(mut self, running: Guarded, out: &mut Vec<u8>) -> bool {
-        let mut running = running.complaining();
+    fn drive_guarded(mut self, mut running: Guarded, out: &mut Vec<u8>) -> bool {
         running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
         let cx = &mut TaskContext::from_waker(Waker::noop());
@@ -118,9 +118,10 @@ impl Call<'_> {
             Poll::Ready(caught) => Poll::Ready(caught),
             Poll::Pending => Pin::new(&mut running).poll(cx),
         };
+        complain_if_slow(self.answering.name, self.clock.lap());
         let finished = match polled {
             Poll::Ready(caught) => caught.map_err(|panic| self.answering.panicked(&*panic, &self.id)),
-            Poll::Pending => match self.take_off(running) {
+            Poll::Pending => match self.take_off(running.complaining()) {
                 true => return false,
                 // It was sent twice at once, by two requests over HTTP.
                 false => Err(id_in_flight(&self.id)),
@@ -341,7 +342,7 @@ impl Future for Guarded {
         let Self { running: slot, context, forwards_log, complains, name, .. } = &mut *self;
         let entered = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
-        let began = Instant::now();
+        let began = complains.then(Instant::now);
         let polled = catch_unwind(AssertUnwindSafe(|| {
             let poll = Context::enter(entered, || running.as_mut().poll(cx));
             match poll {
@@ -349,8 +350,8 @@ impl Future for Guarded {
                 Poll::Pending => Err(running),
             }
         }));
-        if *complains {
-            complain_if_slow(name, began);
+        if let Some(began) = began {
+            complain_if_slow(name, began.elapsed());
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
@@ -391,8 +392,7 @@ fn with_lack(outcome: Outcome, context: Option<&Context>) -> Outcome {
 }
 
 /// Says that a function kept its thread to itself.
-fn complain_if_slow(name: &str, began: Instant) {
-    let elapsed = began.elapsed();
+fn complain_if_slow(name: &str, elapsed: Duration) {
     if elapsed > SLOW {
         tracing::warn!(
             name,

@@ -1,11 +1,13 @@
 use std::{
     sync::Arc,
     task::{Context as TaskContext, Poll},
+    time::Instant,
 };
 
 use super::{
     Engine, Origin, Session,
     batch::Batch,
+    clock::Clock,
     dispatch::Speaker,
     flights::{Flights, Sink},
     origin::Mirrored,
@@ -32,6 +34,7 @@ pub(crate) struct Connection {
     pub(super) origin: Option<Arc<dyn Origin>>,
     /// Whether a session that is opened here outlives the connection.
     pub(super) is_brief: bool,
+    pub(super) clock: Clock,
 }
 
 /// What became of a transmission.
@@ -52,7 +55,8 @@ impl Connection {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false }
+        let clock = Clock::new();
+        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false, clock }
     }
 
     /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
@@ -66,7 +70,8 @@ impl Connection {
     pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true }
+        let clock = Clock::new();
+        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true, clock }
     }
 
     /// Says what the transport knows of the messages that follow.
@@ -93,9 +98,10 @@ impl Connection {
         &self.outbox
     }
 
-    /// Takes one transmission, and writes the answers that are there at once as lines. The others come out of
+    /// Takes one transmission, which came at `now`, and writes the answers that are there at once as lines. The others come out of
     /// [`drain`](Self::drain) later.
-    pub(crate) fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Receipt {
+    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> Receipt {
+        self.clock.set(now);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
@@ -114,6 +120,11 @@ impl Connection {
             }
             Transmission::Batch(messages) => self.receive_batch(messages, out),
         }
+    }
+
+    /// The time, as of when the last function ended that was called at once, or else as of the last transmission.
+    pub(crate) fn time(&self) -> Instant {
+        self.clock.last()
     }
 
     /// Answers a message that was longer than it may be, and whose end nobody has read.
@@ -220,7 +231,7 @@ impl Connection {
 
     fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
         let mut receipt = Receipt { is_request: true, ..Receipt::default() };
-        let params = params::Params::read(message.params);
+        let params = params::Params::read(message.params.as_ref());
         if self.flights.has(&id) {
             results::refuse(out, self.dialect(), Some(&id), &results::id_in_flight(&id));
             return receipt;

@@ -113,7 +113,7 @@ impl Connection {
 
     /// Takes a notification. Nothing is ever answered, whatever is wrong with it.
     pub(super) fn notification(&mut self, message: &Message<'_>) {
-        let params = Params::read(message.params);
+        let params = Params::read(message.params.as_ref());
         match &*message.method {
             "notifications/cancelled" => {
                 let id = params.member("requestId").and_then(Id::from_json);
@@ -492,6 +492,7 @@ impl Connection {
         Ok(Call {
             flights: &self.flights,
             outbox: &self.outbox,
+            clock: &self.clock,
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,

@@ -7,6 +7,7 @@ mod batch;
 mod caller;
 mod calls;
 mod catalog;
+mod clock;
 mod connection;
 mod dispatch;
 mod flights;

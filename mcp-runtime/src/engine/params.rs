@@ -2,7 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::{error::Fault, jsonrpc::raw, model::Level, revision::Dialect};
+use crate::{
+    error::Fault,
+    jsonrpc::{Object, raw},
+    model::Level,
+    revision::Dialect,
+};
 
 /// The members of `params` that the frequent methods have, as JSON.
 #[derive(Default)]
@@ -32,9 +37,9 @@ pub(super) struct Meta<'a> {
 }
 
 impl<'a> Params<'a> {
-    pub(super) fn read(whole: Option<&'a str>) -> Self {
-        let mut params = Self { whole, ..Self::default() };
-        for (name, value) in whole.into_iter().flat_map(raw::members) {
+    pub(super) fn read(object: Option<&Object<'a>>) -> Self {
+        let mut params = Self { whole: object.map(Object::json), ..Self::default() };
+        for (name, value) in object.into_iter().flat_map(Object::members) {
             match &*name {
                 "name" => params.name = Some(value),
                 "arguments" => params.arguments = Some(value),

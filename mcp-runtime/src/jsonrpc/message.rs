@@ -32,8 +32,47 @@ pub(crate) enum Answer<'a> {
 /// A method and its parameters, still as JSON.
 pub(crate) struct Message<'a> {
     pub(crate) method: Cow<'a, str>,
-    /// The JSON of an object; none where the message has no parameters.
-    pub(crate) params: Option<&'a str>,
+    /// None where the message has no parameters.
+    pub(crate) params: Option<Object<'a>>,
+}
+
+/// An object as JSON, whose first members were found when it was checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Object<'a> {
+    json: &'a str,
+    found: [(&'a str, &'a str); FEW],
+    count: usize,
+    /// Where the others start.
+    rest: usize,
+}
+
+/// Nearly all messages have no more parameters.
+const FEW: usize = 4;
+
+impl<'a> Object<'a> {
+    /// An object of whose members none has been found.
+    fn unread(json: &'a str) -> Self {
+        Self { json, found: [("", ""); FEW], count: 0, rest: raw::inside(json, b'{') }
+    }
+
+    pub(crate) fn json(&self) -> &'a str {
+        self.json
+    }
+
+    /// The members: each key without its escapes, each value as it stands in the text.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+        let found = self.found[..self.count].iter().map(|&(name, value)| (Cow::Borrowed(name), value));
+        found.chain(raw::members_from(self.json, self.rest))
+    }
+
+    /// Takes the next member, which ends at `end`.
+    fn find(&mut self, name: &'a str, value: &'a str, end: usize) {
+        if let Some(place) = self.found.get_mut(self.count) {
+            *place = (name, value);
+            self.count += 1;
+            self.rest = end;
+        }
+    }
 }
 
 /// A message that cannot be understood.
@@ -58,8 +97,8 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
 impl<'a> Message<'a> {
     /// Reads one message.
     pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
-        let envelope = match Envelope::read(text) {
-            Ok(envelope) => envelope,
+        let (envelope, found) = match Envelope::read(text) {
+            Ok(read) => read,
             Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
             Err(_) => return Err(Self::refuse_shape(text)),
         };
@@ -89,7 +128,9 @@ impl<'a> Message<'a> {
         };
         let params = match envelope.params {
             None | Some("null") => None,
-            Some(params) if raw::kind(params) == raw::Kind::Object => Some(params),
+            Some(json) if raw::kind(json) == raw::Kind::Object => {
+                Some(found.map_or_else(|| Object::unread(json), |found| Object { json, ..found }))
+            }
             Some(_) => return Err(Malformed::Invalid(id, "`params` must be an object")),
         };
         let message = Self { method, params };
@@ -134,9 +175,10 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
-        let mut envelope = Self::default();
-        let members = check::members(text, |name, value| {
+    /// Reads the members of a message, and those of its parameters, if they are an object and were found on the way.
+    fn read(text: &'a str) -> Result<(Self, Option<Object<'a>>), serde_json::Error> {
+        let (mut envelope, mut params) = (Self::default(), Object::unread(""));
+        let each = |name, value| {
             let member = match name {
                 "jsonrpc" => &mut envelope.jsonrpc,
                 "id" => &mut envelope.id,
@@ -148,10 +190,10 @@ impl<'a> Envelope<'a> {
             };
             // A member that is there twice is not told apart here.
             member.replace(value).is_none().then_some(())
-        });
-        match members {
-            Some(()) => Ok(envelope),
-            None => serde_json::from_str(text),
+        };
+        match check::members(text, each, "params", |name, value, end| params.find(name, value, end)) {
+            Some(()) => Ok((envelope, Some(params))),
+            None => Ok((serde_json::from_str(text)?, None)),
         }
     }
 }

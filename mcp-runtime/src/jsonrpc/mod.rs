@@ -10,4 +10,4 @@ pub(crate) mod write;
 
 pub(crate) use canonical::canonical;
 pub(crate) use id::Id;
-pub(crate) use message::{Answer, Incoming, Malformed, Message, Transmission, parse};
+pub(crate) use message::{Answer, Incoming, Malformed, Message, Object, Transmission, parse};

@@ -42,6 +42,11 @@ pub(crate) fn members(object: &str) -> Members<'_> {
     Members { text: object, at: inside(object, b'{') }
 }
 
+/// Walks over the members of an object from one on, behind the one that ends at `at`.
+pub(super) fn members_from(object: &str, at: usize) -> Members<'_> {
+    Members { text: object, at }
+}
+
 /// Walks over the elements of an array, and over nothing if `array` is another value.
 pub(crate) fn elements(array: &str) -> Elements<'_> {
     Elements { text: array, at: inside(array, b'[') }
@@ -144,7 +149,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// Returns the position behind the opening bracket, or the end of the text if there is none.
-fn inside(text: &str, open: u8) -> usize {
+pub(super) fn inside(text: &str, open: u8) -> usize {
     let bytes = text.as_bytes();
     let start = skip_space(bytes, 0);
     if bytes.get(start) == Some(&open) { start + 1 } else { bytes.len() }

@@ -25,18 +25,21 @@ use crate::{
     revision,
 };
 
+/// Places by name. The names are the author's own, so that nobody can choose them to collide.
+type Index = HashMap<&'static str, usize, foldhash::fast::RandomState>;
+
 /// Every function that the server offers.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     /// By name.
     tools: Vec<Arc<Tool>>,
-    tool_index: HashMap<&'static str, usize>,
+    tool_index: Index,
     /// By name.
     prompts: Vec<Arc<Prompt>>,
-    prompt_index: HashMap<&'static str, usize>,
+    prompt_index: Index,
     /// By URI.
     resources: Vec<Arc<Resource>>,
-    resource_index: HashMap<&'static str, usize>,
+    resource_index: Index,
     /// By template.
     templates: Vec<Arc<Resource>>,
     skills: Arc<Skills>,

@@ -1,12 +1,8 @@
 //! Every item that the server has, on offer or not, and the registry of those that are.
 
-use std::{
-    any::TypeId,
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{any::TypeId, collections::HashSet, sync::Arc};
 
-use super::{Item, Offers, Prompt, Registry, Resource, Selection, Skills, Tool, build::Builder};
+use super::{Index, Item, Offers, Prompt, Registry, Resource, Selection, Skills, Tool, build::Builder};
 use crate::{
     error::BuildError,
     handler::entry::{Common, Entry, ServerFnEntry, TaskSupport},
@@ -191,7 +187,7 @@ impl Item {
     }
 }
 
-fn index(names: impl Iterator<Item = &'static str>) -> HashMap<&'static str, usize> {
+fn index(names: impl Iterator<Item = &'static str>) -> Index {
     names.enumerate().map(|(position, name)| (name, position)).collect()
 }
 

@@ -78,11 +78,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     fn poll(&mut self, cx: &mut Context<'_>, mut stop: Pin<&mut impl Future<Output = ()>>) -> Poll<io::Result<()>> {
         let mut turns = 0_usize;
         loop {
-            // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
-            if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
-                self.end();
-            }
-            turns += 1;
             if self.ended.is_some() {
                 self.connection.end_listens();
             }
@@ -102,6 +97,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                 progress = true;
                 self.rest();
             }
+            // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
+            if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
+                self.end();
+                progress = true;
+            }
+            turns += 1;
             if progress {
                 continue;
             }
@@ -153,12 +154,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         let limit = self.connection.engine().limits.message;
         let mut first = None;
         while let Some(line) = self.inbox.next_line(limit) {
-            let began = *first.get_or_insert_with(Instant::now);
+            let (began, now) = match first {
+                Some(began) => (began, self.connection.time().max(began)),
+                None => {
+                    let now = Instant::now();
+                    (*first.insert(now), now)
+                }
+            };
             match line {
-                Line::Whole(line) => answer(&mut self.connection, line, &mut self.fresh),
+                Line::Whole(line) => answer(&mut self.connection, line, now, &mut self.fresh),
                 Line::Overlong => self.connection.refuse_overlong(&mut self.fresh),
             }
-            if self.fresh.len() > CHUNK || (self.inbox.has_more() && began.elapsed() > PATIENCE) {
+            // Only a call takes long, and it has looked at the clock.
+            let elapsed = self.connection.time().saturating_duration_since(began);
+            if self.fresh.len() > CHUNK || elapsed > PATIENCE {
                 break;
             }
         }
@@ -172,7 +181,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(0)) => {
                 match self.inbox.last_line(limit) {
-                    Some(Line::Whole(line)) => answer(&mut self.connection, line, &mut self.fresh),
+                    Some(Line::Whole(line)) => answer(&mut self.connection, line, Instant::now(), &mut self.fresh),
                     Some(Line::Overlong) => self.connection.refuse_overlong(&mut self.fresh),
                     None => {}
                 }
@@ -184,10 +193,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     }
 }
 
-fn answer(connection: &mut Connection, line: &[u8], out: &mut Vec<u8>) {
+fn answer(connection: &mut Connection, line: &[u8], now: Instant, out: &mut Vec<u8>) {
     let line = line.trim_ascii();
     if !line.is_empty() {
-        connection.receive(line, out);
+        connection.receive(line, now, out);
     }
 }
 
@@ -238,11 +247,6 @@ impl Inbox {
         self.start = to + 1;
         self.scanned = self.start;
         Some(self.line(from, to, limit))
-    }
-
-    /// Says whether there is something behind the line that was read last.
-    fn has_more(&self) -> bool {
-        self.scanned < self.buffer.len()
     }
 
     /// The line that the input ended in the middle of.

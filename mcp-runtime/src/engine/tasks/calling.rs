@@ -242,6 +242,7 @@ impl Connection {
         let call = Call {
             flights: &self.flights,
             outbox: &self.outbox,
+            clock: &self.clock,
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,

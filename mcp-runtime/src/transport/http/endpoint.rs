@@ -124,22 +124,23 @@ impl Endpoint {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.sweep();
+        let now = Instant::now();
+        self.sweep(now);
         let (parts, body) = request.into_parts();
         if let Err(response) = self.guard(&parts) {
             return *response;
         }
         match parts.method {
-            Method::POST => self.post(parts, body).await,
-            Method::GET => self.get(&parts),
-            Method::DELETE => self.delete(&parts),
+            Method::POST => self.post(self.origin(parts), body, now).await,
+            Method::GET => self.get(&parts, now),
+            Method::DELETE => self.delete(&parts, now),
             _ => not_allowed("GET, POST, DELETE"),
         }
     }
 
     /// Opens the stream for messages that belong to no request, or takes up a stream that was lost.
-    fn get(&self, request: &Parts) -> HttpResponse {
-        let session = match self.session_of(request) {
+    fn get(&self, request: &Parts, now: Instant) -> HttpResponse {
+        let session = match self.session_of(request, now) {
             Ok(session) => session,
             Err(response) => return *response,
         };
@@ -171,8 +172,8 @@ impl Endpoint {
     }
 
     /// Ends a session.
-    fn delete(&self, request: &Parts) -> HttpResponse {
-        match self.session_of(request) {
+    fn delete(&self, request: &Parts, now: Instant) -> HttpResponse {
+        match self.session_of(request, now) {
             Ok(_) => {
                 let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
                 self.sessions().close(id);
@@ -183,20 +184,24 @@ impl Endpoint {
     }
 
     /// Finds the session that a GET or DELETE belongs to.
-    fn session_of(&self, request: &Parts) -> Result<Arc<HttpSession>, Box<HttpResponse>> {
+    fn session_of(&self, request: &Parts, now: Instant) -> Result<Arc<HttpSession>, Box<HttpResponse>> {
         if is_stateless(request) {
             return Err(Box::new(not_allowed("POST")));
         }
         check_version(request)?;
-        self.find_session(request)?
+        self.find_session(request, now)?
             .ok_or_else(|| Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing")))
     }
 
     /// Finds the session that a request names, if it names one.
-    pub(super) fn find_session(&self, request: &Parts) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
+    pub(super) fn find_session(
+        &self,
+        request: &Parts,
+        now: Instant,
+    ) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
         let mut ids = request.headers.get_all(&SESSION).iter();
         let Some(id) = ids.next() else { return Ok(None) };
-        let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| self.sessions().find(id));
+        let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| self.sessions().find(id, now));
         let gone =
             || Box::new(response::refuse_because(StatusCode::NOT_FOUND, "there is no such session, or no longer"));
         found.map(Some).ok_or_else(gone)
@@ -207,11 +212,11 @@ impl Endpoint {
         Manner { ids: true, primed: session.dialect.has(Feature::StreamPolling), keep_alive: self.options().keep_alive }
     }
 
-    fn sweep(&self) {
+    fn sweep(&self, now: Instant) {
         let Ok(mut swept) = self.shared.swept.try_lock() else { return };
-        if swept.elapsed() > SWEEP {
-            *swept = Instant::now();
-            self.sessions().sweep();
+        if now.saturating_duration_since(*swept) > SWEEP {
+            *swept = now;
+            self.sessions().sweep(now);
         }
     }
 }

@@ -37,6 +37,17 @@ impl HttpOrigin {
         Self { request, peer, work: Arc::clone(work) }
     }
 
+    pub(super) fn request(&self) -> &Parts {
+        &self.request
+    }
+
+    /// The map that the headers were in, to be used again.
+    pub(super) fn into_empty_headers(self) -> HeaderMap {
+        let mut headers = self.request.headers;
+        headers.clear();
+        headers
+    }
+
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.request.headers
     }

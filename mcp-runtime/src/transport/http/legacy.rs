@@ -9,6 +9,7 @@ use std::{
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -104,14 +105,14 @@ impl Legacy {
                 return *response;
             }
         };
-        let body = match self.endpoint.read(&request, body).await {
+        let body = match self.endpoint.read(&request, body, Instant::now()).await {
             Ok(body) => body,
             Err(response) => return *response,
         };
         let mut connection = client.connection.lock().await;
         connection.set_origin(self.endpoint.origin(request));
         let mut answers = Vec::new();
-        let receipt = connection.receive(body.bytes().trim_ascii(), &mut answers);
+        let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut answers);
         if receipt.is_too_much {
             answers.truncate(answers.trim_ascii_end().len());
             return response::busy_with(answers);

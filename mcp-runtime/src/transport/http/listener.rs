@@ -4,10 +4,7 @@ use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
 use tokio::{net::TcpListener, sync::OwnedSemaphorePermit};
 use tower_http::cors::Cors;
 use tower_layer::Layer as _;
@@ -18,6 +15,7 @@ use super::{
     legacy::Legacy,
     response::{self, HttpResponse},
     socket::{Places, Socket},
+    timer::SharedTimer,
 };
 use crate::engine::Engine;
 
@@ -101,7 +99,7 @@ impl Site {
             async move { Ok::<_, Infallible>(site.route(request).await) }
         });
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(SharedTimer::default())
             .header_read_timeout(self.options.header_timeout)
             .max_headers(HEADERS)
             .max_buf_size(HEADER_BYTES)

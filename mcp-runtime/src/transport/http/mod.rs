@@ -19,6 +19,7 @@ mod response;
 mod sessions;
 mod socket;
 mod stream;
+mod timer;
 mod work;
 
 use std::{convert::Infallible, sync::Arc, task};

@@ -1,6 +1,6 @@
 //! POST: a message, and its answer.
 
-use std::{future::poll_fn, pin::pin, sync::Arc};
+use std::{future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, request::Parts};
@@ -10,13 +10,13 @@ use memchr::memchr;
 use super::{
     endpoint::{self, Endpoint, check_version},
     first,
-    headers::{self, SESSION, VERSION},
-    reading::linger,
+    headers::{self, HttpOrigin, SESSION, VERSION},
+    reading::{Received, linger},
     response::{self, HttpResponse},
     sessions::{Busy, HttpSession},
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
-use crate::engine::{Connection, Receipt};
+use crate::engine::{Connection, Origin, Receipt};
 
 /// The room that most answers need no more than.
 const USUAL_ANSWER: usize = 512;
@@ -32,6 +32,7 @@ enum Home {
 
 /// A message that was received, and what its answer depends on.
 struct Exchange {
+    origin: Arc<HttpOrigin>,
     connection: Connection,
     session: Option<Arc<HttpSession>>,
     is_stateless: bool,
@@ -54,29 +55,30 @@ enum Form {
 }
 
 impl Endpoint {
-    pub(super) async fn post<B>(&self, request: Parts, body: B) -> HttpResponse
+    pub(super) async fn post<B>(&self, origin: Arc<HttpOrigin>, body: B, now: Instant) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let home = match self.find_home(&request) {
+        let request = origin.request();
+        let home = match self.find_home(request, now) {
             Ok(home) => home,
             Err(response) => {
-                linger(&request, Box::pin(body));
+                linger(request, Box::pin(body));
                 return *response;
             }
         };
-        let body = match self.read(&request, body).await {
+        let body = match self.read(request, body, now).await {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let exchange = self.receive(request, home, body.bytes());
+        let exchange = self.receive(origin, home, &body);
         drop(body);
         self.answer(exchange).await
     }
 
     /// Checks what can be checked before the body is there.
-    fn find_home(&self, request: &Parts) -> Result<Home, Box<HttpResponse>> {
+    fn find_home(&self, request: &Parts, now: Instant) -> Result<Home, Box<HttpResponse>> {
         let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
         if !headers::is_json(&request.headers) {
             return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
@@ -93,11 +95,11 @@ impl Endpoint {
             return Ok(Home::Nowhere(refusal));
         }
         let missing = || Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"));
-        Ok(self.find_session(request)?.map_or_else(|| Home::Nowhere(missing()), Home::Session))
+        Ok(self.find_session(request, now)?.map_or_else(|| Home::Nowhere(missing()), Home::Session))
     }
 
     /// Gives the message to the engine.
-    fn receive(&self, request: Parts, home: Home, body: &[u8]) -> Exchange {
+    fn receive(&self, origin: Arc<HttpOrigin>, home: Home, body: &Received) -> Exchange {
         let (session, homeless) = match home {
             Home::Session(session) => (Some(session), None),
             Home::Stateless => (None, None),
@@ -108,9 +110,9 @@ impl Endpoint {
             Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
             None => Connection::of_exchange(Arc::clone(self.engine())),
         };
-        connection.set_origin(self.origin(request));
+        connection.set_origin(Arc::clone(&origin) as Arc<dyn Origin>);
         let mut lines = Vec::with_capacity(USUAL_ANSWER);
-        let receipt = connection.receive(body.trim_ascii(), &mut lines);
+        let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut lines);
         // Notifications of a function come before its answer.
         let mut before = Vec::new();
         if connection.drain(&mut before) {
@@ -119,7 +121,7 @@ impl Endpoint {
         }
         let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
         let busy = session.as_ref().map(HttpSession::busy);
-        Exchange { connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
+        Exchange { origin, connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
     }
 
     /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
@@ -135,7 +137,12 @@ impl Endpoint {
             };
         }
         let form = match exchange.form() {
-            Some(form) => form,
+            Some(form) => {
+                if let (Form::Whole, Some(busy)) = (form, &mut exchange.busy) {
+                    busy.end = Some(exchange.connection.time());
+                }
+                form
+            }
             None => Box::pin(self.wait(&mut exchange)).await,
         };
         match form {
@@ -174,7 +181,11 @@ impl Endpoint {
             return response::busy_with(exchange.lines);
         }
         let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
-        let Some(session) = opened else { return response::json(status, exchange.lines) };
+        let Some(session) = opened else {
+            drop(exchange.connection);
+            let headers = Arc::try_unwrap(exchange.origin).map(HttpOrigin::into_empty_headers).unwrap_or_default();
+            return response::json_with(headers, status, exchange.lines);
+        };
         let version = session.dialect.name();
         let Some(id) = self.sessions().open(Arc::clone(session)) else {
             return response::busy("there are too many sessions");

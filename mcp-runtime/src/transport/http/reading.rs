@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -35,6 +35,8 @@ pub(super) struct Received {
     /// All of it, once there is more than one piece.
     joined: Vec<u8>,
     memory: Option<OwnedSemaphorePermit>,
+    /// When all of it was there.
+    pub(super) at: Instant,
     _receiving: watch::Receiver<()>,
 }
 
@@ -49,8 +51,8 @@ enum Unread {
 }
 
 impl Endpoint {
-    /// Reads the body of a request. It counts as one in work, and takes memory, until what was read is dropped.
-    pub(super) async fn read<B>(&self, request: &Parts, body: B) -> Result<Received, Box<HttpResponse>>
+    /// Reads the body of a request that came at `now`. It counts as one in work, and takes memory, until what was read is dropped.
+    pub(super) async fn read<B>(&self, request: &Parts, body: B, now: Instant) -> Result<Received, Box<HttpResponse>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -60,7 +62,7 @@ impl Endpoint {
         let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let read = match length.is_some_and(|length: u64| length > most as u64) {
             true => Err(Unread::TooLong),
-            false => in_time(collect(body.as_mut(), most, self.work()), self.options().body_timeout).await,
+            false => in_time(collect(body.as_mut(), most, now, self.work()), self.options().body_timeout).await,
         };
         read.map_err(|unread| {
             if matches!(unread, Unread::TooLong | Unread::TooMuch) {
@@ -76,16 +78,20 @@ async fn in_time(read: impl Future<Output = Result<Received, Unread>>, limit: Du
     let mut read = pin!(read);
     match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
         Poll::Ready(read) => read,
-        Poll::Pending => tokio::time::timeout(limit, read).await.unwrap_or(Err(Unread::TooSlow)),
+        Poll::Pending => {
+            let mut received = tokio::time::timeout(limit, read).await.unwrap_or(Err(Unread::TooSlow))?;
+            received.at = Instant::now();
+            Ok(received)
+        }
     }
 }
 
-async fn collect<B>(mut body: Pin<&mut B>, most: usize, work: &Work) -> Result<Received, Unread>
+async fn collect<B>(mut body: Pin<&mut B>, most: usize, now: Instant, work: &Work) -> Result<Received, Unread>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let mut received = Received::new(work);
+    let mut received = Received::new(now, work);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Unread::because(&*error.into()))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -98,8 +104,8 @@ where
 }
 
 impl Received {
-    fn new(work: &Work) -> Self {
-        Self { first: Bytes::new(), joined: Vec::new(), memory: None, _receiving: work.receiving() }
+    fn new(now: Instant, work: &Work) -> Self {
+        Self { first: Bytes::new(), joined: Vec::new(), memory: None, at: now, _receiving: work.receiving() }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -188,7 +194,7 @@ mod tests {
     /// Reads a body that is there.
     fn read(body: impl Body<Data = Bytes, Error = Infallible>, work: &Work) -> Result<Received, Unread> {
         let mut body = pin!(body);
-        let read = pin!(collect(body.as_mut(), 10_000, work));
+        let read = pin!(collect(body.as_mut(), 10_000, Instant::now(), work));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(read) => read,
             Poll::Pending => panic!("it waits"),
@@ -206,7 +212,7 @@ mod tests {
     #[test]
     fn pieces_are_joined_and_counted() {
         let work = work();
-        let mut received = Received::new(&work);
+        let mut received = Received::new(Instant::now(), &work);
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (piece, pieces) in whole.chunks(1000).zip(1..) {
             received.push(Bytes::copy_from_slice(piece), &work).unwrap();

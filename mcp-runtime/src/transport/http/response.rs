@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, pin::Pin};
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::{body::HttpBody, stream::Events};
 use crate::{engine::is_result, error::Fault, jsonrpc::raw, revision};
@@ -19,7 +19,13 @@ pub(super) fn empty(status: StatusCode) -> HttpResponse {
 
 /// A response of one JSON message.
 pub(super) fn json(status: StatusCode, message: Vec<u8>) -> HttpResponse {
+    json_with(HeaderMap::new(), status, message)
+}
+
+/// The same, with its headers in a map that has room for them, so that none must be made.
+pub(super) fn json_with(headers: HeaderMap, status: StatusCode, message: Vec<u8>) -> HttpResponse {
     let mut response = with_body(status, HttpBody::whole(message));
+    *response.headers_mut() = headers;
     set(&mut response, header::CONTENT_TYPE, "application/json");
     response
 }

@@ -23,10 +23,13 @@ const STREAMS: usize = 32;
 /// The time between two looks for streams to forget, where there were not enough.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// By id. The ids are random, so that nobody can choose them to collide.
+type Table = HashMap<Arc<str>, Arc<HttpSession>, foldhash::fast::RandomState>;
+
 /// Every session of one server.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    table: Mutex<HashMap<Arc<str>, Arc<HttpSession>>>,
+    table: Mutex<Table>,
     most: usize,
     idle: Duration,
     memory: Memory,
@@ -61,7 +64,11 @@ struct Abandoned<'a> {
 
 /// Holds off the end of a session.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<HttpSession>);
+pub(super) struct Busy {
+    session: Arc<HttpSession>,
+    /// When it ends, if that is known before it is dropped.
+    pub(super) end: Option<Instant>,
+}
 
 impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
@@ -99,9 +106,9 @@ impl Sessions {
         Some(id)
     }
 
-    pub(super) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
+    pub(super) fn find(&self, id: &str, now: Instant) -> Option<Arc<HttpSession>> {
         let mut table = self.table();
-        let (session, now) = (table.get(id)?, Instant::now());
+        let session = table.get(id)?;
         if session.is_idle_for(self.idle, now) {
             table.remove(id);
             return None;
@@ -120,8 +127,7 @@ impl Sessions {
     }
 
     /// Ends the sessions that were idle too long.
-    pub(super) fn sweep(&self) {
-        let now = Instant::now();
+    pub(super) fn sweep(&self, now: Instant) {
         self.table().retain(|_, session| !session.is_idle_for(self.idle, now));
     }
 
@@ -161,7 +167,7 @@ impl Sessions {
         sessions.into_values().for_each(|session| session.end());
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HttpSession>>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -181,7 +187,7 @@ impl HttpSession {
 
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(Arc::clone(self))
+        Busy { session: Arc::clone(self), end: None }
     }
 
     /// Opens a stream for the answers that come to an outbox.
@@ -220,7 +226,8 @@ impl HttpSession {
     }
 
     fn touch(&self, now: Instant) {
-        self.state().last_used = now;
+        let mut state = self.state();
+        state.last_used = now.max(state.last_used);
     }
 
     fn is_idle(&self) -> bool {
@@ -254,8 +261,8 @@ impl Abandoned<'_> {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.touch(Instant::now());
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.session.touch(self.end.unwrap_or_else(Instant::now));
+        self.session.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
