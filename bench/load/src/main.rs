@@ -29,7 +29,7 @@ use machine::Cores;
 use rows::Measured;
 use sample::Length;
 use server::Maker;
-use workload::Programs;
+use workload::{Programs, Samples};
 
 /// The packages whose build is measured.
 const SMALLEST: [&str; 4] = ["peer-stdio", "ours-stdio", "peer-http", "ours-http"];
@@ -47,6 +47,8 @@ struct Plan {
     update_bounds: bool,
     builds: bool,
     rounds: usize,
+    /// What the title of a load must contain to be measured, and nothing else is.
+    only: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ impl Plan {
             update_bounds: false,
             builds: true,
             rounds: 0,
+            only: None,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| Failure::new(format!("{word} needs a value")));
@@ -85,6 +88,7 @@ impl Plan {
                 "--update-bounds" => plan.update_bounds = true,
                 "--no-builds" => plan.builds = false,
                 "--results" => plan.results = value()?.into(),
+                "--only" => plan.only = Some(value()?),
                 "--rounds" => plan.rounds = value()?.parse().map_err(|_| Failure::new("--rounds needs a number"))?,
                 _ => return Err(Failure::new(format!("unknown option {word}"))),
             }
@@ -103,6 +107,14 @@ impl Plan {
         }
         workload::verify(&programs, &cores)?;
         eprintln!("every server answers everything");
+        if let Some(part) = &self.only {
+            let mut samples = Samples::default();
+            for _ in 0..self.rounds {
+                samples.round(&programs, &cores, self.length(), part)?;
+            }
+            print!("{}", table::write_details(&samples));
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut measured = self.measure(&programs, &cores)?;
         self.report(&measured)?;
         if self.builds && !self.quick {
@@ -125,14 +137,11 @@ impl Plan {
     }
 
     fn measure(&self, programs: &Programs<'_>, cores: &Cores) -> Result<Measured> {
-        let (length, starts, sessions) = match self.quick {
-            true => (Length { warm_up: ms(50), measured: ms(200) }, 5, 1000),
-            false => (Length { warm_up: ms(200), measured: ms(1000) }, 10, 5000),
-        };
+        let (starts, sessions) = if self.quick { (5, 1000) } else { (10, 5000) };
         let mut measured = Measured::default();
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}", self.rounds);
-            measured.samples.round(programs, cores, length)?;
+            measured.samples.round(programs, cores, self.length(), "")?;
             measured.starts.round(programs, cores, starts)?;
         }
         eprintln!("counts");
@@ -144,6 +153,13 @@ impl Plan {
             measured.sessions.insert(maker, memory);
         }
         Ok(measured)
+    }
+
+    fn length(&self) -> Length {
+        match self.quick {
+            true => Length { warm_up: ms(50), measured: ms(200) },
+            false => Length { warm_up: ms(200), measured: ms(1000) },
+        }
     }
 
     fn build(&self, measured: &mut Measured, cores: &Cores) -> Result<()> {

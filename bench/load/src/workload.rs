@@ -131,9 +131,10 @@ impl Samples {
         Some(median(samples.iter().map(value).collect()))
     }
 
-    /// Measures everything once; the makers take turns, so that a noisy machine is as unkind to the one as to the other.
-    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, length: Length) -> Result<()> {
-        for workload in ALL {
+    /// Measures each load once whose title contains `part`; the makers take turns, so that a noisy machine is as unkind to the one as to
+    /// the other.
+    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, length: Length, part: &str) -> Result<()> {
+        for workload in ALL.into_iter().filter(|workload| workload.title().contains(part)) {
             for maker in workload.makers() {
                 let sample = measure(&programs.of(maker, &workload), &workload, cores, length)
                     .map_err(|failure| failure.during(format_args!("{maker}, {}", workload.title())))?;
