@@ -124,17 +124,33 @@ impl Endpoint {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::POST {
+            return self.handle_post(self.origin(parts), body).await;
+        }
         let now = Instant::now();
         self.sweep(now);
-        let (parts, body) = request.into_parts();
         if let Err(response) = self.guard(&parts) {
             return *response;
         }
         match parts.method {
-            Method::POST => self.post(self.origin(parts), body, now).await,
             Method::GET => self.get(&parts, now),
             Method::DELETE => self.delete(&parts, now),
             _ => not_allowed("GET, POST, DELETE"),
+        }
+    }
+
+    /// Answers a POST, without a look at its method.
+    pub(super) async fn handle_post<B>(&self, origin: Arc<HttpOrigin>, body: B) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let now = Instant::now();
+        self.sweep(now);
+        match self.guard(origin.request()) {
+            Ok(()) => self.post(origin, body, now).await,
+            Err(response) => *response,
         }
     }
 

@@ -95,8 +95,16 @@ impl Site {
     fn connect(&self, socket: Socket, peer: SocketAddr, place: OwnedSemaphorePermit, connections: &GracefulShutdown) {
         let site = Arc::new(self.seen_from(peer));
         let service = service_fn(move |request: Request<Incoming>| {
-            let site = Arc::clone(&site);
-            async move { Ok::<_, Infallible>(site.route(request).await) }
+            let answer = match request.uri().path() == site.options.path {
+                true => Ok(site.service.answer(request)),
+                false => Err((Arc::clone(&site), Box::new(request))),
+            };
+            async move {
+                Ok::<_, Infallible>(match answer {
+                    Ok(answer) => answer.await,
+                    Err((site, request)) => Box::pin(site.route(*request)).await,
+                })
+            }
         });
         let connection = http1::Builder::new()
             .timer(SharedTimer::default())
@@ -113,11 +121,9 @@ impl Site {
         });
     }
 
+    /// Answers whatever does not come to the endpoint.
     async fn route(&self, request: Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
-        if path == self.options.path {
-            return self.service.answer(request).await;
-        }
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }

@@ -94,16 +94,26 @@ impl HttpService {
         self.endpoint.close();
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> HttpResponse
+    /// Answers a request. What nearly all are, a POST of no browser, is kept small: whatever is moved here, is moved for each.
+    fn answer<B>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if !guard::concerns_browsers(&request) {
-            return self.endpoint.handle(request).await;
+        let endpoint = self.endpoint.clone();
+        let arrived = match guard::concerns_browsers(&request) {
+            true => Err(Box::pin(self.cors.layer(endpoint.clone()).call(request))),
+            false => {
+                let (parts, body) = request.into_parts();
+                Ok((endpoint.origin(parts), body))
+            }
+        };
+        async move {
+            match arrived {
+                Ok((origin, body)) => endpoint.handle_post(origin, body).await,
+                Err(answer) => answer.await.unwrap_or_else(|never| match never {}),
+            }
         }
-        let mut endpoint = self.cors.layer(self.endpoint.clone());
-        Box::pin(endpoint.call(request)).await.unwrap_or_else(|never| match never {})
     }
 }
 
@@ -121,7 +131,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Answer {
-        let service = self.clone();
-        Box::pin(async move { Ok(service.answer(request).await) })
+        let answer = self.answer(request);
+        Box::pin(async move { Ok(answer.await) })
     }
 }

@@ -72,9 +72,24 @@ impl Endpoint {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        let exchange = self.receive(origin, home, &body);
+        match self.try_exchange(origin, home, body) {
+            Ok(response) => response,
+            Err(exchange) => Box::pin(self.wait(exchange)).await,
+        }
+    }
+
+    /// Answers a message, or gives it back if its answer is not there yet.
+    fn try_exchange(&self, origin: Arc<HttpOrigin>, home: Home, body: Received) -> Result<HttpResponse, Box<Exchange>> {
+        let mut exchange = self.receive(origin, home, &body);
         drop(body);
-        self.answer(exchange).await
+        if !exchange.receipt.is_request {
+            return Ok(exchange.acknowledge());
+        }
+        let Some(form) = exchange.form() else { return Err(Box::new(exchange)) };
+        if let (Form::Whole, Some(busy)) = (form, &mut exchange.busy) {
+            busy.end = Some(exchange.connection.time());
+        }
+        Ok(self.answer(exchange, form))
     }
 
     /// Checks what can be checked before the body is there.
@@ -124,45 +139,26 @@ impl Endpoint {
         Exchange { origin, connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
     }
 
-    /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
-    async fn answer(&self, mut exchange: Exchange) -> HttpResponse {
-        if !exchange.receipt.is_request {
-            return match exchange.homeless {
-                Some(refusal) => *refusal,
-                None if exchange.is_stateless && exchange.receipt.is_response => {
-                    let why = "a response answers nothing: without a session, the server makes no requests";
-                    response::refuse_because(StatusCode::BAD_REQUEST, why)
-                }
-                None => response::empty(StatusCode::ACCEPTED),
-            };
-        }
-        let form = match exchange.form() {
-            Some(form) => {
-                if let (Form::Whole, Some(busy)) = (form, &mut exchange.busy) {
-                    busy.end = Some(exchange.connection.time());
-                }
-                form
-            }
-            None => Box::pin(self.wait(&mut exchange)).await,
-        };
-        match form {
-            Form::Whole => self.answer_at_once(exchange),
-            Form::Stream => self.stream(exchange),
-        }
-    }
-
-    /// Waits until it is known how an exchange is answered.
-    async fn wait(&self, exchange: &mut Exchange) -> Form {
+    /// Waits until it is known how an exchange is answered, and answers it.
+    async fn wait(&self, mut exchange: Box<Exchange>) -> HttpResponse {
         let mut deadline = pin!(tokio::time::sleep(self.options().stream_after));
         let outbox = Arc::clone(exchange.connection.outbox());
         loop {
             let news = poll_fn(|cx| outbox.poll_news_or_end(cx));
             if first(news, deadline.as_mut()).await.is_err() {
-                return Form::Stream;
+                return self.answer(*exchange, Form::Stream);
             }
             if let Some(form) = exchange.form() {
-                return form;
+                return self.answer(*exchange, form);
             }
+        }
+    }
+
+    /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
+    fn answer(&self, exchange: Exchange, form: Form) -> HttpResponse {
+        match form {
+            Form::Whole => self.answer_at_once(exchange),
+            Form::Stream => self.stream(exchange),
         }
     }
 
@@ -215,6 +211,18 @@ impl Endpoint {
 }
 
 impl Exchange {
+    /// The response to what is no request.
+    fn acknowledge(self) -> HttpResponse {
+        match self.homeless {
+            Some(refusal) => *refusal,
+            None if self.is_stateless && self.receipt.is_response => {
+                let why = "a response answers nothing: without a session, the server makes no requests";
+                response::refuse_because(StatusCode::BAD_REQUEST, why)
+            }
+            None => response::empty(StatusCode::ACCEPTED),
+        }
+    }
+
     /// Takes what is there, and says how it is answered; none if that is not yet known.
     fn form(&mut self) -> Option<Form> {
         let outbox = self.connection.outbox();

@@ -2,8 +2,8 @@
 
 use std::{
     future::poll_fn,
-    pin::{Pin, pin},
-    task::Poll,
+    pin::Pin,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,10 @@ use bytes::Bytes;
 use http::{StatusCode, header, request::Parts};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::Sleep,
+};
 
 use super::{
     endpoint::Endpoint,
@@ -58,13 +61,21 @@ impl Endpoint {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let most = self.options().max_body_bytes;
-        let mut body = Box::pin(body);
+        let mut reading = Reading {
+            body: Box::pin(body),
+            received: Received::new(now, self.work()),
+            most,
+            limit: self.options().body_timeout,
+            deadline: None,
+            work: self.work(),
+        };
         let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let read = match length.is_some_and(|length: u64| length > most as u64) {
             true => Err(Unread::TooLong),
-            false => in_time(collect(body.as_mut(), most, now, self.work()), self.options().body_timeout).await,
+            false => poll_fn(|cx| reading.poll(cx)).await,
         };
-        read.map_err(|unread| {
+        let Reading { body, received, .. } = reading;
+        read.map(|()| received).map_err(|unread| {
             if matches!(unread, Unread::TooLong | Unread::TooMuch) {
                 linger(request, body);
             }
@@ -73,34 +84,49 @@ impl Endpoint {
     }
 }
 
-/// Waits no longer than this; what is there at once needs no timer.
-async fn in_time(read: impl Future<Output = Result<Received, Unread>>, limit: Duration) -> Result<Received, Unread> {
-    let mut read = pin!(read);
-    match poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
-        Poll::Ready(read) => read,
-        Poll::Pending => {
-            let mut received = tokio::time::timeout(limit, read).await.unwrap_or(Err(Unread::TooSlow))?;
-            received.at = Instant::now();
-            Ok(received)
-        }
-    }
+/// A body on its way.
+struct Reading<'a, B> {
+    body: Pin<Box<B>>,
+    received: Received,
+    most: usize,
+    /// How long it may take.
+    limit: Duration,
+    /// What is there at once needs no timer.
+    deadline: Option<Pin<Box<Sleep>>>,
+    work: &'a Work,
 }
 
-async fn collect<B>(mut body: Pin<&mut B>, most: usize, now: Instant, work: &Work) -> Result<Received, Unread>
+impl<B> Reading<'_, B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let mut received = Received::new(now, work);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::because(&*error.into()))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if received.bytes().len() + data.len() > most {
-            return Err(Unread::TooLong);
+    /// Reads on until all of it is there.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unread>> {
+        loop {
+            match self.body.as_mut().poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    if self.received.bytes().len() + data.len() > self.most {
+                        return Poll::Ready(Err(Unread::TooLong));
+                    }
+                    self.received.push(data, self.work)?;
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(Unread::because(&*error.into()))),
+                Poll::Ready(None) => {
+                    if self.deadline.is_some() {
+                        self.received.at = Instant::now();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => {
+                    let limit = self.limit;
+                    let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+                    return deadline.as_mut().poll(cx).map(|()| Err(Unread::TooSlow));
+                }
+            }
         }
-        received.push(data, work)?;
     }
-    Ok(received)
 }
 
 impl Received {
@@ -174,11 +200,7 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        convert::Infallible,
-        sync::Arc,
-        task::{Context, Waker},
-    };
+    use std::{convert::Infallible, sync::Arc, task::Waker};
 
     use http_body_util::Full;
 
@@ -193,10 +215,11 @@ mod tests {
 
     /// Reads a body that is there.
     fn read(body: impl Body<Data = Bytes, Error = Infallible>, work: &Work) -> Result<Received, Unread> {
-        let mut body = pin!(body);
-        let read = pin!(collect(body.as_mut(), 10_000, Instant::now(), work));
-        match read.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(read) => read,
+        let received = Received::new(Instant::now(), work);
+        let mut reading =
+            Reading { body: Box::pin(body), received, most: 10_000, limit: Duration::MAX, deadline: None, work };
+        match reading.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(read) => read.map(|()| reading.received),
             Poll::Pending => panic!("it waits"),
         }
     }
