@@ -9,8 +9,8 @@ use std::{
 pub(super) struct Clock(Cell<Instant>);
 
 impl Clock {
-    pub(super) fn new() -> Self {
-        Self(Cell::new(Instant::now()))
+    pub(super) fn new(now: Instant) -> Self {
+        Self(Cell::new(now))
     }
 
     pub(super) fn set(&self, now: Instant) {

@@ -53,24 +53,28 @@ pub(crate) struct Receipt {
 impl Connection {
     /// A connection of its own, on which a session may be opened.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self::made_at(Instant::now(), engine)
+    }
+
+    fn made_at(now: Instant, engine: Arc<Engine>) -> Self {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        let clock = Clock::new();
+        let clock = Clock::new(now);
         Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false, clock }
     }
 
     /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
     #[cfg(feature = "http")]
-    pub(crate) fn of_exchange(engine: Arc<Engine>) -> Self {
-        Self { is_brief: true, ..Self::new(engine) }
+    pub(crate) fn of_exchange(now: Instant, engine: Arc<Engine>) -> Self {
+        Self { is_brief: true, ..Self::made_at(now, engine) }
     }
 
     /// One more way into a session that is open, with answers of its own.
     #[cfg(feature = "http")]
-    pub(crate) fn of_session(engine: Arc<Engine>, session: Arc<Session>) -> Self {
+    pub(crate) fn of_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
-        let clock = Clock::new();
+        let clock = Clock::new(now);
         Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true, clock }
     }
 

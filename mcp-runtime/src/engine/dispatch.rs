@@ -15,6 +15,7 @@ use super::{
     flights::Sink,
     hub::Subscriber,
     layers::{self, Site},
+    origin::Permit,
     outbox::Outbox,
     params::{self, Params},
     results, tasks,
@@ -24,7 +25,7 @@ use crate::{
     handler::{
         Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
         Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        entry::{Common, EntryInfo, Hints, ServerFnEntry},
+        entry::{Common, EntryInfo, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
     jsonrpc::{Id, Message, raw},
@@ -290,8 +291,11 @@ impl Connection {
     ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
         let wants_context = item.uses_context || ways.departure.is_some();
-        let call = self.prepare(request, item.common, subject.name, is_tool, wants_context, ways)?;
-        if let Some(next) = self.engine.layers.around(item) {
+        let next = self.engine.layers.around(item);
+        let ends_here = next.is_none() && matches!(item.common.run, Run::Sync(_));
+        let mut call = self.prepare(request, item.common, subject.name, is_tool, wants_context, ways)?;
+        call.permit = self.admit(ends_here)?;
+        if let Some(next) = next {
             let site = self.site(request, item, &subject, call.answering, call.context.clone());
             return Ok(call.drive_layered(next.start(layers::Call::new(site, arguments)), out));
         }
@@ -373,7 +377,8 @@ impl Connection {
         let dialect = request.speaker.dialect;
         let start = registry_offset(cursor)?;
         let ResourceLists { common, functions, uses_context } = lists;
-        let call = self.prepare(request, common, "resources/list", false, uses_context, Ways::default())?;
+        let mut call = self.prepare(request, common, "resources/list", false, uses_context, Ways::default())?;
+        call.permit = self.admit(false)?;
         let env = self.env(request, call.context.clone());
         let running = Box::pin(async move {
             let mut listed = Vec::new();
@@ -458,7 +463,8 @@ impl Connection {
         completing: Completing,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
+        let mut call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
+        call.permit = self.admit(false)?;
         let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
@@ -476,7 +482,16 @@ impl Connection {
         Ok(call.drive(running, out))
     }
 
-    /// Makes the call that a request is about to become.
+    /// Gives a call its place among those in work, or no more than looks for one where it ends before anything else begins.
+    fn admit(&self, ends_here: bool) -> Result<Option<Permit>, Fault> {
+        let Some(origin) = &self.origin else { return Ok(None) };
+        match ends_here {
+            true => origin.check_room().map(|()| None),
+            false => origin.admit().map(Some),
+        }
+    }
+
+    /// Makes the call that a request is about to become, without a place.
     fn prepare<'a>(
         &'a self,
         request: &Request<'a>,
@@ -487,7 +502,6 @@ impl Connection {
         ways: Ways,
     ) -> Result<Call<'a>, Fault> {
         self.check_flights()?;
-        let permit = self.origin.as_ref().map(|origin| origin.admit()).transpose()?;
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
             flights: &self.flights,
@@ -496,7 +510,7 @@ impl Connection {
             wire: self.engine.wire(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
-            permit,
+            permit: None,
             context: (uses_context || self.engine.forwards_log).then(|| Arc::new(self.context(request, name, ways))),
             forwards_log: self.engine.forwards_log,
             answering: Answering { name: common.name, is_tool, timeout },

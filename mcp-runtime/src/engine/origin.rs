@@ -36,6 +36,13 @@ pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
     /// A fault that says that there is none.
     fn admit(&self) -> Result<Permit, Fault>;
 
+    /// Says whether there is a place. A call that ends where it began takes none, but is refused like the others.
+    ///
+    /// # Errors
+    ///
+    /// A fault that says that there is none.
+    fn check_room(&self) -> Result<(), Fault>;
+
     /// Whom the transport, or whoever stands before it, has found the sender to be.
     fn principal(&self) -> Option<&str>;
 

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Session},
+    error::Fault,
     revision::{self, Feature},
 };
 
@@ -204,7 +205,7 @@ impl Endpoint {
         if is_stateless(request) {
             return Err(Box::new(not_allowed("POST")));
         }
-        check_version(request)?;
+        check_version(headers::plain(&request.headers, &VERSION))?;
         self.find_session(request, now)?
             .ok_or_else(|| Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing")))
     }
@@ -238,7 +239,7 @@ impl Endpoint {
 }
 
 /// Says whether the header names a version that knows no sessions, known to the server or not.
-pub(super) fn is_stateless(request: &Parts) -> bool {
+fn is_stateless(request: &Parts) -> bool {
     let version = request.headers.get(&VERSION).and_then(|version| version.to_str().ok());
     version.is_some_and(|version| revision::stateless(version.trim()).is_some())
 }
@@ -246,8 +247,8 @@ pub(super) fn is_stateless(request: &Parts) -> bool {
 /// Refuses a version that no session can have.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
-pub(super) fn check_version(request: &Parts) -> Result<(), Box<HttpResponse>> {
-    match headers::plain(&request.headers, &VERSION) {
+pub(super) fn check_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {
+    match version {
         Ok(Some(version)) if revision::handshake(version).is_none() => {
             let why = format!("the protocol version {version:?} is not supported");
             Err(Box::new(response::refuse_because(StatusCode::BAD_REQUEST, &why)))

@@ -108,7 +108,11 @@ impl Origin for HttpOrigin {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.work.admit().ok_or_else(|| Fault::internal("too many requests are in work"))
+        self.work.admit().ok_or_else(too_much)
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        if self.work.has_room() { Ok(()) } else { Err(too_much()) }
     }
 
     fn principal(&self) -> Option<&str> {
@@ -126,6 +130,10 @@ fn expect(header: &str, given: Option<&str>, expected: &str) -> Result<(), Fault
         Some(given) => Err(mismatch(format!("`{header}` is {given:?}, but the body says {expected:?}"))),
         None => Err(mismatch(format!("`{header}` is missing, the body says {expected:?}"))),
     }
+}
+
+fn too_much() -> Fault {
+    Fault::internal("too many requests are in work")
 }
 
 fn mismatch(why: String) -> Fault {

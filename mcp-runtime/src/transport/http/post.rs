@@ -8,7 +8,7 @@ use http_body::Body;
 use memchr::memchr;
 
 use super::{
-    endpoint::{self, Endpoint, check_version},
+    endpoint::{self, Endpoint},
     first,
     headers::{self, HttpOrigin, SESSION, VERSION},
     reading::{Received, linger},
@@ -16,7 +16,10 @@ use super::{
     sessions::{Busy, HttpSession},
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
-use crate::engine::{Connection, Origin, Receipt};
+use crate::{
+    engine::{Connection, Origin, Receipt},
+    revision,
+};
 
 /// The room that most answers need no more than.
 const USUAL_ANSWER: usize = 512;
@@ -102,12 +105,14 @@ impl Endpoint {
             let why = "`Accept` must take application/json and text/event-stream";
             return refuse(StatusCode::NOT_ACCEPTABLE, why);
         }
-        if endpoint::is_stateless(request) {
-            return Ok(Home::Stateless);
-        }
-        // Only the body says whether a version that is not known has sessions.
-        if let Err(refusal) = check_version(request) {
-            return Ok(Home::Nowhere(refusal));
+        match headers::plain(&request.headers, &VERSION) {
+            Ok(Some(version)) if revision::stateless(version).is_some() => return Ok(Home::Stateless),
+            version => {
+                // Only the body says whether a version that is not known has sessions.
+                if let Err(refusal) = endpoint::check_version(version) {
+                    return Ok(Home::Nowhere(refusal));
+                }
+            }
         }
         let missing = || Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"));
         Ok(self.find_session(request, now)?.map_or_else(|| Home::Nowhere(missing()), Home::Session))
@@ -122,8 +127,8 @@ impl Endpoint {
         };
         let is_stateless = session.is_none();
         let mut connection = match &session {
-            Some(session) => Connection::of_session(Arc::clone(self.engine()), Arc::clone(&session.session)),
-            None => Connection::of_exchange(Arc::clone(self.engine())),
+            Some(session) => Connection::of_session(body.at, Arc::clone(self.engine()), Arc::clone(&session.session)),
+            None => Connection::of_exchange(body.at, Arc::clone(self.engine())),
         };
         connection.set_origin(Arc::clone(&origin) as Arc<dyn Origin>);
         let mut lines = Vec::with_capacity(USUAL_ANSWER);

@@ -69,8 +69,7 @@ impl Endpoint {
             deadline: None,
             work: self.work(),
         };
-        let length = request.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let read = match length.is_some_and(|length: u64| length > most as u64) {
+        let read = match reading.body.size_hint().lower() > most as u64 {
             true => Err(Unread::TooLong),
             false => poll_fn(|cx| reading.poll(cx)).await,
         };

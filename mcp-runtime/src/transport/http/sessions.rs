@@ -109,11 +109,10 @@ impl Sessions {
     pub(super) fn find(&self, id: &str, now: Instant) -> Option<Arc<HttpSession>> {
         let mut table = self.table();
         let session = table.get(id)?;
-        if session.is_idle_for(self.idle, now) {
+        if !session.use_at(now, self.idle) {
             table.remove(id);
             return None;
         }
-        session.touch(now);
         Some(Arc::clone(session))
     }
 
@@ -228,6 +227,16 @@ impl HttpSession {
     fn touch(&self, now: Instant) {
         let mut state = self.state();
         state.last_used = now.max(state.last_used);
+    }
+
+    /// Uses it now; false if it has been idle for so long that it is over.
+    fn use_at(&self, now: Instant, idle: Duration) -> bool {
+        let mut state = self.state();
+        let is_over = now.saturating_duration_since(state.last_used) > idle && self.is_idle();
+        if !is_over {
+            state.last_used = now.max(state.last_used);
+        }
+        !is_over
     }
 
     fn is_idle(&self) -> bool {

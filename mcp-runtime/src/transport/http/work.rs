@@ -41,6 +41,11 @@ impl Work {
         Some(Box::new(Place { _permit: permit, sessions: Arc::clone(&self.sessions) }))
     }
 
+    /// Says whether there is a place for a call.
+    pub(super) fn has_room(&self) -> bool {
+        self.places.available_permits() > 0
+    }
+
     /// Gives a body some of the memory for all of them; none if that is used up.
     pub(super) fn body_memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.bodies).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
