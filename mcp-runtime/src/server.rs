@@ -492,13 +492,7 @@ impl BuiltServer {
 
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         let (reader, writer) = stdio.into_streams()?;
-        let grace = self.engine.limits.grace;
-        let stop = async move {
-            // A client that waits for its first answer need not wait for a thread to be made. Until then, the process is ended by a
-            // signal as any other is.
-            tokio::task::yield_now().await;
-            transport::stop(grace).await;
-        };
+        let stop = transport::stop(self.engine.limits.grace);
         transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
     }
 

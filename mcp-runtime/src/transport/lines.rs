@@ -44,7 +44,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let mut stop = pin!(stop);
+    let (mut stop, mut pause) = (pin!(stop), pin!(tokio::task::yield_now()));
     let mut lines = Lines {
         inbox: Inbox { buffer: Vec::new(), start: 0, scanned: 0, skipping: false, thrift: Thrift::default() },
         outbox: Outbox { buffer: Vec::new(), written: 0, unflushed: false, thrift: Thrift::default() },
@@ -52,9 +52,10 @@ where
         connection,
         reader,
         writer,
+        hears_stop: false,
         ended: None,
     };
-    let result = poll_fn(|cx| lines.poll(cx, stop.as_mut())).await;
+    let result = poll_fn(|cx| lines.poll(cx, stop.as_mut(), pause.as_mut())).await;
     lines.connection.cancel_all();
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -70,12 +71,20 @@ struct Lines<R, W> {
     outbox: Outbox,
     /// The answers to the lines that are being read.
     fresh: Vec<u8>,
+    /// Whether it is asked if the connection is to stop. Making signals heard takes as long as a good part of the start does, so that a
+    /// client that has asked by now is answered before; but nothing is in flight before.
+    hears_stop: bool,
     /// Set when no more is read: until then calls in flight may go on.
     ended: Option<Pin<Box<Sleep>>>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
-    fn poll(&mut self, cx: &mut Context<'_>, mut stop: Pin<&mut impl Future<Output = ()>>) -> Poll<io::Result<()>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        mut pause: Pin<&mut impl Future<Output = ()>>,
+    ) -> Poll<io::Result<()>> {
         let mut turns = 0_usize;
         loop {
             if self.ended.is_some() {
@@ -93,17 +102,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                 progress |= self.connection.drain(&mut self.outbox.buffer);
                 self.outbox.push(&mut self.fresh);
             }
+            if self.hears_stop || self.connection.in_flight() > 0 {
+                self.hears_stop = true;
+                // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
+                if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
+                    self.end();
+                    progress = true;
+                }
+                turns += 1;
+            }
             if self.outbox.write(&mut self.writer, cx)? {
                 progress = true;
                 self.rest();
             }
-            // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
-            if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
-                self.end();
-                progress = true;
-            }
-            turns += 1;
             if progress {
+                self.hears_stop = true;
+                continue;
+            }
+            if !self.hears_stop {
+                // What has come so far is seen only when the runtime has looked for it.
+                if pause.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.hears_stop = true;
                 continue;
             }
             self.outbox.flush(&mut self.writer, cx)?;
