@@ -45,13 +45,10 @@ fn object<'a>(text: &'a str, at: usize, mut member: impl FnMut(&'a str, usize) -
         return Some(at + 1);
     }
     loop {
-        let name_end = string(bytes, at)?;
+        // An escaped name may mean one that is known.
+        let name_end = plain_string(bytes, at)?;
         let value_at = colon(bytes, name_end)?;
         let name = text.get(at + 1..name_end - 1)?;
-        // An escaped name may mean one that is known.
-        if name.contains('\\') {
-            return None;
-        }
         at = skip_space(bytes, member(name, value_at)?);
         match bytes.get(at)? {
             b',' => at = skip_space(bytes, at + 1),
@@ -164,6 +161,16 @@ fn string(bytes: &[u8], at: usize) -> Option<usize> {
             _ => return None,
         }
     }
+}
+
+/// The position behind the string that starts at `at`, which must be one without escapes.
+#[inline]
+fn plain_string(bytes: &[u8], at: usize) -> Option<usize> {
+    if bytes.get(at)? != &b'"' {
+        return None;
+    }
+    let end = scan::unwritable(bytes, at + 1);
+    (bytes.get(end)? == &b'"').then_some(end + 1)
 }
 
 /// The position of the value behind the colon that must come next.

@@ -47,7 +47,7 @@ pub(crate) struct Object<'a> {
 }
 
 /// Nearly all messages have no more parameters.
-const FEW: usize = 4;
+const FEW: usize = 3;
 
 impl<'a> Object<'a> {
     /// An object of whose members none has been found.
@@ -97,8 +97,9 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
 impl<'a> Message<'a> {
     /// Reads one message.
     pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
-        let (envelope, found) = match Envelope::read(text) {
-            Ok(read) => read,
+        let mut found = Object::unread("");
+        let envelope = match Envelope::read(text, &mut found) {
+            Ok(envelope) => envelope,
             Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
             Err(_) => return Err(Self::refuse_shape(text)),
         };
@@ -129,7 +130,8 @@ impl<'a> Message<'a> {
         let params = match envelope.params {
             None | Some("null") => None,
             Some(json) if raw::kind(json) == raw::Kind::Object => {
-                Some(found.map_or_else(|| Object::unread(json), |found| Object { json, ..found }))
+                found.json = json;
+                Some(found)
             }
             Some(_) => return Err(Malformed::Invalid(id, "`params` must be an object")),
         };
@@ -175,9 +177,9 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the members of a message, and those of its parameters, if they are an object and were found on the way.
-    fn read(text: &'a str) -> Result<(Self, Option<Object<'a>>), serde_json::Error> {
-        let (mut envelope, mut params) = (Self::default(), Object::unread(""));
+    /// Reads the members of a message, and finds those of its parameters, if they are an object and easy to find.
+    fn read(text: &'a str, params: &mut Object<'a>) -> Result<Self, serde_json::Error> {
+        let mut envelope = Self::default();
         let each = |name, value| {
             let member = match name {
                 "jsonrpc" => &mut envelope.jsonrpc,
@@ -192,8 +194,12 @@ impl<'a> Envelope<'a> {
             member.replace(value).is_none().then_some(())
         };
         match check::members(text, each, "params", |name, value, end| params.find(name, value, end)) {
-            Some(()) => Ok((envelope, Some(params))),
-            None => Ok((serde_json::from_str(text)?, None)),
+            Some(()) => Ok(envelope),
+            None => {
+                let envelope: Self = serde_json::from_str(text)?;
+                *params = Object::unread(envelope.params.unwrap_or_default());
+                Ok(envelope)
+            }
         }
     }
 }
