@@ -34,6 +34,10 @@ use workload::{Programs, Samples};
 /// The packages whose build is measured.
 const SMALLEST: [&str; 4] = ["peer-stdio", "ours-stdio", "peer-http", "ours-http"];
 
+/// The marks in the project's README.
+const BEFORE_TABLE: &str = "<!-- the table of bench/run -->\n";
+const AFTER_TABLE: &str = "<!-- its end -->\n";
+
 /// How much is measured.
 struct Plan {
     /// The folder `bench`.
@@ -182,7 +186,20 @@ impl Plan {
         );
         fs::create_dir_all(&self.results)?;
         write(&self.results.join("table.md"), &text)?;
-        write(&self.results.join("chart.svg"), &chart::draw(&rows, &machine))
+        write(&self.results.join("chart.svg"), &chart::draw(&rows, &machine))?;
+        match self.results == self.bench.join("results") {
+            true => self.tell_readers(&format!("{machine}:\n\n{table}")),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts the table into the project's README, between two marks.
+    fn tell_readers(&self, text: &str) -> Result<()> {
+        let path = self.bench.join("../README.md");
+        let readme = fs::read_to_string(&path)?;
+        let parts = readme.split_once(BEFORE_TABLE).zip(readme.split_once(AFTER_TABLE));
+        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("README.md has no place for the table"))?;
+        write(&path, &format!("{before}{BEFORE_TABLE}\n{text}{AFTER_TABLE}{after}"))
     }
 }
 
