@@ -187,13 +187,13 @@ impl Plan {
         fs::create_dir_all(&self.results)?;
         write(&self.results.join("table.md"), &text)?;
         write(&self.results.join("chart.svg"), &chart::draw(&rows, &machine))?;
-        match self.results == self.bench.join("results") {
+        match self.results == self.bench.join("results") && !measured.builds.is_empty() {
             true => self.tell_readers(&format!("{machine}:\n\n{table}")),
             false => Ok(()),
         }
     }
 
-    /// Puts the table into the project's README, between two marks.
+    /// Puts the table, with everything that there is to measure, into the project's README, between two marks.
     fn tell_readers(&self, text: &str) -> Result<()> {
         let path = self.bench.join("../README.md");
         let readme = fs::read_to_string(&path)?;

@@ -4,7 +4,8 @@ use std::{
 };
 
 /// The time as a connection read it last: a transport sets it when a message comes, and a call reads it when its function ends. Reading it
-/// takes as long as a good part of a small call, so that nobody in between does.
+/// takes as long as a good part of a small call, so that nobody in between does: what little came before a call in the same read is
+/// counted as the call's.
 #[derive(Debug)]
 pub(super) struct Clock {
     began: Instant,

@@ -126,6 +126,16 @@ impl Connection {
         }
     }
 
+    /// Says whether a message is one that comes before all others and calls no function.
+    pub(crate) fn is_greeting(&self, bytes: &[u8]) -> bool {
+        match std::str::from_utf8(bytes).map(parse) {
+            Ok(Transmission::One(Ok(Incoming::Request(message, _)))) => {
+                matches!(&*message.method, "initialize" | "server/discover")
+            }
+            _ => false,
+        }
+    }
+
     /// The time, as of when the last function ended that was called at once, or else as of the last transmission.
     pub(crate) fn time(&self) -> Instant {
         self.clock.last()

@@ -72,7 +72,7 @@ struct Lines<R, W> {
     /// The answers to the lines that are being read.
     fresh: Vec<u8>,
     /// Whether it is asked if the connection is to stop. Making signals heard takes as long as a good part of the start does, so that a
-    /// client that has asked by now is answered before; but nothing is in flight before.
+    /// client's greeting is answered before, if it is there by now; but no function is called before.
     hears_stop: bool,
     /// Set when no more is read: until then calls in flight may go on.
     ended: Option<Pin<Box<Sleep>>>,
@@ -87,6 +87,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     ) -> Poll<io::Result<()>> {
         let mut turns = 0_usize;
         loop {
+            if self.hears_stop {
+                // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
+                if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
+                    self.end();
+                }
+                turns += 1;
+            }
             if self.ended.is_some() {
                 self.connection.end_listens();
             }
@@ -101,15 +108,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                 }
                 progress |= self.connection.drain(&mut self.outbox.buffer);
                 self.outbox.push(&mut self.fresh);
-            }
-            if self.hears_stop || self.connection.in_flight() > 0 {
-                self.hears_stop = true;
-                // Whoever ends `stop` wakes this, so that looking once would do, if there were no streams that are always ready.
-                if self.ended.is_none() && turns.is_multiple_of(TURNS) && stop.as_mut().poll(cx).is_ready() {
-                    self.end();
-                    progress = true;
-                }
-                turns += 1;
             }
             if self.outbox.write(&mut self.writer, cx)? {
                 progress = true;
@@ -173,6 +171,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     /// Answers the lines that are there, as long as it does not keep finished answers waiting.
     fn answer_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message;
+        if !self.hears_stop && self.inbox.peek_line().is_some_and(|line| !self.connection.is_greeting(line)) {
+            self.hears_stop = true;
+            return true;
+        }
         let mut first = None;
         while let Some(line) = self.inbox.next_line(limit) {
             let (began, now) = match first {
@@ -188,7 +190,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             }
             // Only a call takes long, and it has looked at the clock.
             let elapsed = self.connection.time().saturating_duration_since(began);
-            if self.fresh.len() > CHUNK || elapsed > PATIENCE {
+            if self.fresh.len() > CHUNK || elapsed > PATIENCE || !self.hears_stop {
                 break;
             }
         }
@@ -200,6 +202,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         match self.inbox.read(&mut self.reader, limit, cx) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(0)) if !self.hears_stop => {
+                // What is left may be a call; the end will be there again.
+                self.hears_stop = true;
+                Ok(true)
+            }
             Poll::Ready(Ok(0)) => {
                 match self.inbox.last_line(limit) {
                     Some(Line::Whole(line)) => answer(&mut self.connection, line, Instant::now(), &mut self.fresh),
@@ -258,6 +265,12 @@ enum Line<'a> {
 }
 
 impl Inbox {
+    /// The next line, if it is there, which stays there.
+    fn peek_line(&self) -> Option<&[u8]> {
+        let length = memchr(b'\n', &self.buffer[self.scanned..])?;
+        Some(&self.buffer[self.start..self.scanned + length])
+    }
+
     fn next_line(&mut self, limit: usize) -> Option<Line<'_>> {
         let newline = memchr(b'\n', &self.buffer[self.scanned..]);
         let Some(length) = newline else {

@@ -185,6 +185,20 @@ fn a_signal_ends_a_server_that_hangs() {
     }
 }
 
+/// Signals are heard before any function is called, be it in the first bytes that come.
+#[test]
+fn a_signal_ends_a_server_whose_first_function_hangs() {
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let mut server = Running::start(fixture().args(["--grace", "100"]));
+    server.send(&format!("{greeting}\n{}", call(2, "hang", json!({}))));
+    assert_eq!(server.receive()["id"], 1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminate(&server.child);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_child_process_finds_no_messages_on_its_stdin() {
     let mut server = Running::start(&mut fixture());

@@ -1,6 +1,6 @@
 use std::{borrow::Cow, io, sync::LazyLock};
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use work::{Found, Search};
@@ -46,32 +46,21 @@ struct Fill {
     count: u32,
 }
 
-/// A schema with nothing that a client can do without.
-fn schema<T: JsonSchema>() -> Schema {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.meta_schema = None;
-        settings.inline_subschemas = true;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.remove("title");
-    schema
-}
-
 /// What is between the brackets of the result of `tools/list`, which never changes.
 static LIST: LazyLock<String> = LazyLock::new(|| {
-    let fill = schema::<Fill>();
+    let fill = schema_for!(Fill);
     let fillers = (0..100).map(
         |number| json!({ "name": format!("filler_{number:03}"), "description": "Fill the list.", "inputSchema": fill }),
     );
     let search = json!({
         "name": "search",
         "description": "Search the catalogue.",
-        "inputSchema": schema::<Search>(),
-        "outputSchema": schema::<Found>(),
+        "inputSchema": schema_for!(Search),
+        "outputSchema": schema_for!(Found),
     });
     let tools = [
-        json!({ "name": "add", "description": "Add two numbers.", "inputSchema": schema::<Add>() }),
-        json!({ "name": "echo", "description": "Say something back.", "inputSchema": schema::<Echo<'_>>() }),
+        json!({ "name": "add", "description": "Add two numbers.", "inputSchema": schema_for!(Add) }),
+        json!({ "name": "echo", "description": "Say something back.", "inputSchema": schema_for!(Echo<'_>) }),
         search,
     ];
     let tools: Vec<_> = tools.into_iter().chain(fillers).map(|tool| tool.to_string()).collect();

@@ -112,7 +112,7 @@ impl Legacy {
         let mut connection = client.connection.lock().await;
         connection.set_origin(self.endpoint.origin(request));
         let mut answers = Vec::new();
-        let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut answers);
+        let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut answers);
         if receipt.is_too_much {
             answers.truncate(answers.trim_ascii_end().len());
             return response::busy_with(answers);

@@ -98,7 +98,8 @@ impl HttpOptions {
     }
 
     /// Sets the most calls in work at once, over all clients; 4096 unless set. More are refused with 503. A call counts until it has
-    /// an answer, read or not; lists, notifications and the client's own answers do not count.
+    /// an answer, read or not; lists, notifications and the client's own answers do not count. The call of a synchronous function that is
+    /// not `blocking` does not count either, since it is over before its thread does anything else, but it is refused like the others.
     #[must_use]
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.max_in_flight = calls.clamp(1, 1 << 20);

@@ -209,6 +209,8 @@ impl Endpoint {
             }
         };
         stream.append(&exchange.lines);
+        // What this one keeps may be what is too much, and its call may have ended long ago.
+        self.sessions().relieve();
         let is_listening = exchange.connection.outbox().is_listening();
         let events = Events::new(stream, manner, 0, self.closing()).cancelling(exchange.cancels).busy(exchange.busy);
         response::events(if is_listening { events.listening() } else { events })
