@@ -136,6 +136,11 @@ impl Connection {
         }
     }
 
+    /// Says whether `initialize` was answered.
+    pub(crate) fn is_open(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// The time, as of when the last function ended that was called at once, or else as of the last transmission.
     pub(crate) fn time(&self) -> Instant {
         self.clock.last()

@@ -138,7 +138,7 @@ impl Connection {
         if matches!(request.sink, Sink::Batch(_)) {
             return Err(Fault::InvalidRequest("`initialize` must not be part of a batch".to_owned()));
         }
-        if self.session.is_some() {
+        if self.is_open() {
             return Err(Fault::InvalidRequest("the session is already initialized".to_owned()));
         }
         let version = request.params.string("protocolVersion")?;

@@ -168,13 +168,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         }
     }
 
-    /// Answers the lines that are there, as long as it does not keep finished answers waiting.
+    /// Answers the lines that are there, as long as it does not keep finished answers waiting. The answer to `initialize` goes out
+    /// before anything else is done: no function can hold it up, and nothing that a function says comes before it.
     fn answer_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message;
         if !self.hears_stop && self.inbox.peek_line().is_some_and(|line| !self.connection.is_greeting(line)) {
             self.hears_stop = true;
             return true;
         }
+        let was_open = self.connection.is_open();
         let mut first = None;
         while let Some(line) = self.inbox.next_line(limit) {
             let (began, now) = match first {
@@ -190,7 +192,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             }
             // Only a call takes long, and it has looked at the clock.
             let elapsed = self.connection.time().saturating_duration_since(began);
-            if self.fresh.len() > CHUNK || elapsed > PATIENCE || !self.hears_stop {
+            if self.fresh.len() > CHUNK
+                || elapsed > PATIENCE
+                || !self.hears_stop
+                || self.connection.is_open() != was_open
+            {
                 break;
             }
         }

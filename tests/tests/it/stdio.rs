@@ -5,6 +5,9 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -42,13 +45,22 @@ struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    /// Dropped with the rest; until then the server has a minute.
+    _limit: mpsc::Sender<()>,
 }
 
 impl Running {
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, stdin, stdout }
+        let (limit, dropped) = mpsc::channel::<()>();
+        let id = child.id();
+        thread::spawn(move || {
+            if dropped.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout) {
+                signal("KILL", id);
+            }
+        });
+        Self { child, stdin, stdout, _limit: limit }
     }
 
     fn send(&mut self, text: &str) {
@@ -178,25 +190,28 @@ fn a_signal_ends_a_server_that_hangs() {
         server.receive();
         server.send(&call(2, "hang", json!({})));
         for _ in 0..signals {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
             terminate(&server.child);
         }
         assert_eq!(server.child.wait().unwrap().code(), Some(0));
     }
 }
 
-/// Signals are heard before any function is called, be it in the first bytes that come.
+/// Signals are heard and the greeting's answer is out before any function is called, be it in the first bytes that come.
 #[test]
 fn a_signal_ends_a_server_whose_first_function_hangs() {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    let mut server = Running::start(fixture().args(["--grace", "100"]));
-    server.send(&format!("{greeting}\n{}", call(2, "hang", json!({}))));
-    assert_eq!(server.receive()["id"], 1);
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    terminate(&server.child);
-    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    for before in [0, 200] {
+        let mut server = Running::start(fixture().args(["--grace", "100"]));
+        thread::sleep(Duration::from_millis(before));
+        server.send(&format!("{greeting}\n{}", call(2, "hang", json!({}))));
+        assert_eq!(server.receive()["id"], 1);
+        thread::sleep(Duration::from_millis(300));
+        terminate(&server.child);
+        assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]
@@ -219,7 +234,7 @@ fn a_slow_reader_loses_nothing_at_the_end() {
     }
     drop(server.stdin.take());
     for _ in 0..8 {
-        std::thread::sleep(std::time::Duration::from_millis(150));
+        thread::sleep(Duration::from_millis(150));
         assert_eq!(text(&server.receive()).len(), 100_000);
     }
     assert_eq!(server.end(), (vec![], Some(0)));
@@ -249,14 +264,18 @@ fn the_last_line_needs_no_end_but_has_a_limit() {
 }
 
 fn terminate(child: &Child) {
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert!(signal("TERM", child.id()));
+}
+
+fn signal(name: &str, process: u32) -> bool {
+    Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap().success()
 }
 
 #[test]
 fn a_client_that_goes_away_is_no_error() {
     let mut server = Running::start(fixture().args(["--grace", "100"]));
     server.send(&call(1, "wait", json!({"milliseconds": 50})));
-    let Running { mut child, stdin, stdout } = server;
+    let Running { mut child, stdin, stdout, _limit } = server;
     drop(stdout);
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -269,7 +288,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
     let mut server = Running::start(&mut fixture());
     let mut stdin = server.stdin.take().unwrap();
     let long = "x".repeat(20_000);
-    let writer = std::thread::spawn(move || {
+    let writer = thread::spawn(move || {
         for id in 0..CALLS {
             stdin.write_all(call(id, "echo", json!({"text": long})).as_bytes()).unwrap();
         }
@@ -277,7 +296,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
     // The server has taken what it wants when its memory no longer grows.
     let mut memory = resident(&server.child);
     loop {
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        thread::sleep(Duration::from_millis(200));
         let now = resident(&server.child);
         if now <= memory {
             break;
