@@ -241,3 +241,34 @@ async fn a_question_that_is_too_large_is_refused_and_never_taken_back() {
     let why = lines[0]["error"]["message"].as_str().unwrap();
     assert!(why.contains("is too large"), "{why}");
 }
+
+/// A client that does not wait for the answer to `initialize` finds it before what the function asks.
+#[tokio::test]
+async fn the_greeting_is_answered_before_anything_is_asked() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex, split};
+
+    let (near, far) = duplex(1 << 16);
+    let server = server().build().unwrap();
+    let (reader, writer) = split(far);
+    let serving = tokio::spawn(async move { server.serve(reader, writer).await });
+    let (reader, mut writer) = split(near);
+    let greeting = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let call = json!({"name": "delete", "arguments": {"path": "a"}});
+    let mut sent = String::new();
+    for (id, method, params) in [(1, "initialize", greeting), (2, "tools/call", call)] {
+        sent += &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        sent.push('\n');
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    writer.write_all(sent.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(reader).lines();
+    let first: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    let second: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+    assert_eq!((&first["id"], &second["method"]), (&json!(1), &json!("elicitation/create")));
+    drop((writer, lines));
+    serving.await.unwrap().unwrap();
+}
