@@ -276,15 +276,21 @@ async fn an_id_that_is_used_again_is_answered_by_the_second_call() {
     };
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}).to_string();
+    let mut cancelled = 0;
     for _ in 0..50 {
         assert_eq!(client.send_raw(call("busy").as_bytes()), Vec::<serde_json::Value>::new());
         tokio::time::sleep(Duration::from_millis(1)).await;
-        client.send_raw(cancel.as_bytes());
+        // On a busy machine it may be done by now.
+        if !client.send_raw(cancel.as_bytes()).is_empty() {
+            continue;
+        }
+        cancelled += 1;
         let mut answers = client.send_raw(call("not_long").as_bytes());
         answers.append(&mut client.settle().await);
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0]["result"]["content"][0]["text"], "`not_long` did not finish within 20ms");
     }
+    assert!(cancelled > 0);
 }
 
 /// Functions that block wait for a thread, and those that are cancelled before they have one never begin.
