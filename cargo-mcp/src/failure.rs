@@ -51,6 +51,11 @@ impl Failure {
         matches!(self.kind, Kind::Interrupted | Kind::Usage)
     }
 
+    /// Whether the server is there, and only said no.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.kind == Kind::Tool
+    }
+
     fn new(kind: Kind, message: impl Display) -> Self {
         Self { kind, message: message.to_string(), help: Vec::new() }
     }

@@ -17,7 +17,7 @@ use crate::{
     host::HostArgs,
     near::nearest,
     schema::Schema,
-    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
     workspace::listed,
 };
@@ -174,20 +174,20 @@ async fn call(
     if as_task && session.is_legacy() {
         return task::legacy(session, &what, &tool.name, arguments).await;
     }
-    let mut params = CallToolRequestParams::new(tool.name.clone()).with_arguments(arguments.clone());
+    let params = CallToolRequestParams::new(tool.name.clone()).with_arguments(arguments.clone());
+    let request = |round: Round| {
+        let mut params = params.clone();
+        (params.input_responses, params.request_state) = (round.responses, round.state);
+        ClientRequest::CallToolRequest(CallToolRequest::new(params))
+    };
     let mut extras = Extras { tasks: as_task };
     let mut rounds = Rounds::default();
     loop {
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-        match session.request(&what, request, extras).await? {
+        match rounds.request(session, &what, extras, request).await? {
             Ok(ServerResult::CallToolResult(result)) if session.has_legacy_tasks() && task::is_missed(&result) => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
             Ok(ServerResult::CallToolResult(result)) => return Ok(result),
-            Ok(ServerResult::InputRequiredResult(asked)) => {
-                let answered = rounds.answered(session, &what, asked).await?;
-                (params.input_responses, params.request_state) = answered;
-            }
             Ok(ServerResult::CreateTaskResult(CreateTaskResult { task, .. })) => {
                 return task::finished(session, &what, task).await;
             }

@@ -48,20 +48,35 @@ struct Offers {
     resources: Option<Vec<Resource>>,
     templates: Option<Vec<ResourceTemplate>>,
     prompts: Option<Vec<Prompt>>,
+    /// Why a list that the server says it has is not there.
+    refused: Vec<Failure>,
+}
+
+impl Offers {
+    /// Takes a list; where the server refuses it, the others are shown all the same.
+    fn take<T>(&mut self, list: Result<Vec<T>, Failure>) -> Result<Option<Vec<T>>, Failure> {
+        match list {
+            Err(failure) if failure.is_refusal() => {
+                self.refused.push(failure);
+                Ok(None)
+            }
+            list => list.map(Some),
+        }
+    }
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let named = Server { name: args.server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
-        let offers = offers(session, &args).await?;
+        let mut offers = offers(session, &args).await?;
         let server = session.server();
         match args.json {
-            true => print_raw(&raw(&server, &offers)),
-            false => {
-                print(session, &server, &offers);
-                Ok(())
-            }
+            true => print_raw(&raw(&server, &offers))?,
+            false => print(session, &server, &offers),
         }
+        let Some(last) = offers.refused.pop() else { return Ok(()) };
+        offers.refused.iter().for_each(Failure::print);
+        Err(last)
     })
     .await
 }
@@ -71,14 +86,14 @@ async fn offers(session: &Session, args: &Args) -> Result<Offers, Failure> {
     let has = session.server().capabilities;
     let mut offers = Offers::default();
     if has.tools.is_some() && (all || args.tools) {
-        offers.tools = Some(session.tools().await?);
+        offers.tools = offers.take(session.tools().await)?;
     }
     if has.resources.is_some() && (all || args.resources) {
-        offers.resources = Some(session.resources().await?);
-        offers.templates = Some(session.templates().await?);
+        offers.resources = offers.take(session.resources().await)?;
+        offers.templates = offers.take(session.templates().await)?;
     }
     if has.prompts.is_some() && (all || args.prompts) {
-        offers.prompts = Some(session.prompts().await?);
+        offers.prompts = offers.take(session.prompts().await)?;
     }
     Ok(offers)
 }

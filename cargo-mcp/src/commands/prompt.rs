@@ -14,7 +14,7 @@ use crate::{
     host::HostArgs,
     near::nearest,
     schema::Schema,
-    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     style::{DIM, NAME},
     workspace::listed,
 };
@@ -110,19 +110,16 @@ fn given(prompt: &Prompt, words: &[String]) -> Result<Map<String, Value>, Failur
 async fn get(session: &Session, prompt: &Prompt, given: Map<String, Value>) -> Result<GetPromptResult, Failure> {
     let what = format!("prompt `{}`", prompt.name);
     session.ask_for_log().await;
-    let mut params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(given);
-    let mut rounds = Rounds::default();
-    loop {
-        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params.clone()));
-        match session.request(&what, request, Extras::default()).await? {
-            Ok(ServerResult::GetPromptResult(result)) => return Ok(result),
-            Ok(ServerResult::InputRequiredResult(asked)) => {
-                let answered = rounds.answered(session, &what, asked).await?;
-                (params.input_responses, params.request_state) = answered;
-            }
-            Ok(_) => return Err(Failure::connection(format_args!("{what}: the server's answer is no prompt"))),
-            Err(error) => return Err(session.refused(&what, error)),
-        }
+    let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(given);
+    let request = |round: Round| {
+        let mut params = params.clone();
+        (params.input_responses, params.request_state) = (round.responses, round.state);
+        ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+    };
+    match Rounds::default().request(session, &what, Extras::default(), request).await? {
+        Ok(ServerResult::GetPromptResult(result)) => Ok(result),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server's answer is no prompt"))),
+        Err(error) => Err(session.refused(&what, error)),
     }
 }
 

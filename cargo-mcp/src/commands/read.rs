@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::nearest,
-    session::{Extras, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     workspace::listed,
 };
 
@@ -80,19 +80,15 @@ fn server(session: &SessionArgs, words: &mut Vec<String>) -> Option<String> {
 async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
     let what = format!("`{uri}`");
     session.ask_for_log().await;
-    let mut params = ReadResourceRequestParams::new(uri);
-    let mut rounds = Rounds::default();
-    loop {
-        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params.clone()));
-        match session.request(&what, request, Extras::default()).await? {
-            Ok(ServerResult::ReadResourceResult(result)) => return Ok(result),
-            Ok(ServerResult::InputRequiredResult(asked)) => {
-                let answered = rounds.answered(session, &what, asked).await?;
-                (params.input_responses, params.request_state) = answered;
-            }
-            Ok(_) => return Err(Failure::connection(format_args!("{what}: the server's answer is no resource"))),
-            Err(error) => return Err(unread(session, uri, error).await?),
-        }
+    let request = |round: Round| {
+        let mut params = ReadResourceRequestParams::new(uri);
+        (params.input_responses, params.request_state) = (round.responses, round.state);
+        ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+    };
+    match Rounds::default().request(session, &what, Extras::default(), request).await? {
+        Ok(ServerResult::ReadResourceResult(result)) => Ok(result),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server's answer is no resource"))),
+        Err(error) => Err(unread(session, uri, error).await?),
     }
 }
 

@@ -5,7 +5,7 @@ mod rounds;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use self::rounds::Rounds;
+pub(crate) use self::rounds::{Round, Rounds};
 use crate::{
     client::{Connection, witnessed},
     failure::Failure,

@@ -104,6 +104,36 @@ fn a_server_is_asked_only_for_what_it_has() {
 }
 
 #[test]
+fn what_is_refused_does_not_hide_the_rest() {
+    let answer = |id: u8, what: &str| format!(r#"read l; echo '{{"jsonrpc":"2.0","id":{id},{what}}}'; "#);
+    let refusal = r#""error":{"code":-32603,"message":"not today"}"#;
+    let script = [
+        answer(
+            0,
+            r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"script","version":"1"}}"#,
+        ),
+        "read l; ".to_owned(),
+        answer(1, r#""result":{"tools":[{"name":"it","inputSchema":{"type":"object"}}]}"#),
+        answer(2, refusal),
+        answer(3, r#""result":{"resourceTemplates":[{"name":"one","uriTemplate":"a://{b}"}]}"#),
+        answer(4, refusal),
+        "sleep 60".to_owned(),
+    ]
+    .concat();
+    let errors = "error: resources/list: not today (code -32603)\nerror: prompts/list: not today (code -32603)\n";
+    for (options, stdout) in [
+        (&[][..], "script 1, MCP 2025-11-25\n\nTools\n  it()\n\nResource templates\n  a://{b}  one\n"),
+        (&["--json"], "\"tools\""),
+    ] {
+        let words = [&["list", "--revision", "2025-11-25"], options, &["--", "sh", "-c", &script]].concat();
+        let done = run(&words);
+        assert!(done.stdout.contains(stdout), "{}", done.stdout);
+        assert!(!done.stdout.contains("Prompts") && !done.stdout.contains("\"prompts\": ["), "{}", done.stdout);
+        assert_eq!(done.failed(1), errors);
+    }
+}
+
+#[test]
 fn json_is_what_the_server_sends() {
     let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
     assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
