@@ -12,12 +12,17 @@ pub(super) fn quote_or_backslash(bytes: &[u8], at: usize) -> usize {
 
 /// Finds the next byte from `at` on that a JSON string must not hold as it is, or the end.
 pub(super) fn unwritable(bytes: &[u8], at: usize) -> usize {
-    find(
-        bytes,
-        at,
-        |word| equal(word, b'"') | equal(word, b'\\') | below(word, b' '),
-        |byte| (byte == b'"') | (byte == b'\\') | (byte < b' '),
-    )
+    find(bytes, at, unwritable_in, |byte| (byte == b'"') | (byte == b'\\') | (byte < b' '))
+}
+
+/// How many bytes a word begins with that a JSON string may hold as they are.
+pub(super) fn writable(word: [u8; 8]) -> usize {
+    (unwritable_in(u64::from_le_bytes(word)).trailing_zeros() / 8) as usize
+}
+
+/// Marks the bytes of a word that a JSON string must not hold as they are.
+fn unwritable_in(word: u64) -> u64 {
+    equal(word, b'"') | equal(word, b'\\') | below(word, b' ')
 }
 
 /// Finds the first byte that is meant, which `marked` marks in its word.

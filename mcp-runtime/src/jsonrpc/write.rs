@@ -46,46 +46,103 @@ pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
 pub(crate) fn again_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
     out.reserve(to - from + 2);
     out.push(b'"');
-    let mut clean = from;
-    loop {
-        let at = scan::unwritable(&out[..to], clean);
-        out.extend_from_within(clean..at);
-        if at == to {
-            break;
-        }
-        push_escape(out, out[at]);
-        clean = at + 1;
+    let mut at = from;
+    while at < to {
+        let piece = at..to.min(at + PIECE);
+        let start = make_room(out, piece.len());
+        let (before, room) = out.split_at_mut(start);
+        let (read, written) = escape(&before[piece], room);
+        out.truncate(start + written);
+        at += read;
     }
     out.push(b'"');
 }
 
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
-    let mut clean = 0;
-    loop {
-        let at = scan::unwritable(text, clean);
-        out.extend_from_slice(&text[clean..at]);
-        let Some(&byte) = text.get(at) else { break };
-        push_escape(out, byte);
-        clean = at + 1;
+    let mut at = scan::unwritable(text, 0);
+    out.extend_from_slice(&text[..at]);
+    while at < text.len() {
+        let piece = &text[at..text.len().min(at + PIECE)];
+        let start = make_room(out, piece.len());
+        let (read, written) = escape(piece, &mut out[start..]);
+        out.truncate(start + written);
+        at += read;
     }
 }
 
-/// Writes a byte that a string must not hold as it is.
-fn push_escape(out: &mut Vec<u8>, byte: u8) {
-    let short = match byte {
+/// How much is escaped at once.
+const PIECE: usize = 1024;
+/// How many bytes of room [`escape`] wants to go on.
+const ROOM: usize = 16;
+
+/// Makes room to escape a piece in, where every byte may need a backslash, and says where it begins.
+fn make_room(out: &mut Vec<u8>, piece: usize) -> usize {
+    let start = out.len();
+    out.resize(start + 2 * piece + ROOM, 0);
+    start
+}
+
+/// Escapes a text as far as there is room, and says how much was read and how much was written.
+///
+/// JSON within a string has something to escape every few bytes, so that it is copied by words of eight bytes, of which those that are too
+/// many are written over: to copy each of the pieces between takes longer.
+fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
+    let (mut read, mut written) = (0, 0);
+    while let Some(room) = room.get_mut(written..).and_then(|room| room.first_chunk_mut()) {
+        if let Some(word) = text.get(read..).and_then(|rest| rest.first_chunk()) {
+            let (taken, put) = escape_word(*word, room);
+            read += taken;
+            written += put;
+            continue;
+        }
+        let rest = &text[read..];
+        if rest.is_empty() {
+            break;
+        }
+        // Spaces are not escaped, so that they are the last that is taken.
+        let mut word = [b' '; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        let (taken, put) = escape_word(word, room);
+        let beyond = taken.saturating_sub(rest.len());
+        read += taken - beyond;
+        written += put - beyond;
+    }
+    (read, written)
+}
+
+/// Writes a word up to and with the first byte that is to be escaped.
+#[inline]
+fn escape_word(word: [u8; 8], room: &mut [u8; ROOM]) -> (usize, usize) {
+    room[..8].copy_from_slice(&word);
+    let clean = scan::writable(word);
+    let Some(&byte) = word.get(clean) else { return (clean, clean) };
+    room[clean] = b'\\';
+    match short_escape(byte) {
+        Some(short) => {
+            room[clean + 1] = short;
+            (clean + 1, clean + 2)
+        }
+        None => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            room[clean + 1..clean + 6].copy_from_slice(&[b'u', b'0', b'0', high, low]);
+            (clean + 1, clean + 6)
+        }
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// What stands behind the backslash for a byte that a string must not hold as it is; none where that is its number.
+fn short_escape(byte: u8) -> Option<u8> {
+    Some(match byte {
         b'"' | b'\\' => byte,
         b'\n' => b'n',
         b'\r' => b'r',
         b'\t' => b't',
         0x08 => b'b',
         0x0c => b'f',
-        _ => {
-            const HEX: &[u8; 16] = b"0123456789abcdef";
-            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -97,10 +154,27 @@ mod tests {
             let mut out = Vec::new();
             super::string(&mut out, text);
             assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(text).unwrap());
+        }
+    }
 
-            let mut out = text.as_bytes().to_vec();
-            super::again_as_string(&mut out, 0, text.len());
-            assert_eq!(&out[text.len()..], serde_json::to_string(text).unwrap().as_bytes());
+    #[test]
+    fn texts_of_every_kind_and_length_are_escaped_as_serde_json_does() {
+        let every_control: String = (0u8..0x20).map(char::from).collect();
+        let parts = ["plain", "\"", "\\", "\"\"\"\"\"\"\"\"", "{\"a\":1}", "\n", "\u{1}", "grüße 🦀", &every_control];
+        for part in parts {
+            for before in ["", "a", "seven b", "eight by"] {
+                for times in [1, 2, 3, 50, 1024] {
+                    let text = format!("{before}{}", part.repeat(times));
+                    let mut out = format!("?{text}?").into_bytes();
+                    super::again_as_string(&mut out, 1, 1 + text.len());
+                    let escaped = serde_json::to_string(&text).unwrap().into_bytes();
+                    assert_eq!(&out[text.len() + 2..], escaped, "{text}");
+
+                    out.clear();
+                    super::string(&mut out, &text);
+                    assert_eq!(out, escaped, "{text}");
+                }
+            }
         }
     }
 
