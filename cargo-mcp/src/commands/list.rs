@@ -54,13 +54,21 @@ struct Offers {
 
 impl Offers {
     /// Takes a list; where the server refuses it, the others are shown all the same.
+    ///
+    /// # Errors
+    ///
+    /// The server is no longer there; what it refused before, which may be why, is printed.
     fn take<T>(&mut self, list: Result<Vec<T>, Failure>) -> Result<Option<Vec<T>>, Failure> {
         match list {
             Err(failure) if failure.is_refusal() => {
                 self.refused.push(failure);
                 Ok(None)
             }
-            list => list.map(Some),
+            Err(failure) => {
+                self.refused.iter().for_each(Failure::print);
+                Err(failure)
+            }
+            Ok(list) => Ok(Some(list)),
         }
     }
 }

@@ -54,6 +54,12 @@ pub(crate) fn again_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
         let (read, written) = escape(&before[piece], room);
         out.truncate(start + written);
         at += read;
+        if read == written {
+            // Where there is nothing to escape for so long, there may be nothing for longer.
+            let end = scan::unwritable(&out[..to], at);
+            out.extend_from_within(at..end);
+            at = end;
+        }
     }
     out.push(b'"');
 }
@@ -67,6 +73,11 @@ fn escaped(out: &mut Vec<u8>, text: &[u8]) {
         let (read, written) = escape(piece, &mut out[start..]);
         out.truncate(start + written);
         at += read;
+        if read == written {
+            let end = scan::unwritable(text, at);
+            out.extend_from_slice(&text[at..end]);
+            at = end;
+        }
     }
 }
 
@@ -161,6 +172,8 @@ mod tests {
     fn texts_of_every_kind_and_length_are_escaped_as_serde_json_does() {
         let every_control: String = (0u8..0x20).map(char::from).collect();
         let parts = ["plain", "\"", "\\", "\"\"\"\"\"\"\"\"", "{\"a\":1}", "\n", "\u{1}", "grüße 🦀", &every_control];
+        let long = format!("\"{}\"{}", "x".repeat(5000), "y".repeat(1022));
+        let parts = parts.into_iter().chain([&*long]);
         for part in parts {
             for before in ["", "a", "seven b", "eight by"] {
                 for times in [1, 2, 3, 50, 1024] {

@@ -97,6 +97,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             if self.ended.is_some() {
                 self.connection.end_listens();
             }
+            let was_open = self.connection.is_open();
             let room = self.outbox.waiting() < self.connection.engine().limits.unread;
             let mut progress = false;
             if room {
@@ -112,6 +113,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             if self.outbox.write(&mut self.writer, cx)? {
                 progress = true;
                 self.rest();
+            }
+            if self.connection.is_open() != was_open {
+                self.outbox.flush(&mut self.writer, cx)?;
             }
             if progress {
                 self.hears_stop = true;
@@ -168,8 +172,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         }
     }
 
-    /// Answers the lines that are there, as long as it does not keep finished answers waiting. The answer to `initialize` goes out
-    /// before anything else is done: no function can hold it up, and nothing that a function says comes before it.
+    /// Answers the lines that are there, as long as it does not keep finished answers waiting. Nothing is answered beside an `initialize`
+    /// that opens a session: no function can hold its answer up, and nothing that a function says comes before it.
     fn answer_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message;
         if !self.hears_stop && self.inbox.peek_line().is_some_and(|line| !self.connection.is_greeting(line)) {

@@ -1,6 +1,6 @@
 //! What a server takes, in which order it lists it, and what it refuses to be built from.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{Context, Json, ResourceLink, Revision, Server, TestClient, resource, tool};
 use serde_json::{Value, json};
@@ -268,6 +268,41 @@ async fn any_streams_will_do() {
         drop((writer, answers));
         assert!(serving.await.unwrap().is_ok());
     }
+}
+
+/// Holds its thread until it is let go.
+#[tool]
+fn held(gate: &Gate) {
+    let _ = gate.0.lock().unwrap().recv();
+}
+
+struct Gate(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+/// The answer to `initialize` is out before a function in the same bytes is called, be the writer one that keeps things back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_greeting_is_answered_while_a_function_holds_the_thread() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
+
+    let (let_go, gate) = std::sync::mpsc::channel();
+    let server = empty().with::<held>().with_state(Gate(std::sync::Mutex::new(gate))).build().unwrap();
+    let (near, far) = duplex(1 << 16);
+    let (reader, writer) = split(far);
+    let serving = tokio::spawn(async move { server.serve(reader, BufWriter::new(writer)).await });
+    let (reader, mut writer) = split(near);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let greeting = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"#,
+        r#""clientInfo":{"name":"test","version":"1"}}}"#,
+    );
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"held"}}"#;
+    writer.write_all(format!("{greeting}\n{call}\n").as_bytes()).await.unwrap();
+    let mut answers = BufReader::new(reader).lines();
+    let answered = tokio::time::timeout(Duration::from_secs(10), answers.next_line()).await;
+    let_go.send(()).unwrap();
+    assert!(answered.unwrap().unwrap().unwrap().contains(r#""id":1"#));
+    assert!(answers.next_line().await.unwrap().unwrap().contains(r#""id":2"#));
+    drop((writer, answers));
+    serving.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -278,10 +278,11 @@ async fn an_id_that_is_used_again_is_answered_by_the_second_call() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}).to_string();
     let mut cancelled = 0;
     for _ in 0..50 {
-        assert_eq!(client.send_raw(call("busy").as_bytes()), Vec::<serde_json::Value>::new());
+        // On a busy machine it may be done before it is cancelled.
+        let mut done = client.send_raw(call("busy").as_bytes());
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // On a busy machine it may be done by now.
-        if !client.send_raw(cancel.as_bytes()).is_empty() {
+        done.append(&mut client.send_raw(cancel.as_bytes()));
+        if !done.is_empty() {
             continue;
         }
         cancelled += 1;
