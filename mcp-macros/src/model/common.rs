@@ -118,6 +118,8 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
         let name = key.value();
         if values.iter().any(|(other, _)| *other == name) {
             errors.on(key, format_args!("the key `{name}` of `meta` is given twice"));
+        } else if let Err(why) = check_meta_key(&name) {
+            errors.on(key, format_args!("`{name}` cannot be a key of `_meta`: {why}"));
         }
         match Literal::of(value) {
             Some(literal) => values.push((name, literal.json())),
@@ -125,4 +127,28 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
         }
     }
     values
+}
+
+/// Checks the format of a key: an optional prefix of labels, and a name.
+///
+/// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+fn check_meta_key(key: &str) -> Result<(), &'static str> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let ends_well = |part: &str| part.ends_with(|c: char| c.is_ascii_alphanumeric());
+    let is_label = |label: &str| {
+        label.starts_with(|c: char| c.is_ascii_alphabetic())
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && ends_well(label)
+    };
+    if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
+        return Err("before the `/`, expected labels like those of `com.example`: letters of ASCII, digits and `-`, \
+                    with a letter at the start and no `-` at the end");
+    }
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && ends_well(name);
+    match name.is_empty() || is_name {
+        true => Ok(()),
+        false => Err("expected only letters of ASCII, digits, `-`, `_` and `.`, with a letter or a digit at both ends"),
+    }
 }

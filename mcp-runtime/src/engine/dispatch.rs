@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
 
@@ -23,14 +22,13 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        Asker, ClientInfo, Completing, Completions, Context, ContextParts, Departure, EarlierArguments, Finished,
-        Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        entry::{Common, EntryInfo, Hints, Run, ServerFnEntry},
+        Asker, ClientInfo, Context, ContextParts, Departure, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
+        entry::{Common, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
     jsonrpc::{Id, Message, raw},
     model::Level,
-    registry::{Completed, Found, Item, ListKind, ResourceLists, Tool, write_resources},
+    registry::{Found, Item, ListKind, Tool},
     revision::{self, Dialect, Feature},
 };
 
@@ -340,150 +338,8 @@ impl Connection {
         }
     }
 
-    fn list(&self, request: &Request<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        let cursor = request.params.cursor()?;
-        let (catalog, sight) = (request.catalog, self.sight(request));
-        if kind == ListKind::Resources
-            && catalog.registry.lists_resources()
-            && let Some(functions) = catalog.registry.resource_lists(|item| sight.sees(item))
-        {
-            return self.list_resources(request, cursor.as_deref(), functions, sight, out);
-        }
-        let pager = self.engine.pager(request.speaker.dialect);
-        let finished = match sight.is_limited() {
-            true => None,
-            false => catalog.lists(&pager).page(kind, cursor.as_deref()),
-        };
-        match finished {
-            Some(page) => results::respond(out, request.id, page),
-            None => {
-                let page = pager.page(&catalog.registry, kind, cursor.as_deref(), |info| sight.sees_entry(info))?;
-                results::respond(out, request.id, &page);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Lists resources where functions have a say in it.
-    fn list_resources(
-        &self,
-        request: &Request<'_>,
-        cursor: Option<&str>,
-        lists: ResourceLists,
-        sight: Sight,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
-        let (engine, catalog) = (Arc::clone(&self.engine), Arc::clone(request.catalog));
-        let dialect = request.speaker.dialect;
-        let start = registry_offset(cursor)?;
-        let ResourceLists { common, functions, uses_context } = lists;
-        let mut call = self.prepare(request, common, "resources/list", false, uses_context, Ways::default())?;
-        call.permit = self.admit(false)?;
-        let env = self.env(request, call.context.clone());
-        let running = Box::pin(async move {
-            let mut listed = Vec::new();
-            for (function, blocking) in functions {
-                match produce(function, blocking, env.clone()).await {
-                    Ok(Produced::Resources(resources)) => listed.extend(resources),
-                    Ok(Produced::Completions(_)) => {}
-                    Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
-                }
-            }
-            let wire = engine.wire(dialect);
-            let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
-            match write_resources(&catalog.registry, &listed, wire, start, engine.limits.page, sees) {
-                Ok(body) => Finished { body, outcome: Ok(()) },
-                Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
-            }
-        });
-        Ok(call.drive(running, out))
-    }
-
-    /// Completes an argument of a prompt or a variable of a template.
-    ///
-    /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
-    fn complete(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        let missing = |name: &str| Fault::invalid_params(format!("`{name}` is missing"));
-        let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
-        let (registry, sight) = (&request.catalog.registry, self.sight(request));
-        let item = match &*params::string(params::member(reference, "type"), "ref.type")? {
-            "ref/prompt" => {
-                let name = params::string(params::member(reference, "name"), "ref.name")?;
-                match registry.prompt(&name).filter(|prompt| sight.sees(&prompt.item)) {
-                    Some(prompt) => &prompt.item,
-                    None => return Err(Fault::UnknownPrompt(name.into_owned())),
-                }
-            }
-            "ref/resource" => {
-                let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
-                match registry.reference(&uri, |item| sight.sees(item)) {
-                    Some(item) => item,
-                    None => return Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
-                }
-            }
-            other => {
-                let why = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
-                return Err(Fault::InvalidParams(why));
-            }
-        };
-        let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
-        let name = params::string(params::member(argument, "name"), "argument.name")?;
-        let value = params::string(params::member(argument, "value"), "argument.value")?;
-        let earlier = earlier_arguments(request.params.member("context"));
-        match item.completed(&name) {
-            None => {
-                let known: Vec<_> = item.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
-                let known = if known.is_empty() {
-                    "it has none".to_owned()
-                } else {
-                    format!("expected one of {}", known.join(", "))
-                };
-                Err(Fault::InvalidParams(format!("unknown argument `{name}`, {known}")))
-            }
-            Some(Completed::By(function, uses_context)) => {
-                let completing = Completing { value: Arc::from(&*value), earlier: Arc::new(earlier) };
-                self.complete_by(request, item.common, function, uses_context, completing, out)
-            }
-            Some(Completed::From(values)) => {
-                let prefix = value.to_lowercase();
-                let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
-                let wire = self.engine.wire(request.speaker.dialect);
-                results::respond(out, request.id, &results::completions(wire, &Completions::new(matches)));
-                Ok(true)
-            }
-        }
-    }
-
-    fn complete_by(
-        &self,
-        request: &Request<'_>,
-        common: &'static Common,
-        function: &'static ServerFnEntry,
-        uses_context: bool,
-        completing: Completing,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Fault> {
-        let mut call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
-        call.permit = self.admit(false)?;
-        let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
-        let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
-        let running = Box::pin(async move {
-            match produce(function, common.blocking, env).await {
-                Ok(Produced::Completions(found)) => {
-                    Finished { body: results::completions(&wire, &found), outcome: Ok(()) }
-                }
-                Ok(Produced::Resources(_)) => {
-                    let body = results::completions(&wire, &Completions::default());
-                    Finished { body, outcome: Ok(()) }
-                }
-                Err(refusal) => Finished { body: Vec::new(), outcome: Err(refusal) },
-            }
-        });
-        Ok(call.drive(running, out))
-    }
-
     /// Gives a call its place among those in work, or no more than looks for one where it ends before anything else begins.
-    fn admit(&self, ends_here: bool) -> Result<Option<Permit>, Fault> {
+    pub(super) fn admit(&self, ends_here: bool) -> Result<Option<Permit>, Fault> {
         let Some(origin) = &self.origin else { return Ok(None) };
         match ends_here {
             true => origin.check_room().map(|()| None),
@@ -492,7 +348,7 @@ impl Connection {
     }
 
     /// Makes the call that a request is about to become, without a place.
-    fn prepare<'a>(
+    pub(super) fn prepare<'a>(
         &'a self,
         request: &Request<'a>,
         common: &'static Common,
@@ -583,7 +439,7 @@ impl Connection {
         })
     }
 
-    fn env(&self, request: &Request<'_>, context: Option<Arc<Context>>) -> OwnedEnv {
+    pub(super) fn env(&self, request: &Request<'_>, context: Option<Arc<Context>>) -> OwnedEnv {
         OwnedEnv {
             states: Arc::clone(&self.engine.states),
             context,
@@ -607,7 +463,11 @@ pub(super) struct Subject<'a> {
 }
 
 /// Runs a function of the server's own, on a thread of its own if it blocks.
-async fn produce(function: &'static ServerFnEntry, blocking: bool, env: OwnedEnv) -> Result<Produced, Refusal> {
+pub(super) async fn produce(
+    function: &'static ServerFnEntry,
+    blocking: bool,
+    env: OwnedEnv,
+) -> Result<Produced, Refusal> {
     if !blocking {
         return (function.run)(env).await;
     }
@@ -618,15 +478,4 @@ async fn produce(function: &'static ServerFnEntry, blocking: bool, env: OwnedEnv
 
 fn client_info(json: Option<&str>) -> Option<ClientInfo> {
     serde_json::from_str(json?).ok()
-}
-
-fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
-    let arguments = context.and_then(|context| params::member(context, "arguments"));
-    let strings = arguments.into_iter().flat_map(raw::members);
-    let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
-    EarlierArguments(strings.collect::<BTreeMap<_, _>>())
-}
-
-fn registry_offset(cursor: Option<&str>) -> Result<usize, Fault> {
-    cursor.map_or(Ok(0), crate::registry::offset)
 }
