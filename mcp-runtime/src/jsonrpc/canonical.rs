@@ -5,17 +5,22 @@ use std::{borrow::Cow, collections::BTreeMap};
 use super::{raw, write};
 
 /// How deep values are sorted. Those further in stay as they are written, so that no text can exhaust the stack.
-const DEPTH: usize = 64;
+const DEPTH: usize = 128;
 
 /// Writes JSON so that what means the same is written the same: without spaces, members sorted, the last of several with
 /// one name. Numbers stay as they are written, since not every one fits into a number of ours.
 pub(crate) fn canonical(json: &str) -> String {
+    canonical_by(json, &|out, number| out.extend_from_slice(number.as_bytes()))
+}
+
+/// The same, with numbers as `number` writes them.
+pub(crate) fn canonical_by(json: &str, number: &dyn Fn(&mut Vec<u8>, &str)) -> String {
     let mut out = Vec::with_capacity(json.len());
-    write_canonical(&mut out, json, DEPTH);
+    write_canonical(&mut out, json, number, DEPTH);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn write_canonical(out: &mut Vec<u8>, json: &str, depth: usize) {
+fn write_canonical(out: &mut Vec<u8>, json: &str, number: &dyn Fn(&mut Vec<u8>, &str), depth: usize) {
     match raw::kind(json) {
         raw::Kind::Object if depth > 0 => {
             let members: BTreeMap<Cow<'_, str>, &str> = raw::members(json).collect();
@@ -23,7 +28,7 @@ fn write_canonical(out: &mut Vec<u8>, json: &str, depth: usize) {
             for (name, value) in members {
                 write::string(out, &name);
                 out.push(b':');
-                write_canonical(out, value, depth - 1);
+                write_canonical(out, value, number, depth - 1);
                 out.push(b',');
             }
             out.push(b'}');
@@ -31,11 +36,12 @@ fn write_canonical(out: &mut Vec<u8>, json: &str, depth: usize) {
         raw::Kind::Array if depth > 0 => {
             out.push(b'[');
             for element in raw::elements(json) {
-                write_canonical(out, element, depth - 1);
+                write_canonical(out, element, number, depth - 1);
                 out.push(b',');
             }
             out.push(b']');
         }
+        raw::Kind::Number => number(out, json.trim()),
         raw::Kind::String => match raw::string(json) {
             Some(text) => write::string(out, &text),
             None => out.extend_from_slice(json.as_bytes()),

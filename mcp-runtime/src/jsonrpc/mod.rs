@@ -8,6 +8,6 @@ pub(crate) mod raw;
 mod scan;
 pub(crate) mod write;
 
-pub(crate) use canonical::canonical;
+pub(crate) use canonical::{canonical, canonical_by};
 pub(crate) use id::Id;
 pub(crate) use message::{Answer, Incoming, Malformed, Message, Object, Transmission, parse};

@@ -39,6 +39,14 @@ impl Piece {
         }
     }
 
+    /// What the item is listed by.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Resource(resource) => resource.entry.uri,
+            _ => self.item().common.name,
+        }
+    }
+
     /// The functions that serve the item beside its own.
     fn server_fns(&self) -> impl Iterator<Item = &ServerFnEntry> {
         let list = match self {
@@ -158,6 +166,8 @@ impl Registry {
     /// Sorts items, and makes them to be found by name.
     fn of<'a>(pieces: impl Iterator<Item = &'a Piece>) -> Self {
         let mut registry = Self::default();
+        let mut pieces: Vec<_> = pieces.collect();
+        pieces.sort_by_key(|piece| piece.key());
         for piece in pieces {
             match piece {
                 Piece::Tool(tool) => registry.tools.push(Arc::clone(tool)),
@@ -168,10 +178,6 @@ impl Registry {
                 },
             }
         }
-        registry.tools.sort_by_key(|tool| tool.entry.common.name);
-        registry.prompts.sort_by_key(|prompt| prompt.entry.common.name);
-        registry.resources.sort_by_key(|resource| resource.entry.uri);
-        registry.templates.sort_by_key(|template| template.entry.uri);
         registry.tool_index = index(registry.tools.iter().map(|tool| tool.entry.common.name));
         registry.prompt_index = index(registry.prompts.iter().map(|prompt| prompt.entry.common.name));
         registry.resource_index = index(registry.resources.iter().map(|resource| resource.entry.uri));

@@ -1,6 +1,6 @@
 //! Compiled schemas.
 
-use std::{cmp::Ordering, fmt::Write as _};
+use std::{cmp::Ordering, io::Write as _};
 
 use regex_lite::Regex;
 use serde_json::Value;
@@ -9,7 +9,10 @@ use super::{
     format::Format,
     number::{Number, is_integral},
 };
-use crate::jsonrpc::raw::{self, Kind};
+use crate::jsonrpc::{
+    canonical_by,
+    raw::{self, Kind},
+};
 
 /// The index of a node.
 pub(super) type Id = usize;
@@ -249,53 +252,12 @@ pub(super) struct Logic {
 }
 
 /// Writes JSON so that equal values have equal texts: members sorted, numbers and strings spelled in one way.
-///
-/// Nesting beyond 128 levels is taken as it stands.
 pub(super) fn canonical(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    write_canonical(json, &mut text, 0);
-    text
-}
-
-fn write_canonical(json: &str, out: &mut String, depth: usize) {
-    const DEPTH: usize = 128;
-
-    match raw::kind(json) {
-        _ if depth > DEPTH => out.push_str(json),
-        Kind::Null | Kind::Bool => out.push_str(json.trim()),
-        Kind::Number => match Number::parse(json.trim()) {
-            Some(Number::Integer(value)) => {
-                let _ = write!(out, "{value}");
-            }
-            Some(Number::Float(value)) => {
-                let _ = write!(out, "{value:e}");
-            }
-            None => out.push_str(json),
-        },
-        Kind::String => match raw::string(json) {
-            Some(string) => {
-                let _ = write!(out, "{string:?}");
-            }
-            None => out.push_str(json),
-        },
-        Kind::Array => {
-            out.push('[');
-            for element in raw::elements(json) {
-                write_canonical(element, out, depth + 1);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Kind::Object => {
-            let mut members: Vec<_> = raw::members(json).collect();
-            members.sort_by(|(left, _), (right, _)| left.cmp(right));
-            out.push('{');
-            for (name, value) in members {
-                let _ = write!(out, "{name:?}:");
-                write_canonical(value, out, depth + 1);
-                out.push(',');
-            }
-            out.push('}');
-        }
-    }
+    canonical_by(json, &|out, number| {
+        let _ = match Number::parse(number) {
+            Some(Number::Integer(value)) => write!(out, "{value}"),
+            Some(Number::Float(value)) => write!(out, "{value:e}"),
+            None => out.write_all(number.as_bytes()),
+        };
+    })
 }
