@@ -1,0 +1,391 @@
+//! Each code, found in a server that has one thing wrong.
+
+use super::*;
+
+/// Every code that a listing shows, with the whole line.
+fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
+    let none: Vec<&str> = Vec::new();
+    let text = json!({"type": "string"});
+    let page = "tool `fetch_page`: ";
+    let mut table = vec![
+        (
+            "invalid-schema",
+            schema(json!({"type": "object", "required": "a"})),
+            none.clone(),
+            format!("{page}`inputSchema` at `/required`: \"a\" is not of type \"array\""),
+        ),
+        (
+            "other-dialect",
+            schema(json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"})),
+            none.clone(),
+            format!("{page}`inputSchema` is written for http://json-schema.org/draft-07/schema#"),
+        ),
+        (
+            "no-object-schema",
+            schema(json!({"type": "string"})),
+            none.clone(),
+            format!("{page}`inputSchema` has no `\"type\": \"object\"`"),
+        ),
+        (
+            "output-not-object",
+            with(json!({"outputSchema": {"type": "array", "items": text}})),
+            none.clone(),
+            format!("{page}`outputSchema` has another type in 2025-11-25"),
+        ),
+        (
+            "unresolved-ref",
+            schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}})),
+            none.clone(),
+            format!("{page}`inputSchema`: the reference `#/$defs/b` leads to nothing"),
+        ),
+        (
+            "remote-ref",
+            schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}})),
+            none.clone(),
+            format!("{page}`inputSchema`: the reference `https://example.com/a.json` leads out of the schema"),
+        ),
+        (
+            "bad-default",
+            taking("a", json!({"type": "integer", "default": "x"})),
+            none.clone(),
+            format!("{page}`a` of `inputSchema`: the default \"x\" does not fit: \"x\" is not of type \"integer\""),
+        ),
+        (
+            "bad-example",
+            taking("a", json!({"type": "integer", "maximum": 3, "examples": [1, 4]})),
+            none.clone(),
+            format!("{page}`a` of `inputSchema`: the example 4 does not fit: 4 is greater than the maximum of 3"),
+        ),
+        (
+            "undeclared-required",
+            schema(json!({"type": "object", "properties": {}, "required": ["a"]})),
+            none.clone(),
+            format!("{page}`inputSchema`: \"a\" is required and not described"),
+        ),
+        (
+            "bad-header",
+            taking("a", json!({"type": "string", "x-mcp-header": "no token"})),
+            none.clone(),
+            format!("{page}the header \"no token\" of `a` is no HTTP token"),
+        ),
+        (
+            "bad-header",
+            taking("a", json!({"type": "number", "x-mcp-header": "A"})),
+            none.clone(),
+            format!("{page}`a` has a header, and is no string, integer or boolean"),
+        ),
+        (
+            "bad-header",
+            taking("a", json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+            none.clone(),
+            format!("{page}the header of `a[]` stands where no chain of `properties` leads to"),
+        ),
+        (
+            "top-level-union",
+            schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
+            none.clone(),
+            format!("{page}`anyOf` at the top of `inputSchema`"),
+        ),
+        (
+            "schema-ref",
+            schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": text}})),
+            none.clone(),
+            format!("{page}`inputSchema` has 1 reference"),
+        ),
+        (
+            "recursive-schema",
+            schema(
+                json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "array", "items": {"$ref": "#/$defs/b"}}}}),
+            ),
+            none.clone(),
+            format!("{page}`inputSchema` refers to itself"),
+        ),
+        (
+            "union",
+            taking("a", json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
+            none.clone(),
+            format!("{page}the argument `a` has `oneOf`"),
+        ),
+        (
+            "type-array",
+            taking("a", json!({"type": ["string", "null"]})),
+            none.clone(),
+            format!("{page}the argument `a` is string or null"),
+        ),
+        (
+            "missing-type",
+            taking("a", json!({"enum": ["x"]})),
+            none.clone(),
+            format!("{page}the argument `a` has no type"),
+        ),
+        (
+            "array-without-items",
+            taking("a", json!({"type": "array"})),
+            none.clone(),
+            format!("{page}the argument `a` is an array of anything"),
+        ),
+        ("boolean-schema", taking("a", json!(true)), none.clone(), format!("{page}the argument `a` is true")),
+        (
+            "map-schema",
+            taking("a", json!({"type": "object", "additionalProperties": text})),
+            none.clone(),
+            format!("{page}the argument `a` is a map"),
+        ),
+        (
+            "enum-values",
+            taking("a", json!({"type": "integer", "enum": [1, 2]})),
+            none.clone(),
+            format!("{page}the argument `a` is one of [1,2]"),
+        ),
+        (
+            "unknown-format",
+            taking("a", json!({"type": "string", "format": "uuid"})),
+            none.clone(),
+            format!("{page}the argument `a` has the format `uuid`"),
+        ),
+        ("property-name", taking("filter[id]", text.clone()), none.clone(), format!("{page}the argument `filter[id]`")),
+        (
+            "bad-name",
+            with(json!({"name": "fetch page"})),
+            none.clone(),
+            "tool `fetch page`: its name has other characters than A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned(),
+        ),
+        (
+            "duplicate-name",
+            json!({"tools": [tool(json!({})), tool(json!({"description": "Another one."}))]}),
+            none.clone(),
+            format!("{page}it is listed more than once"),
+        ),
+        (
+            "dotted-name",
+            with(json!({"name": "fetch.page"})),
+            none.clone(),
+            "tool `fetch.page`: its name has a dot".to_owned(),
+        ),
+        (
+            "long-name",
+            with(json!({"name": "a".repeat(58)})),
+            none.clone(),
+            format!("tool `{0}`: `mcp__bad__{0}` has 68 characters, more than 64", "a".repeat(58)),
+        ),
+        (
+            "name-start",
+            with(json!({"name": "2fetch"})),
+            none.clone(),
+            "tool `2fetch`: its name begins with neither a letter nor an underscore".to_owned(),
+        ),
+        (
+            "name-clash",
+            json!({"tools": [tool(json!({})), tool(json!({"name": "Fetch-Page", "description": "Another one."}))]}),
+            none.clone(),
+            "tool `Fetch-Page`: its name differs little from `fetch_page`".to_owned(),
+        ),
+        ("missing-description", with(json!({"description": ""})), none.clone(), format!("{page}it has no description")),
+        (
+            "missing-description",
+            schema(json!({"type": "object", "properties": {"a": text}})),
+            none.clone(),
+            format!("{page}the argument `a` has no description"),
+        ),
+        (
+            "missing-description",
+            json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a"}]}]}),
+            none.clone(),
+            "prompt `p`: the argument `a` has no description".to_owned(),
+        ),
+        (
+            "missing-description",
+            json!({"resources": [{"uri": "a://b", "name": "b"}]}),
+            none.clone(),
+            "resource `a://b`: it has no description".to_owned(),
+        ),
+        (
+            "short-description",
+            with(json!({"description": "Fetch page."})),
+            none.clone(),
+            format!("{page}it is described as \"Fetch page.\""),
+        ),
+        (
+            "same-description",
+            json!({"tools": [tool(json!({})), tool(json!({"name": "other"}))]}),
+            none.clone(),
+            "tool `other`: it has the description of `fetch_page`".to_owned(),
+        ),
+        (
+            "long-description",
+            with(json!({"description": "word ".repeat(205)})),
+            none.clone(),
+            format!("{page}the description has 1025 characters"),
+        ),
+        (
+            "long-description",
+            json!({"instructions": "x".repeat(2049)}),
+            none.clone(),
+            "server: the instructions have 2049 characters".to_owned(),
+        ),
+        (
+            "idle-hint",
+            with(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
+            none.clone(),
+            format!("{page}`idempotentHint` says nothing of a tool that only reads"),
+        ),
+        (
+            "name-against-hints",
+            with(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
+            none.clone(),
+            "tool `deletePage`: `destructiveHint` is false, and its name says \"delete\"".to_owned(),
+        ),
+        (
+            "name-against-hints",
+            with(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
+            none.clone(),
+            "tool `list_pages`: `destructiveHint` is true, and its name says \"list\"".to_owned(),
+        ),
+        (
+            "contradictory-hints",
+            with(json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}})),
+            none.clone(),
+            format!("{page}`readOnlyHint` and `destructiveHint` are both true"),
+        ),
+        (
+            "name-against-hints",
+            with(json!({"name": "delete_page"})),
+            none.clone(),
+            "tool `delete_page`: `readOnlyHint` is true, and its name says \"delete\"".to_owned(),
+        ),
+        ("no-hints", with(json!({"annotations": {}})), none.clone(), format!("{page}it has none of the hints")),
+        (
+            "token-budget",
+            with(json!({})),
+            vec!["--max-tokens", "20"],
+            "server: the tools take about 33 tokens, more than 20".to_owned(),
+        ),
+        (
+            "token-budget",
+            with(json!({})),
+            vec!["--max-tool-tokens", "20"],
+            format!("{page}it takes about 33 tokens, more than 20"),
+        ),
+        (
+            "bad-uri",
+            json!({"resources": [{"uri": "all notes", "name": "b", "description": "All of them."}]}),
+            none.clone(),
+            "resource `all notes`: `all notes` is no URI".to_owned(),
+        ),
+        (
+            "unreadable-resource",
+            json!({"resources": [{"uri": "a://b", "name": "b", "description": "All of them."}], "answers": {"resources/read": {"error": {"code": -32002, "message": "it is gone"}}}}),
+            vec!["--read"],
+            "resource `a://b`: it is gone (code -32002)".to_owned(),
+        ),
+        (
+            "completion-failed",
+            json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a", "description": "What it is."}]}], "answers": {"completion/complete": {"result": {}}}}),
+            vec!["--read"],
+            "prompt `p`: `a`: the result has no list `values`".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"answers": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}}}),
+            none.clone(),
+            "server: 2025-11-25: the result has no `serverInfo` with `name` and `version`".to_owned(),
+        ),
+        (
+            "bad-handshake",
+            json!({"answers": {"initialize": {"error": "no"}}}),
+            none.clone(),
+            "server: 2025-11-25: `initialize`: the error is \"no\", without a `code` or a `message`".to_owned(),
+        ),
+        (
+            "revision-refused",
+            json!({"speaks": ["2025-06-18"]}),
+            none.clone(),
+            "server: 2025-11-25: it offers 2025-06-18".to_owned(),
+        ),
+        (
+            "bad-answer",
+            json!({"tools": [], "answers": {"tools/list": {"result": {}}}}),
+            none.clone(),
+            "server: 2025-11-25: tools/list: the result of `tools/list` has no list `tools`".to_owned(),
+        ),
+        (
+            "bad-answer",
+            json!({"answers": {"ping": {"error": {"code": -32601, "message": "what?"}}}}),
+            none.clone(),
+            "server: 2025-11-25: ping: what? (code -32601)".to_owned(),
+        ),
+        (
+            "stdout-noise",
+            json!({"noise": "listening …"}),
+            none.clone(),
+            "server: stdout has a line that is no message: \"listening …\"".to_owned(),
+        ),
+        (
+            "garbage-unanswered",
+            json!({"garbage": "ignored"}),
+            none.clone(),
+            "server: what is no JSON: no answer came within 2 s".to_owned(),
+        ),
+        (
+            "garbage-unanswered",
+            json!({"garbage": "dies"}),
+            none.clone(),
+            "server: what is no JSON ends the server".to_owned(),
+        ),
+        (
+            "does-not-end",
+            json!({"lingers": true}),
+            none.clone(),
+            "server: it still ran 7 s after its stdin had ended".to_owned(),
+        ),
+    ];
+    let tools = |count: usize| {
+        (0..count).map(|at| tool(json!({"name": format!("t{at}"), "description": format!("Do what {at} does.")})))
+    };
+    let many: Vec<Value> = tools(41).collect();
+    table.push((
+        "too-many-tools",
+        json!({ "tools": many }),
+        none.clone(),
+        "server: the server has 41 tools, more than 40".to_owned(),
+    ));
+    let deep = (0..6).fold(
+        json!({"type": "string", "description": "The innermost."}),
+        |inner, _| json!({"type": "object", "description": "What is around.", "properties": {"a": inner}}),
+    );
+    table.push(("deep-nesting", schema(deep), none, format!("{page}the argument `a.a.a.a.a.a` is 6 levels deep")));
+    table
+}
+
+#[test]
+fn every_code_is_found() {
+    for (code, file, options, expected) in findings() {
+        let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
+        let done = Server::new(&file).run(&words);
+        let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
+        let told: Vec<String> = report["findings"]
+            .as_array()
+            .expect("findings")
+            .iter()
+            .filter(|found| found["code"] == code)
+            .map(line)
+            .collect();
+        assert!(told.contains(&expected), "{code}: {expected}\n{told:#?}\n{report:#}");
+        let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
+        assert_eq!(done.code, Some(i32::from(fails)), "{code}");
+    }
+}
+
+#[test]
+fn every_code_has_a_test_and_an_explanation() {
+    let listed = run(&["check", "--explain", "list"]).good();
+    let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let mut tested: BTreeSet<&str> = findings().iter().map(|(code, ..)| *code).collect();
+    // These are those of `a_change_is_told_and_accepted`.
+    tested.extend(["breaking-change", "compatible-change"]);
+    assert_eq!(codes, tested);
+    for code in codes {
+        let told = run(&["check", "--explain", code]).good();
+        assert!(told.contains(&format!("[{code}]: ")) && told.contains("\nhelp: "), "{told}");
+    }
+}

@@ -1,0 +1,209 @@
+//! What is written: the shapes of the clients' entries.
+
+use super::*;
+
+#[test]
+fn each_client_gets_its_own_shape_of_an_entry() {
+    let stdio = "      \"type\": \"stdio\",\n";
+    for (client, object, kind) in [
+        ("claude-code", "mcpServers", stdio),
+        ("claude-desktop", "mcpServers", ""),
+        ("cline", "mcpServers", ""),
+        ("cursor", "mcpServers", stdio),
+        ("gemini", "mcpServers", ""),
+        ("vscode", "servers", stdio),
+        ("vscode-insiders", "servers", stdio),
+        ("windsurf", "mcpServers", ""),
+        ("zed", "context_servers", ""),
+    ] {
+        let home = Home::new();
+        let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]);
+        assert_eq!(done.stderr.lines().next(), Some("`hello` answers: it is hello 0.1.0"), "{}", done.stderr);
+        let told = done.good();
+        let path = home.path(file(client));
+        assert!(told.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{told}");
+        let expected = format!(
+            "{{\n  \"{object}\": {{\n    \"hello\": {{\n{kind}      \"command\": \"{}\",\n      \"args\": [\n        \
+             \"--legacy-sse\"\n      ],\n      \"env\": {{\n        \"KEY\": \"ü \\\"1\\\"\"\n      }}\n    }}\n  }}\n}}\n",
+            hello()
+        );
+        assert_eq!(home.read(file(client)), expected, "{client}");
+    }
+    let home = Home::new();
+    home.install("codex", &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]).good();
+    let expected = format!(
+        "[mcp_servers.hello]\ncommand = \"{}\"\nargs = [\"--legacy-sse\"]\nenv = {{ KEY = \"ü \\\"1\\\"\" }}\n",
+        hello()
+    );
+    assert_eq!(home.read(file("codex")), expected);
+}
+
+/// As `copilot mcp add` writes it.
+#[test]
+fn copilot_is_told_which_tools_it_may_use() {
+    let home = Home::new();
+    home.install("copilot", &["--force", "--no-check"]).good();
+    let url = ["install", "--client", "copilot", "--no-check", "--name", "web", "https://example.com/mcp"];
+    home.run(&url).good();
+    let written: serde_json::Value = serde_json::from_str(&home.read(file("copilot"))).expect("JSON");
+    let expected = serde_json::json!({
+        "mcpServers": {
+            "hello": {"type": "local", "command": hello(), "args": [], "tools": ["*"]},
+            "web": {"type": "http", "url": "https://example.com/mcp", "tools": ["*"]},
+        }
+    });
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn each_client_gets_its_own_shape_of_a_url() {
+    for (client, object, kind, url, headers) in [
+        ("claude-code", "mcpServers", "      \"type\": \"http\",\n", "url", "headers"),
+        ("cline", "mcpServers", "      \"type\": \"streamableHttp\",\n", "url", "headers"),
+        ("cursor", "mcpServers", "", "url", "headers"),
+        ("gemini", "mcpServers", "", "httpUrl", "headers"),
+        ("vscode", "servers", "      \"type\": \"http\",\n", "url", "headers"),
+        ("windsurf", "mcpServers", "", "serverUrl", "headers"),
+        ("zed", "context_servers", "", "url", "headers"),
+    ] {
+        let home = Home::new();
+        let words = ["install", "--client", client, "--force", "--no-check", "https://mcp.example.com/mcp"];
+        home.run(&[&words[..], &["--header", "Authorization: Bearer x"]].concat()).good();
+        let expected = format!(
+            "{{\n  \"{object}\": {{\n    \"mcp-example-com\": {{\n{kind}      \"{url}\": \"https://mcp.example.com/mcp\",\n      \
+             \"{headers}\": {{\n        \"Authorization\": \"Bearer x\"\n      }}\n    }}\n  }}\n}}\n"
+        );
+        assert_eq!(home.read(file(client)), expected, "{client}");
+        home.run(&["uninstall", "--client", client, "https://mcp.example.com/mcp"]).good();
+        assert!(!home.path(file(client)).exists(), "{client}");
+    }
+    let home = Home::new();
+    let words = ["install", "--client", "codex", "--force", "--no-check", "https://mcp.example.com/mcp"];
+    home.run(&[&words[..], &["--header", "X-Key: x"]].concat()).good();
+    let expected =
+        "[mcp_servers.mcp-example-com]\nurl = \"https://mcp.example.com/mcp\"\nhttp_headers = { X-Key = \"x\" }\n";
+    assert_eq!(home.read(file("codex")), expected);
+}
+
+#[test]
+fn a_package_is_built_for_release_and_can_be_copied() {
+    let home = Home::new();
+    let target = home.path("target");
+    let release = target.join("release");
+    fs::create_dir_all(&release).expect("directories can be made");
+    fs::copy(example("hello"), release.join("hello")).expect("the example is built");
+    let words = ["install", "hello", "--client", "claude-code", "--force", "--no-build", "--copy-to"];
+    let bin = home.path("bin");
+    let run = |copy_to: Option<&str>| -> Done {
+        let words = match copy_to {
+            Some(directory) => [&words[..], &[directory], &["--", "--allow-host", "x"]].concat(),
+            None => words[..6].to_vec(),
+        };
+        home.command(&words).env("CARGO_TARGET_DIR", &target).output().expect("cargo-mcp starts").into()
+    };
+    let plain = run(None);
+    let expected = format!(
+        "note: clients start {}/hello, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy\n",
+        release.display()
+    );
+    assert!(plain.stderr.ends_with(&expected), "{}", plain.stderr);
+    plain.good();
+    let copied = run(bin.to_str());
+    assert!(!copied.stderr.contains("note:"), "{}", copied.stderr);
+    copied.good();
+    let entry: serde_json::Value = serde_json::from_str(&home.read(".claude.json")).expect("JSON");
+    let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": ["--allow-host", "x"]});
+    assert_eq!(entry["mcpServers"]["hello"], expected);
+    assert_eq!(fs::read(bin.join("hello")).expect("a copy"), fs::read(example("hello")).expect("the example"));
+    // The entry is the same; the program need not be.
+    let mut newer = fs::read(example("hello")).expect("the example");
+    newer.push(0);
+    fs::write(release.join("hello"), &newer).expect("it can be written");
+    let again = run(bin.to_str()).good();
+    let expected = format!("Claude Code: `hello` is already installed in {}\n", home.path(".claude.json").display());
+    assert_eq!(again, expected);
+    assert_eq!(fs::read(bin.join("hello")).expect("a copy"), newer);
+    fs::remove_file(release.join("hello")).expect("it is there");
+    let expected = format!(
+        "error: there is no program `{}/hello`\nhelp: leave `--no-build` out, and it is built\n",
+        release.display()
+    );
+    assert_eq!(run(None).failed(2), expected);
+}
+
+#[test]
+fn a_secret_comes_from_the_environment() {
+    let home = Home::new();
+    let words = ["install", "--client", "cursor", "--force", "--no-check", "--env", "MY_KEY", "--", &hello()];
+    let missing = home.command(&words).env_remove("MY_KEY").output().expect("cargo-mcp starts");
+    assert_eq!(
+        Done::from(missing).failed(2),
+        "error: `--env MY_KEY`: there is no `MY_KEY` in this environment\nhelp: give it a value: `--env MY_KEY=…`\n"
+    );
+    let done = home.command(&words).env("MY_KEY", "s3cret").output().expect("cargo-mcp starts");
+    assert!(!Done::from(done).good().contains("s3cret"));
+    assert!(home.read(file("cursor")).contains("\"MY_KEY\": \"s3cret\""));
+    let notes = home.read(".local/state/cargo-mcp/installed.json");
+    assert!(notes.contains("hello") && !notes.contains("s3cret"), "{notes}");
+}
+
+#[test]
+fn what_a_client_takes_for_a_variable_is_told() {
+    for (client, value, expected) in [
+        ("gemini", "a$b", "note: Gemini CLI takes `$` for the beginning of a variable\n"),
+        ("vscode", "${input:key}", "note: VS Code takes `${` for the beginning of a variable\n"),
+        ("vscode", "a$b", ""),
+        ("zed", "${key}", ""),
+    ] {
+        let home = Home::with(file(client), "");
+        let done = home.install(client, &["--dry-run", "--env", &format!("KEY={value}")]);
+        assert_eq!(done.stderr, expected, "{client} {value}");
+        done.good();
+    }
+}
+
+#[test]
+fn a_client_that_reads_plain_json_is_warned_of() {
+    let home = Home::with(file("claude-desktop"), "{ // mine\n}\n");
+    let done = home.install("claude-desktop", &["--no-check"]);
+    let expected = format!(
+        "warning: Claude Desktop reads plain JSON, and `{}` is not: line 1, column 3: comments are not allowed\n",
+        home.path(file("claude-desktop")).display()
+    );
+    assert!(done.stderr.starts_with(&expected), "{}", done.stderr);
+    done.good();
+}
+
+#[test]
+fn a_project_has_its_own_files() {
+    let home = Home::new();
+    let project = home.path("project");
+    fs::create_dir_all(project.join(".git")).expect("directories can be made");
+    fs::create_dir_all(project.join("deep/down")).expect("directories can be made");
+    let hello = hello();
+    for (client, path) in [
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode,vscode-insiders", ".vscode/mcp.json"),
+        ("codex", ".codex/config.toml"),
+        ("gemini", ".gemini/settings.json"),
+        ("roo", ".roo/mcp.json"),
+    ] {
+        let words = ["install", "--client", client, "--scope", "project", "--no-check", "--", &hello];
+        let done = home.command(&words).current_dir(project.join("deep/down")).output().expect("cargo-mcp starts");
+        let done = Done::from(done);
+        assert!(done.stderr.contains("note: a project's file has a path of this machine: "), "{}", done.stderr);
+        let told = done.good();
+        let file = project.join(path);
+        assert!(told.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{told}");
+        assert!(fs::read_to_string(&file).expect("it is there").contains(&hello));
+        let client = client.split(',').next().expect("one");
+        let words = ["uninstall", "--client", client, "--scope", "project", "hello"];
+        let done = home.command(&words).current_dir(&project).output().expect("cargo-mcp starts");
+        Done::from(done).good();
+        assert!(!file.exists(), "{client}");
+    }
+    let left: Vec<_> =
+        fs::read_dir(&project).expect("it is there").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(left.len(), 2, "only `.git` and `deep` are left: {left:?}");
+}

@@ -1,0 +1,191 @@
+//! What becomes of the files: every other byte stays, and all comes back.
+
+use super::*;
+
+#[test]
+fn only_the_entry_changes() {
+    for (client, before, after) in [
+        (
+            "claude-code",
+            "{\n  \"numStartups\": 3,\n  \"projects\": {\n    \"/x\": {\n      \"mcpServers\": {}\n    }\n  }\n}",
+            "{\n  \"numStartups\": 3,\n  \"projects\": {\n    \"/x\": {\n      \"mcpServers\": {}\n    }\n  },\n  \"mcpServers\": {\n    \"hello\": {\n      \"type\": \"stdio\",\n      \"command\": \"HELLO\",\n      \"args\": []\n    }\n  }\n}",
+        ),
+        (
+            "cursor",
+            "{\"mcpServers\":{\"other\":{\"command\":\"x\"}}}",
+            "{\"mcpServers\":{\"other\":{\"command\":\"x\"},\"hello\":{\"type\":\"stdio\",\"command\":\"HELLO\",\"args\":[]}}}",
+        ),
+        (
+            "vscode",
+            "\u{feff}{\r\n\t// mine\r\n\t\"servers\": {\r\n\t\t\"other\": {}, // keep\r\n\t},\r\n\t\"inputs\": [],\r\n}\r\n",
+            "\u{feff}{\r\n\t// mine\r\n\t\"servers\": {\r\n\t\t\"other\": {}, // keep\r\n\t\t\"hello\": {\r\n\t\t\t\"type\": \"stdio\",\r\n\t\t\t\"command\": \"HELLO\",\r\n\t\t\t\"args\": []\r\n\t\t},\r\n\t},\r\n\t\"inputs\": [],\r\n}\r\n",
+        ),
+        (
+            "zed",
+            "// Zed\n{\n    \"theme\": \"One\" // dark\n}\n",
+            "// Zed\n{\n    \"theme\": \"One\", // dark\n    \"context_servers\": {\n        \"hello\": {\n            \"command\": \"HELLO\",\n            \"args\": []\n        }\n    }\n}\n",
+        ),
+        (
+            "codex",
+            "model = \"o\" # mine\r\n\r\n[mcp_servers.other]\r\ncommand = 'x'",
+            "model = \"o\" # mine\r\n\r\n[mcp_servers.other]\r\ncommand = 'x'\r\n\r\n[mcp_servers.hello]\r\ncommand = \"HELLO\"\r\nargs = []\r\n",
+        ),
+    ] {
+        let home = Home::with(file(client), before);
+        let told = home.install(client, &["--no-check"]);
+        let backup = home.path(&format!("{}.bak", file(client)));
+        assert!(told.stderr.contains(&format!("  as it was: {}\n", backup.display())), "{}", told.stderr);
+        told.good();
+        assert_eq!(home.read(file(client)), after.replace("HELLO", &hello()), "{client}");
+        assert_eq!(fs::read_to_string(backup).expect("a copy"), before, "{client}");
+        home.run(&["uninstall", "--client", client, "hello"]).good();
+        assert_eq!(home.read(file(client)), before, "{client}");
+    }
+}
+
+#[test]
+fn a_round_trip_leaves_every_home_as_it_was() {
+    for client in LOCAL {
+        for text in [None, Some(""), Some("\n"), Some("\u{feff}")].into_iter().chain(match client {
+            "codex" => [Some("# mine\r\n"), Some("[mcp_servers]\n"), Some("a = 1")],
+            _ => {
+                [Some("{}"), Some("{\r\n}\r\n"), Some("{\"mcpServers\": {}, \"servers\": {}, \"context_servers\": {}}")]
+            }
+        }) {
+            let home = Home::new();
+            if let Some(text) = text {
+                home.write(file(client), text);
+            }
+            let before = home.everything();
+            home.install(client, &["--no-check", "--force"]).good();
+            assert_ne!(home.everything(), before, "{client} {text:?}");
+            home.run(&["uninstall", "--client", client, "hello"]).good();
+            let mut after = home.everything();
+            after.retain(|path, _| !path.to_string_lossy().contains(".bak"));
+            assert_eq!(after, before, "{client} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_made_stays_if_somebody_has_used_it() {
+    let home = Home::new();
+    home.install("cursor", &["--no-check", "--force"]).good();
+    let text = home.read(file("cursor")).replacen('{', "{\n  \"mine\": 1,", 1);
+    home.write(file("cursor"), &text);
+    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    assert_eq!(home.read(file("cursor")), "{\n  \"mine\": 1\n}\n");
+}
+
+#[test]
+fn without_notes_only_the_entry_goes() {
+    let home = Home::with(file("cursor"), "{}\n");
+    home.install("cursor", &["--no-check"]).good();
+    fs::remove_dir_all(home.path(".local")).expect("the notes are there");
+    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    assert_eq!(home.read(file("cursor")), "{\n  \"mcpServers\": {}\n}\n");
+}
+
+#[test]
+fn what_was_the_users_before_is_not_taken_for_ours() {
+    let home = Home::with(file("cursor"), "{}\n");
+    home.install("cursor", &["--no-check"]).good();
+    let own = "{\n  \"mcpServers\": {}\n}\n";
+    home.write(file("cursor"), own);
+    home.install("cursor", &["--no-check"]).good();
+    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    assert_eq!(home.read(file("cursor")), own);
+}
+
+#[test]
+fn the_same_again_is_no_failure_and_another_needs_force() {
+    let text = "{\n  \"mcpServers\": {\n    \"hello\": {\n      \"command\": \"/bin/other\",\n      \"env\": {\"KEY\": \"secret\"}\n    }\n  }\n}\n";
+    let home = Home::with(file("cursor"), text);
+    let path = home.path(file("cursor"));
+    let expected = format!(
+        "error: Cursor has another `hello` in `{}`: {{\"command\":\"/bin/other\",\"env\":{{\"KEY\":\"***\"}}}}\nhelp: \
+         `--force` replaces it, `--name` installs this one under another name\n",
+        path.display()
+    );
+    assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
+    assert_eq!(home.read(file("cursor")), text);
+    home.install("cursor", &["--no-check", "--force"]).good();
+    assert_eq!(
+        home.read(file("cursor")),
+        format!(
+            "{{\n  \"mcpServers\": {{\n    \"hello\": {{\n      \"type\": \"stdio\",\n      \"command\": \"{}\",\n      \"args\": []\n    }}\n  }}\n}}\n",
+            hello()
+        )
+    );
+    let before = home.everything();
+    let told = home.install("cursor", &["--no-check"]).good();
+    assert_eq!(told, format!("Cursor: `hello` is already installed in {}\n", path.display()));
+    assert_eq!(home.everything(), before);
+    home.install("cursor", &["--no-check", "--name", "another"]).good();
+    assert!(home.read(file("cursor")).contains("\"another\": {\n"));
+}
+
+#[test]
+fn a_dry_run_shows_the_difference_and_writes_nothing() {
+    let text =
+        "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\", \"env\": { \"KEY\": \"old secret\" } }\n  }\n}\n";
+    let home = Home::with(file("cursor"), text);
+    let before = home.everything();
+    let path = home.path(file("cursor"));
+    let told = home.install("cursor", &["--dry-run", "--env", "TOKEN=new secret"]).good();
+    let expected = format!(
+        "--- {0}\n+++ {0}\n@@ -1,5 +1,13 @@\n {{\n   \"mcpServers\": {{\n-    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \
+         \"***\" }} }}\n+    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \"***\" }} }},\n+    \"hello\": {{\n+      \
+         \"type\": \"stdio\",\n+      \"command\": \"{1}\",\n+      \"args\": [],\n+      \"env\": {{\n+        \"TOKEN\": \
+         \"***\"\n+      }}\n+    }}\n   }}\n }}\n",
+        path.display(),
+        hello()
+    );
+    assert_eq!(told, expected);
+    assert_eq!(home.everything(), before);
+    let done = home.run(&["install", "hello", "--client", "codex", "--dry-run"]);
+    let warning =
+        format!("warning: Codex does not seem to be installed: there is no `{}`\n", home.path(".codex").display());
+    assert_eq!(done.stderr, warning);
+    let told = done.good();
+    assert!(told.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{told}");
+    assert!(told.contains("+command = \"") && told.contains("/release/hello\"\n"), "{told}");
+    let told = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).good();
+    assert!(told.contains("-    \"other\": {") && told.contains("\"***\"") && !told.contains("secret"), "{told}");
+    assert_eq!(home.everything(), before);
+}
+
+#[test]
+fn two_servers_go_in_any_order() {
+    for (client, text) in [("cursor", "{\"a\": 1}"), ("cursor", "{}\n"), ("codex", "a = 1"), ("zed", "// none\n")] {
+        for order in [["one", "two"], ["two", "one"]] {
+            let home = Home::with(file(client), text);
+            home.install(client, &["--no-check", "--name", "one"]).good();
+            home.install(client, &["--no-check", "--name", "two"]).good();
+            for name in order {
+                home.run(&["uninstall", "--client", client, name]).good();
+            }
+            assert_eq!(home.read(file(client)), text, "{client} {order:?}");
+        }
+    }
+}
+
+#[test]
+fn several_clients_at_once_and_the_list_of_them() {
+    let home = Home::with(file("cursor"), "{}");
+    home.write(file("zed"), "{ \"context_servers\": { \"other\": {} } }");
+    home.write(file("gemini"), "{ broken");
+    let told = home.install("cursor,zed,cursor", &["--no-check"]).good();
+    assert_eq!(told.lines().count(), 2, "{told}");
+    let told = home.run(&["install", "--list", "hello"]).good();
+    for (client, state) in
+        [("cursor", "has `hello`"), ("zed", "has `hello`"), ("gemini", "broken"), ("windsurf", "no file")]
+    {
+        let path = home.path(file(client)).display().to_string();
+        let row: Vec<_> = told.lines().find(|line| line.ends_with(&path)).expect(client).split("  ").collect();
+        let row: Vec<_> = row.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(row, [client, "user", state, &path]);
+    }
+    let told = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).good();
+    assert_eq!(told, format!("zed  user  no `notes` among 2  {}\n", home.path(file("zed")).display()));
+}

@@ -1,0 +1,166 @@
+//! Links, permissions, and changes of others meanwhile.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+/// A cargo that builds nothing: it says that the example is what it has built, and notes how it was asked.
+fn cargo(home: &Home) -> PathBuf {
+    let real = PathBuf::from(env!("CARGO"));
+    let metadata = metadata_of(Command::new(&real).args(["metadata", "--no-deps", "--format-version", "1"]));
+    let package = metadata["packages"].as_array().expect("packages").iter().find(|package| package["name"] == "hello");
+    let package = package.expect("the example is there");
+    let target = &package["targets"].as_array().expect("targets")[0];
+    let message = serde_json::json!({
+        "reason": "compiler-artifact",
+        "package_id": package["id"],
+        "manifest_path": package["manifest_path"],
+        "target": target,
+        "profile": {
+            "opt_level": "3", "debuginfo": 0, "debug_assertions": false, "overflow_checks": false, "test": false
+        },
+        "features": [],
+        "filenames": [hello()],
+        "executable": hello(),
+        "fresh": true,
+    });
+    home.write("message.json", &message.to_string());
+    let script = home.path("cargo");
+    let text = format!(
+        "#!/bin/sh\n[ \"$1\" = build ] || exec '{}' \"$@\"\necho \"$@\" > '{1}/asked'\ncat '{1}/message.json'\n",
+        real.display(),
+        home.path("").display()
+    );
+    home.write("cargo", &text);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is mine");
+    script
+}
+
+fn metadata_of(command: &mut Command) -> serde_json::Value {
+    let output = command.current_dir(crate::common::repository()).output().expect("cargo starts");
+    serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
+}
+
+#[test]
+fn a_package_is_built_and_started() {
+    for (more, asked) in [(&[][..], true), (&["--debug"], false)] {
+        let home = Home::new();
+        let cargo = cargo(&home);
+        let words = [&["install", "hello", "--client", "cursor", "--force"], more].concat();
+        let done: Done = home.command(&words).env("CARGO", &cargo).output().expect("cargo-mcp starts").into();
+        assert!(done.stderr.contains("`hello` answers: it is hello 0.1.0\n"), "{}", done.stderr);
+        let path = home.path(file("cursor"));
+        assert_eq!(done.good(), format!("Cursor: installed `hello` (user) in {}\n", path.display()));
+        assert_eq!(home.read("asked").contains(" --release"), asked, "{}", home.read("asked"));
+        let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
+        assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
+        let told = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+        let expected = format!("Cursor: uninstalled `hello`; {} was made for it and is gone\n", path.display());
+        assert_eq!(told, expected);
+        assert!(!home.path(".cursor").exists(), "the directory was made for it too");
+    }
+}
+
+#[test]
+fn links_and_permissions_stay() {
+    for target in ["dotfiles/mcp.json", "../elsewhere.json"] {
+        let home = Home::with(".cursor/dotfiles/mcp.json", "{}\n");
+        home.write("elsewhere.json", "{}\n");
+        let real = home.path(".cursor").join(target);
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("it is mine");
+        symlink(target, home.path(file("cursor"))).expect("a link");
+        home.install("cursor", &["--no-check"]).good();
+        assert_eq!(fs::read_link(home.path(file("cursor"))).expect("it is a link still"), Path::new(target));
+        assert!(fs::read_to_string(&real).expect("it is there").contains("hello"));
+        assert_eq!((mode(&real), mode(&home.path(".cursor/mcp.json.bak"))), (0o640, 0o640));
+        home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+        assert_eq!(fs::read_to_string(&real).expect("it is there"), "{}\n");
+        assert_eq!(mode(&real), 0o640);
+    }
+}
+
+#[test]
+fn a_link_to_nothing_is_filled() {
+    let home = Home::with("dotfiles/x", "");
+    fs::create_dir(home.path(".cursor")).expect("a directory");
+    symlink("../dotfiles/mcp.json", home.path(file("cursor"))).expect("a link");
+    home.install("cursor", &["--no-check"]).good();
+    assert!(home.read("dotfiles/mcp.json").contains("hello"));
+    assert!(home.path(file("cursor")).is_symlink());
+}
+
+#[test]
+fn a_new_file_of_the_user_is_private_and_one_of_a_project_is_not() {
+    let home = Home::new();
+    home.install("cursor", &["--no-check", "--force"]).good();
+    assert_eq!(mode(&home.path(file("cursor"))), 0o600);
+    fs::create_dir(home.path(".git")).expect("a directory");
+    let words = ["install", "--client", "claude-code", "--scope", "project", "--no-check", "--", &hello()];
+    let mut command = home.command(&words);
+    Done::from(command.current_dir(home.path("")).output().expect("cargo-mcp starts")).good();
+    assert_eq!(mode(&home.path(".mcp.json")) & 0o044, mode_of_new_files(&home) & 0o044);
+}
+
+/// As the umask has it.
+fn mode_of_new_files(home: &Home) -> u32 {
+    home.write("plain", "");
+    mode(&home.path("plain"))
+}
+
+#[test]
+fn what_cannot_be_written_is_told_and_nothing_is_lost() {
+    let home = Home::with(file("cursor"), "{}\n");
+    let path = home.path(file("cursor"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("it is mine");
+    let expected = format!(
+        "error: `{}` is read-only\nhelp: make it writable, or change it where it is made; `--dry-run` shows what to change\n",
+        path.display()
+    );
+    assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
+    assert_eq!(home.read(file("cursor")), "{}\n");
+    // A directory where nobody can write, not even root.
+    let words = ["install", "--client", "claude-code", "--force", "--no-check", "--", &hello()];
+    let done = home.command(&words).env("CLAUDE_CONFIG_DIR", "/proc").output().expect("cargo-mcp starts");
+    let failed = Done::from(done).failed(2);
+    assert!(failed.starts_with("error: `/proc/.claude.json` cannot be written: "), "{failed}");
+    assert!(failed.ends_with("help: nothing was changed; `--dry-run` shows what to change by hand\n"), "{failed}");
+    // A file where the directory should be.
+    let home = Home::with(".cursor", "");
+    let failed = home.install("cursor", &["--no-check"]).failed(2);
+    let expected = format!("error: `{}` cannot be read: ", home.path(file("cursor")).display());
+    assert!(failed.starts_with(&expected), "{failed}");
+}
+
+#[test]
+fn a_change_by_another_meanwhile_is_noticed() {
+    let home = Home::with(file("cursor"), "{}\n");
+    let path = home.path(file("cursor"));
+    // The server is started between reading and writing.
+    let script = format!("echo '{{ \"mine\": 1 }}' > '{}'; exec '{}'", path.display(), hello());
+    let failed = home.run(&["install", "--client", "cursor", "--", "sh", "-c", &script]).failed(2);
+    let expected = format!(
+        "error: `{}` was changed by another program meanwhile\nhelp: nothing was changed here; run this again\n",
+        path.display()
+    );
+    assert!(failed.ends_with(&expected), "{failed}");
+    assert_eq!(home.read(file("cursor")), "{ \"mine\": 1 }\n");
+    let left: Vec<_> = home.everything().into_keys().filter(|path| path.is_file()).collect();
+    assert_eq!(left.len(), 1, "no temporary file is left: {left:?}");
+}
+
+#[test]
+fn copies_are_numbered_and_none_is_made_twice() {
+    let home = Home::with(file("cursor"), "{}\n");
+    home.install("cursor", &["--no-check", "--name", "one"]).good();
+    home.install("cursor", &["--no-check", "--name", "two"]).good();
+    let second = home.read(".cursor/mcp.json.bak1");
+    assert_eq!(home.read(".cursor/mcp.json.bak"), "{}\n");
+    assert!(second.contains("one") && !second.contains("two"), "{second}");
+    home.write(file("cursor"), &second);
+    home.install("cursor", &["--no-check", "--name", "two"]).good();
+    assert!(!home.path(".cursor/mcp.json.bak2").exists());
+}
