@@ -147,8 +147,12 @@ fn check_meta_key(key: &str) -> Result<(), &'static str> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && ends_well(name);
-    match name.is_empty() || is_name {
-        true => Ok(()),
-        false => Err("expected only letters of ASCII, digits, `-`, `_` and `.`, with a letter or a digit at both ends"),
+    match (name.is_empty() || is_name, prefix) {
+        (true, _) => Ok(()),
+        (false, None) => {
+            Err("expected only letters of ASCII, digits, `-`, `_` and `.`, with a letter or a digit at both ends")
+        }
+        (false, Some(_)) => Err("behind the `/`, expected only letters of ASCII, digits, `-`, `_` and `.`, \
+                                 with a letter or a digit at both ends"),
     }
 }

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{error::Category, value::RawValue};
 
 use super::{Id, check, raw};
@@ -195,6 +195,8 @@ impl<'a> Envelope<'a> {
         };
         match check::members(text, each, "params", |name, value, end| params.find(name, value, end)) {
             Some(()) => Ok(envelope),
+            // What is derived would read an array as the members in their order.
+            None if raw::kind(text) == raw::Kind::Array => Err(serde_json::Error::custom("an array")),
             None => {
                 let envelope: Self = serde_json::from_str(text)?;
                 *params = Object::unread(envelope.params.unwrap_or_default());

@@ -1,6 +1,6 @@
 //! Every method in every revision: the answers as files, so that a change in one is seen and read.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test golden` writes the files anew. Every message is validated against the
+//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- golden` writes the files anew. Every message is validated against the
 //! revision's official schema as well, where that can be found.
 
 use std::{collections::BTreeSet, fs, path::Path};

@@ -1,10 +1,7 @@
 //! Whatever bytes come, in whatever pieces: never a panic, never two answers, never none, never one that its revision
 //! does not allow.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-};
+use std::{cell::RefCell, collections::HashMap};
 
 use mcp_runtime::Revision;
 use mcp_tests::{schemas::Official, server};
@@ -64,7 +61,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("add", json!({"a": [], "z": {}})),
         ("echo", json!({"text": "\u{0}\u{2028}\" 🦀"})),
         ("constrained", json!({"style": "formal", "point": {"x": 1, "y": 2}})),
-        ("constrained", json!({"style": 1, "count": 1e99, "tags": {}})),
+        ("constrained", json!({"style": 1, "count": 1e15, "tags": {}})),
         ("people", json!({})),
         ("contents", json!({})),
         ("whole", json!(null)),
@@ -143,14 +140,21 @@ fn answers(line: &[u8], revision: Revision) -> usize {
     }
 }
 
-/// The id and the method of a request that is alone on its line and that must be answered.
+/// The ids and the methods of what must be answered.
 ///
 /// The changed bytes of a line can be those of its id, and then it may have that of another line.
-fn asked(line: &[u8], revision: Revision) -> Option<(String, String)> {
-    let message: Value = serde_json::from_slice(line).ok()?;
-    let id = message.get("id")?.as_str()?.to_owned();
-    let method = message.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
-    (answers(line, revision) == 1).then_some((id, method))
+fn asked(line: &[u8], revision: Revision) -> Vec<(String, String)> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Array(batch)) if revision == Revision::V2025_03_26 => {
+            batch.iter().flat_map(|message| asked(message.to_string().as_bytes(), revision)).collect()
+        }
+        Ok(Value::Object(message)) if answers(line, revision) == 1 => {
+            let id = message.get("id").and_then(Value::as_str);
+            let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
+            id.map(|id| (id.to_owned(), method.to_owned())).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 thread_local! {
@@ -161,7 +165,8 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
     let mut input = Vec::new();
     // Of every id, the methods of the lines that have it.
     let mut methods: HashMap<String, Vec<String>> = HashMap::new();
-    let mut cancelled = HashSet::new();
+    // How often a request that was sent was taken back.
+    let mut cancelled: HashMap<String, usize> = HashMap::new();
     let mut expected = 0;
     if revision != Revision::V2026_07_28 {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
@@ -196,7 +201,9 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
             Sent::Response => br#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_vec(),
             Sent::Cancel(which) => {
                 let id = format!("r{}", which % (position + 1));
-                cancelled.insert(id.clone());
+                if methods.contains_key(&id) {
+                    *cancelled.entry(id.clone()).or_default() += 1;
+                }
                 json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
                     .to_string()
                     .into_bytes()
@@ -211,7 +218,7 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
         };
         line.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
         expected += answers(&line, revision);
-        if let Some((id, method)) = asked(&line, revision) {
+        for (id, method) in asked(&line, revision) {
             methods.entry(id).or_default().push(method);
         }
         input.append(&mut line);
@@ -245,24 +252,25 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
         });
         prop_assert!(problems.is_empty(), "{revision}: {problems:?} in {message}");
     }
-    // A request that was cancelled in time has no answer.
-    let times = |id: &String| seen.get(id).copied().unwrap_or_default();
-    let dropped: usize = cancelled.iter().filter_map(|id| methods.get(id)?.len().checked_sub(times(id))).sum();
-    prop_assert!(
-        answered <= expected && answered + dropped >= expected,
-        "{revision}: {answered} answers, {expected} expected, to\n{}\nnamely\n{}",
-        String::from_utf8_lossy(&input),
-        String::from_utf8_lossy(&output)
-    );
+    let mut dropped = 0;
     for (id, lines) in &methods {
-        let (times, lines) = (times(id), lines.len());
+        let (times, lines) = (seen.get(id).copied().unwrap_or_default(), lines.len());
+        // A request that was cancelled in time has no answer.
+        let cancelled = cancelled.get(id).copied().unwrap_or_default();
         prop_assert!(
-            times == lines || (times < lines && cancelled.contains(id)),
-            "{revision}: {id} was asked {lines} times and answered {times} times, to\n{}\nnamely\n{}",
+            times <= lines && times + cancelled >= lines,
+            "{revision}: {id} was asked {lines} times, cancelled {cancelled} times and answered {times} times, to\n{}\nnamely\n{}",
             String::from_utf8_lossy(&input),
             String::from_utf8_lossy(&output)
         );
+        dropped += lines - times;
     }
+    prop_assert!(
+        answered + dropped == expected,
+        "{revision}: {answered} answers and {dropped} cancelled, {expected} expected, to\n{}\nnamely\n{}",
+        String::from_utf8_lossy(&input),
+        String::from_utf8_lossy(&output)
+    );
     Ok(())
 }
 

@@ -20,9 +20,9 @@ const LEFT: &str = "| revisions | page | what a server must (not) do | why no te
 const FLOORS: [(Revision, usize); 5] = [
     (Revision::V2024_11_05, 38),
     (Revision::V2025_03_26, 53),
-    (Revision::V2025_06_18, 55),
-    (Revision::V2025_11_25, 96),
-    (Revision::V2026_07_28, 115),
+    (Revision::V2025_06_18, 56),
+    (Revision::V2025_11_25, 97),
+    (Revision::V2026_07_28, 116),
 ];
 
 #[derive(Debug)]
