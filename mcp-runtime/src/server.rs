@@ -481,7 +481,8 @@ impl BuiltServer {
     /// Serves stdin and stdout until stdin ends or the process is told to stop (SIGTERM or Ctrl-C), and what is in flight
     /// then is answered.
     ///
-    /// From then on whatever the process prints goes to stderr.
+    /// From then on whatever the process prints goes to stderr on Unix. Elsewhere it must print nothing: that would stand between
+    /// the messages.
     ///
     /// # Errors
     ///

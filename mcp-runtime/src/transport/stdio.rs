@@ -38,7 +38,7 @@ impl Stdio {
         Ok(Self { stdin, stdout })
     }
 
-    /// Takes stdin and stdout.
+    /// Takes stdin and stdout. What the program prints goes to stdout all the same: nothing that is safe code moves it here.
     ///
     /// # Errors
     ///
