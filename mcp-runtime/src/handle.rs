@@ -142,7 +142,7 @@ impl Handle {
     /// has not yet taken the last notification of the same resource gets no second one.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
-            engine.hub.resource_updated(uri.as_ref());
+            engine.subscriptions.resource_updated(uri.as_ref());
         }
     }
 

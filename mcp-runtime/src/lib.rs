@@ -103,7 +103,7 @@ pub mod __private {
             Running, Slot, ToolOutput,
             ask::{
                 Choice, Choices, Elicit, ElicitChoice, Filled, FormField, asked, field_type, fits,
-                spelled as spelled_question,
+                spelled as encoded_question,
             },
             complete_fn as complete, complete_needs,
             entry::{

@@ -428,7 +428,7 @@ impl TestClient {
     }
 
     async fn wait(&mut self) {
-        poll_fn(|cx| self.connection.poll_news(cx)).await;
+        poll_fn(|cx| self.connection.poll_output(cx)).await;
     }
 
     fn lines(&mut self) -> Vec<Value> {

@@ -40,7 +40,7 @@ fn test_logging_tool(ctx: &Context) -> &'static str {
 /// Work for longer than the connection stays open: the client comes back for the result.
 #[tool(read_only)]
 async fn test_reconnection(ctx: &Context) -> &'static str {
-    ctx.let_go(Duration::from_millis(500));
+    ctx.close_sse_stream(Duration::from_millis(500));
     sleep(2 * STEP).await;
     "The connection was closed in between, and the result is here all the same."
 }

@@ -10,7 +10,7 @@ use options::{Mode, Options};
 
 use crate::{
     BuiltServer, Server,
-    handler::{Contract, Input, Refusal, States, Wire, entry::ArgumentEntry, from_strings},
+    handler::{Contract, Encoding, Input, Refusal, States, entry::ArgumentEntry, from_strings},
     registry, revision,
     testing::TestClient,
     transport::Stdio,
@@ -220,13 +220,14 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
     let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
     let arguments = from_strings(contract, strings);
     let dialect = revision::newest();
-    let wire = Arc::new(Wire { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
+    let encoding =
+        Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
     let input = Input {
         arguments: &arguments,
         contract,
         states: &Arc::new(States::default()),
         context: None,
-        wire: &wire,
+        encoding: &encoding,
         uri: "",
     };
     body(server, input).map_err(|refusal| Failure { code: USAGE, why: help::refusal(refusal, package) })

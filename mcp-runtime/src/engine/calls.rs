@@ -11,14 +11,16 @@ use std::{
 
 use super::{
     clock::Clock,
-    flights::{Flight, Flights, Sink},
-    origin::Permit,
+    in_flight::{InFlight, InFlightCall, Sink},
     outbox::Outbox,
+    request_source::Permit,
     results::{self, id_in_flight},
 };
 use crate::{
     error::Fault,
-    handler::{Context, Finished, Input, Outcome, Reason, Refusal, Reply, Running, Wire, entry::Run, write_tool_error},
+    handler::{
+        Context, Encoding, Finished, Input, Outcome, Reason, Refusal, Reply, Running, entry::Run, write_tool_error,
+    },
     jsonrpc::Id,
     revision::Feature,
 };
@@ -31,10 +33,10 @@ const PRECISION: Duration = Duration::from_millis(1);
 
 /// One call on its way to an answer.
 pub(super) struct Call<'a> {
-    pub(super) flights: &'a Arc<Flights>,
+    pub(super) in_flight: &'a Arc<InFlight>,
     pub(super) outbox: &'a Arc<Outbox>,
     pub(super) clock: &'a Clock,
-    pub(super) wire: &'a Arc<Wire>,
+    pub(super) encoding: &'a Arc<Encoding>,
     pub(super) id: Id<'a>,
     pub(super) sink: &'a Sink,
     pub(super) permit: Option<Permit>,
@@ -69,7 +71,7 @@ impl Call<'_> {
                     Ok(running) => self.drive(running, out),
                     Err(refusal) => {
                         let start = out.len();
-                        self.answering.settle(out, start, self.wire, &self.id, Err(refusal));
+                        self.answering.settle(out, start, self.encoding, &self.id, Err(refusal));
                         true
                     }
                 }
@@ -83,7 +85,7 @@ impl Call<'_> {
         let result = input.contract.result();
         let mut reply = Reply {
             out,
-            wire: self.wire,
+            encoding: self.encoding,
             structured: result.is_some(),
             wraps: result.is_some_and(|result| result.wraps),
             uri: input.uri,
@@ -91,10 +93,10 @@ impl Call<'_> {
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| self.enter(|| function(&mut reply))))
             .unwrap_or_else(|panic| Err(self.answering.panicked(&*panic, &self.id).into()));
-        let outcome = with_lack(outcome, self.context.as_deref());
+        let outcome = with_missing_capability(outcome, self.context.as_deref());
         complain_if_slow(self.answering.name, self.clock.lap());
         self.end();
-        self.answering.settle(out, start, self.wire, &self.id, outcome);
+        self.answering.settle(out, start, self.encoding, &self.id, outcome);
     }
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
@@ -110,11 +112,11 @@ impl Call<'_> {
     }
 
     fn drive_guarded(mut self, mut running: Guarded, out: &mut Vec<u8>) -> bool {
-        running.departing = self.context.as_ref().filter(|context| context.departure().is_some()).map(Arc::clone);
+        running.departing = self.context.as_ref().filter(|context| context.handoff().is_some()).map(Arc::clone);
         // Whatever the future waits for will be asked again with the task's own waker.
         let cx = &mut TaskContext::from_waker(Waker::noop());
         // What is to be a task from the start does nothing before it is one.
-        let polled = match Pin::new(&mut running).poll_departure(cx) {
+        let polled = match Pin::new(&mut running).poll_handoff(cx) {
             Poll::Ready(caught) => Poll::Ready(caught),
             Poll::Pending => Pin::new(&mut running).poll(cx),
         };
@@ -128,21 +130,21 @@ impl Call<'_> {
             },
         };
         self.end();
-        self.answering.finish(out, self.wire, &self.id, finished);
+        self.answering.finish(out, self.encoding, &self.id, finished);
         true
     }
 
     /// Makes a task of the call; false if there is one with its id.
     fn take_off(&mut self, running: Guarded) -> bool {
         let permit = self.permit.take();
-        let Self { flights, outbox, wire, id, sink, context, answering, .. } = &*self;
+        let Self { in_flight, outbox, encoding, id, sink, context, answering, .. } = &*self;
         let (id, answering) = (id.to_owned(), *answering);
-        flights.take_off(id.clone(), |number| {
+        in_flight.take_off(id.clone(), |number| {
             if let Sink::Batch(batch) = sink {
                 batch.expect();
             }
             let task = {
-                let (wire, flights, context) = (Arc::clone(wire), Arc::clone(flights), context.clone());
+                let (encoding, in_flight, context) = (Arc::clone(encoding), Arc::clone(in_flight), context.clone());
                 async move {
                     let finished = answering.wait(running, context.as_deref(), &id).await;
                     if let Some(context) = context {
@@ -152,14 +154,14 @@ impl Call<'_> {
                         }
                     }
                     let mut response = Vec::new();
-                    let finished = finished.unwrap_or_else(|| Ok(answering.timed_out(&wire, &id)));
-                    answering.finish(&mut response, &wire, &id, finished);
-                    flights.land(&id, number, &response);
+                    let finished = finished.unwrap_or_else(|| Ok(answering.timed_out(&encoding, &id)));
+                    answering.finish(&mut response, &encoding, &id, finished);
+                    in_flight.land(&id, number, &response);
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
             let (outbox, sink, context) = (Arc::clone(outbox), (*sink).clone(), context.clone());
-            Flight { number, abort, context, outbox, sink, _permit: permit }
+            InFlightCall { number, abort, context, outbox, sink, _permit: permit }
         })
     }
 
@@ -215,7 +217,7 @@ impl Answering {
         }
     }
 
-    pub(super) fn timed_out(&self, wire: &Wire, id: &Id<'_>) -> Finished {
+    pub(super) fn timed_out(&self, encoding: &Encoding, id: &Id<'_>) -> Finished {
         let limit = self.timeout.unwrap_or_default();
         let why = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = self.name, id = id.as_json(), ?limit, "a call timed out");
@@ -223,7 +225,7 @@ impl Answering {
             false => Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) },
             true => {
                 let mut body = Vec::new();
-                write_tool_error(&mut Reply::plain(&mut body, wire), &why);
+                write_tool_error(&mut Reply::plain(&mut body, encoding), &why);
                 Finished { body, outcome: Ok(()) }
             }
         }
@@ -242,17 +244,23 @@ impl Answering {
     }
 
     /// Writes the response of a call that ran as a future.
-    pub(super) fn finish(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, finished: Result<Finished, Fault>) {
+    pub(super) fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        encoding: &Encoding,
+        id: &Id<'_>,
+        finished: Result<Finished, Fault>,
+    ) {
         let start = out.len();
         match finished {
             Ok(Finished { body, outcome: Ok(()) }) => results::respond(out, id, &body),
-            Ok(Finished { outcome, .. }) => self.settle(out, start, wire, id, outcome),
-            Err(fault) => self.settle(out, start, wire, id, Err(fault.into())),
+            Ok(Finished { outcome, .. }) => self.settle(out, start, encoding, id, outcome),
+            Err(fault) => self.settle(out, start, encoding, id, Err(fault.into())),
         }
     }
 
     /// Ends the response that was begun at `start`, or replaces it if the call came to no result.
-    pub(super) fn settle(&self, out: &mut Vec<u8>, start: usize, wire: &Wire, id: &Id<'_>, outcome: Outcome) {
+    pub(super) fn settle(&self, out: &mut Vec<u8>, start: usize, encoding: &Encoding, id: &Id<'_>, outcome: Outcome) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
             Err(refusal) => refusal.into_reason(),
@@ -260,7 +268,7 @@ impl Answering {
         out.truncate(start);
         let fault = match reason {
             Reason::Fault(fault) => fault,
-            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, wire, id, &why),
+            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, encoding, id, &why),
             Reason::Failed { why, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
                 Fault::internal(format!("`{}` failed", self.name))
@@ -268,19 +276,19 @@ impl Answering {
             Reason::Arguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
-                if self.is_tool && wire.has(Feature::InputErrorsAsResults) {
-                    return self.refuse_for_model(out, wire, id, &text);
+                if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
+                    return self.refuse_for_model(out, encoding, id, &text);
                 }
                 Fault::InvalidParams(text)
             }
         };
-        results::refuse(out, wire.dialect, Some(id), &fault);
+        results::refuse(out, encoding.dialect, Some(id), &fault);
     }
 
     /// Writes what the model is to read, and may mend.
-    fn refuse_for_model(&self, out: &mut Vec<u8>, wire: &Wire, id: &Id<'_>, text: &str) {
+    fn refuse_for_model(&self, out: &mut Vec<u8>, encoding: &Encoding, id: &Id<'_>, text: &str) {
         results::begin(out, id);
-        write_tool_error(&mut Reply::plain(out, wire), text);
+        write_tool_error(&mut Reply::plain(out, encoding), text);
         out.push(b'}');
     }
 }
@@ -323,14 +331,14 @@ impl Guarded {
     }
 
     /// Goes on with what the call ends with, if the rest of it is to be a task.
-    fn poll_departure(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
+    fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
         let Some(context) = &self.departing else { return Poll::Pending };
-        let Some(departure) = context.departure().filter(|departure| departure.poll_wanted(cx).is_ready()) else {
+        let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_wanted(cx).is_ready()) else {
             return Poll::Pending;
         };
-        let (departure, context) = (Arc::clone(departure), Arc::clone(context));
+        let (handoff, context) = (Arc::clone(handoff), Arc::clone(context));
         let Some(rest) = self.running.take() else { return Poll::Pending };
-        self.running = Some(departure.take(rest, context));
+        self.running = Some(handoff.take(rest, context));
         self.poll(cx)
     }
 }
@@ -355,18 +363,18 @@ impl Future for Guarded {
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
-                let outcome = with_lack(outcome, context.as_deref());
+                let outcome = with_missing_capability(outcome, context.as_deref());
                 Poll::Ready(Ok(Finished { body, outcome }))
             }
             Ok(Err(running)) => {
                 *slot = Some(running);
-                let asker = context.as_ref().and_then(|context| context.asker());
-                match asker.map(|asker| asker.poll_suspended(cx)) {
+                let requester = context.as_ref().and_then(|context| context.requester());
+                match requester.map(|requester| requester.poll_suspended(cx)) {
                     Some(Poll::Ready(Ok(body))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
                     Some(Poll::Ready(Err(fault))) => {
                         Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
                     }
-                    Some(Poll::Pending) | None => self.poll_departure(cx),
+                    Some(Poll::Pending) | None => self.poll_handoff(cx),
                 }
             }
             Err(panic) => Poll::Ready(Err(panic)),
@@ -384,8 +392,8 @@ impl Drop for Guarded {
 }
 
 /// Answers with what the client lacks where a function failed of it, whose own error holds no more than a sentence.
-fn with_lack(outcome: Outcome, context: Option<&Context>) -> Outcome {
-    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::lack)) {
+fn with_missing_capability(outcome: Outcome, context: Option<&Context>) -> Outcome {
+    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::missing_capability)) {
         (Reason::Failed { .. }, Some(fault)) => fault.into(),
         _ => refusal,
     })

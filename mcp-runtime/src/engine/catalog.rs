@@ -31,7 +31,7 @@ impl Catalog {
     }
 
     pub(super) fn lists(&self, pager: &Pager<'_>) -> &Lists {
-        let spoken = &self.spoken[pager.wire.dialect.revision() as usize];
+        let spoken = &self.spoken[pager.encoding.dialect.revision() as usize];
         spoken.lists.get_or_init(|| Lists::write(&self.registry, pager))
     }
 
@@ -71,7 +71,7 @@ impl Engine {
         let kinds = before.registry.differs(&catalog.registry);
         *stock = changed;
         self.catalog.store(catalog.into());
-        self.hub.lists_changed(kinds);
+        self.subscriptions.lists_changed(kinds);
         Ok(true)
     }
 

@@ -66,8 +66,8 @@ impl Connection {
             Some(Completed::From(values)) => {
                 let prefix = value.to_lowercase();
                 let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
-                let wire = self.engine.wire(request.speaker.dialect);
-                results::respond(out, request.id, &results::completions(wire, &Completions::new(matches)));
+                let encoding = self.engine.encoding(request.speaker.dialect);
+                results::respond(out, request.id, &results::completions(encoding, &Completions::new(matches)));
                 Ok(true)
             }
         }
@@ -84,15 +84,15 @@ impl Connection {
     ) -> Result<bool, Fault> {
         let mut call = self.prepare(request, common, "completion/complete", false, uses_context, Ways::default())?;
         call.permit = self.admit(false)?;
-        let wire = Arc::clone(self.engine.wire(request.speaker.dialect));
+        let encoding = Arc::clone(self.engine.encoding(request.speaker.dialect));
         let env = OwnedEnv { completing: Some(completing), ..self.env(request, call.context.clone()) };
         let running = Box::pin(async move {
             match produce(function, common.blocking, env).await {
                 Ok(Produced::Completions(found)) => {
-                    Finished { body: results::completions(&wire, &found), outcome: Ok(()) }
+                    Finished { body: results::completions(&encoding, &found), outcome: Ok(()) }
                 }
                 Ok(Produced::Resources(_)) => {
-                    let body = results::completions(&wire, &Completions::default());
+                    let body = results::completions(&encoding, &Completions::default());
                     Finished { body, outcome: Ok(()) }
                 }
                 Err(refusal) => Finished { body: Vec::new(), outcome: Err(refusal) },

@@ -5,14 +5,15 @@ use std::{
 };
 
 use super::{
-    Engine, Origin, Session,
+    Engine, RequestSource, Session,
     batch::Batch,
     clock::Clock,
     dispatch::Speaker,
-    flights::{Flights, Sink},
-    origin::Mirrored,
+    in_flight::{InFlight, Sink},
     outbox::{Outbox, SessionLevel},
-    params, results,
+    params,
+    request_source::Mirrored,
+    results,
 };
 use crate::{
     error::Fault,
@@ -28,10 +29,10 @@ use crate::{
 pub(crate) struct Connection {
     pub(super) engine: Arc<Engine>,
     pub(super) session: Option<Arc<Session>>,
-    pub(super) flights: Arc<Flights>,
+    pub(super) in_flight: Arc<InFlight>,
     pub(super) level: Arc<SessionLevel>,
     pub(super) outbox: Arc<Outbox>,
-    pub(super) origin: Option<Arc<dyn Origin>>,
+    pub(super) source: Option<Arc<dyn RequestSource>>,
     /// Whether a session that is opened here outlives the connection.
     pub(super) is_brief: bool,
     pub(super) clock: Clock,
@@ -60,7 +61,7 @@ impl Connection {
         let level = Arc::new(SessionLevel::default());
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
         let clock = Clock::new(now);
-        Self { engine, session: None, flights: Arc::default(), level, outbox, origin: None, is_brief: false, clock }
+        Self { engine, session: None, in_flight: Arc::default(), level, outbox, source: None, is_brief: false, clock }
     }
 
     /// A connection for one exchange: what a session that is opened on it has to say beside answers, goes elsewhere.
@@ -72,16 +73,16 @@ impl Connection {
     /// One more way into a session that is open, with answers of its own.
     #[cfg(feature = "http")]
     pub(crate) fn of_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (flights, level) = (Arc::clone(&session.flights), Arc::clone(&session.level));
+        let (in_flight, level) = (Arc::clone(&session.in_flight), Arc::clone(&session.level));
         let outbox = Arc::new(Outbox::new(Arc::clone(&level)));
         let clock = Clock::new(now);
-        Self { engine, session: Some(session), flights, level, outbox, origin: None, is_brief: true, clock }
+        Self { engine, session: Some(session), in_flight, level, outbox, source: None, is_brief: true, clock }
     }
 
     /// Says what the transport knows of the messages that follow.
     #[cfg(feature = "http")]
-    pub(crate) fn set_origin(&mut self, origin: Arc<dyn Origin>) {
-        self.origin = Some(origin);
+    pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
+        self.source = Some(source);
     }
 
     /// The session that was opened here.
@@ -92,8 +93,8 @@ impl Connection {
 
     /// The calls in flight.
     #[cfg(feature = "http")]
-    pub(crate) fn flights(&self) -> Arc<Flights> {
-        Arc::clone(&self.flights)
+    pub(crate) fn in_flight_table(&self) -> Arc<InFlight> {
+        Arc::clone(&self.in_flight)
     }
 
     /// Where the answers go that are not there at once.
@@ -158,8 +159,8 @@ impl Connection {
     }
 
     /// Waits until there is something to [`drain`](Self::drain).
-    pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.outbox.poll_news(cx)
+    pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.outbox.poll_output(cx)
     }
 
     /// The number of calls that are not yet answered.
@@ -169,12 +170,12 @@ impl Connection {
 
     /// Ends the requests that listen with their answers.
     pub(crate) fn end_listens(&self) {
-        self.flights.end_listens();
+        self.in_flight.end_listens();
     }
 
     /// Drops every call in flight.
     pub(crate) fn cancel_all(&self) {
-        self.flights.cancel_all();
+        self.in_flight.cancel_all();
     }
 
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
@@ -251,7 +252,7 @@ impl Connection {
     fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
         let mut receipt = Receipt { is_request: true, ..Receipt::default() };
         let params = params::Params::read(message.params.as_ref());
-        if self.flights.has(&id) {
+        if self.in_flight.has(&id) {
             results::refuse(out, self.dialect(), Some(&id), &results::id_in_flight(&id));
             return receipt;
         }
@@ -280,16 +281,16 @@ impl Connection {
         let by_session = |dialect| Speaker { dialect, level: None };
         match (&self.session, params.meta.protocol_version) {
             (_, Some(version)) => {
-                if let Some(origin) = &self.origin {
-                    origin.check_request(&Mirrored { version, method, subject: params.subject(method) })?;
+                if let Some(source) = &self.source {
+                    source.check_request(&Mirrored { version, method, subject: params.subject(method) })?;
                 }
                 let (dialect, level) = params.meta.stateless()?;
                 Ok(Speaker { dialect, level })
             }
             (Some(session), None) => Ok(by_session(session.dialect)),
             (None, None) => {
-                if let Some(origin) = &self.origin {
-                    origin.check_unversioned()?;
+                if let Some(source) = &self.source {
+                    source.check_unversioned()?;
                 }
                 match method {
                     "initialize" | "ping" => Ok(by_session(revision::newest_handshake())),

@@ -7,22 +7,24 @@ use std::{
 
 use super::{
     Caller, Catalog, Session,
-    asking::{Binding, Kept, Live, Retry, Rounds},
     caller::Sight,
     calls::{Answering, Call},
+    client_requests::{Binding, Kept, Live, Retry, Rounds},
     connection::Connection,
-    flights::Sink,
-    hub::Subscriber,
+    in_flight::Sink,
     layers::{self, Site},
-    origin::Permit,
     outbox::Outbox,
     params::{self, Params},
-    results, tasks,
+    request_source::Permit,
+    results,
+    subscriptions::Subscriber,
+    tasks,
 };
 use crate::{
     error::Fault,
     handler::{
-        Asker, ClientInfo, Context, ContextParts, Departure, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
+        ClientInfo, ClientRequester, Context, ContextParts, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
+        TaskHandoff,
         entry::{Common, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
@@ -52,10 +54,10 @@ pub(super) struct Request<'a> {
 /// How a call reaches its client, where that is not how every call does.
 #[derive(Default)]
 pub(super) struct Ways {
-    pub(super) asker: Option<Arc<dyn Asker>>,
+    pub(super) requester: Option<Arc<dyn ClientRequester>>,
     pub(super) peer: Option<Arc<dyn Peer>>,
     pub(super) notes: Option<Arc<dyn Notes>>,
-    pub(super) departure: Option<Arc<dyn Departure>>,
+    pub(super) handoff: Option<Arc<dyn TaskHandoff>>,
 }
 
 impl Connection {
@@ -116,7 +118,7 @@ impl Connection {
         match &*message.method {
             "notifications/cancelled" => {
                 let id = params.member("requestId").and_then(Id::from_json);
-                let known = id.is_some_and(|id| self.flights.cancel(&id));
+                let known = id.is_some_and(|id| self.in_flight.cancel(&id));
                 tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
             }
             "notifications/initialized" => {
@@ -148,12 +150,13 @@ impl Connection {
             version = dialect.name(),
             "a session begins"
         );
-        let (flights, level) = (Arc::clone(&self.flights), Arc::clone(&self.level));
+        let (in_flight, level) = (Arc::clone(&self.in_flight), Arc::clone(&self.level));
         let outbox = match self.is_brief {
             true => Arc::new(Outbox::new(Arc::clone(&level))),
             false => Arc::clone(&self.outbox),
         };
-        let subscriber = self.engine.announces_changes().then(|| Subscriber::of_session(&self.engine.hub, &outbox));
+        let subscriber =
+            self.engine.announces_changes().then(|| Subscriber::of_session(&self.engine.subscriptions, &outbox));
         let capabilities = request.params.member("capabilities").unwrap_or("{}").into();
         let questions = Arc::default();
         let id = OnceLock::new();
@@ -163,7 +166,7 @@ impl Connection {
             client,
             capabilities,
             questions,
-            flights,
+            in_flight,
             level,
             outbox,
             subscriber,
@@ -179,12 +182,12 @@ impl Connection {
     }
 
     fn caller(&self, request: &Request<'_>) -> Caller {
-        let origin = self.origin.as_ref();
+        let source = self.source.as_ref();
         Caller {
-            principal: origin.and_then(|origin| origin.principal()).map(Into::into),
+            principal: source.and_then(|source| source.principal()).map(Into::into),
             client: self.client(request),
             revision: request.speaker.dialect.revision(),
-            attachment: origin.map(|origin| Arc::clone(origin).attachment()),
+            attachment: source.map(|source| Arc::clone(source).attachment()),
         }
     }
 
@@ -197,7 +200,7 @@ impl Connection {
     }
 
     pub(super) fn acknowledge(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-        results::respond(out, request.id, &results::empty(self.engine.wire(request.speaker.dialect)));
+        results::respond(out, request.id, &results::empty(self.engine.encoding(request.speaker.dialect)));
         Ok(true)
     }
 
@@ -221,13 +224,13 @@ impl Connection {
 
     /// Compares the arguments that the transport repeats with what it says of them.
     fn check_headers(&self, request: &Request<'_>, tool: &Tool, arguments: &str) -> Result<(), Fault> {
-        let Some(origin) = self.origin.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
+        let Some(source) = self.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
         if !request.speaker.dialect.has(Feature::RequestMeta) {
             return Ok(());
         }
         let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| params::member(json, name));
         let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
-        origin.check_arguments(&mirrored.collect::<Vec<_>>())
+        source.check_arguments(&mirrored.collect::<Vec<_>>())
     }
 
     fn get_prompt(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
@@ -273,8 +276,8 @@ impl Connection {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let asker = self.asker(request, &subject, arguments, item.uses_context)?;
-        self.call_by(request, item, subject, arguments, Ways { asker, ..Ways::default() }, out)
+        let requester = self.requester(request, &subject, arguments, item.uses_context)?;
+        self.call_by(request, item, subject, arguments, Ways { requester, ..Ways::default() }, out)
     }
 
     /// Calls a function that reaches its client in these ways.
@@ -288,7 +291,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
         let is_tool = subject.method == "tools/call";
-        let wants_context = item.uses_context || ways.departure.is_some();
+        let wants_context = item.uses_context || ways.handoff.is_some();
         let next = self.engine.layers.around(item);
         let ends_here = next.is_none() && matches!(item.common.run, Run::Sync(_));
         let mut call = self.prepare(request, item.common, subject.name, is_tool, wants_context, ways)?;
@@ -303,7 +306,7 @@ impl Connection {
             contract: &item.contract,
             states: &self.engine.states,
             context: context.as_ref(),
-            wire: self.engine.wire(request.speaker.dialect),
+            encoding: self.engine.encoding(request.speaker.dialect),
             uri: subject.uri,
         };
         Ok(call.run(&item.common.run, input, out))
@@ -334,16 +337,16 @@ impl Connection {
             states: Arc::clone(&self.engine.states),
             context,
             forwards_log: self.engine.forwards_log,
-            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
+            encoding: Arc::clone(self.engine.encoding(request.speaker.dialect)),
         }
     }
 
     /// Gives a call its place among those in work, or no more than looks for one where it ends before anything else begins.
     pub(super) fn admit(&self, ends_here: bool) -> Result<Option<Permit>, Fault> {
-        let Some(origin) = &self.origin else { return Ok(None) };
+        let Some(source) = &self.source else { return Ok(None) };
         match ends_here {
-            true => origin.check_room().map(|()| None),
-            false => origin.admit().map(Some),
+            true => source.check_room().map(|()| None),
+            false => source.admit().map(Some),
         }
     }
 
@@ -357,13 +360,13 @@ impl Connection {
         uses_context: bool,
         ways: Ways,
     ) -> Result<Call<'a>, Fault> {
-        self.check_flights()?;
+        self.check_in_flight()?;
         let timeout = common.timeout.or(self.engine.limits.timeout);
         Ok(Call {
-            flights: &self.flights,
+            in_flight: &self.in_flight,
             outbox: &self.outbox,
             clock: &self.clock,
-            wire: self.engine.wire(request.speaker.dialect),
+            encoding: self.engine.encoding(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
             permit: None,
@@ -374,22 +377,22 @@ impl Connection {
     }
 
     /// Refuses a call where there are as many in flight as may be.
-    pub(super) fn check_flights(&self) -> Result<(), Fault> {
+    pub(super) fn check_in_flight(&self) -> Result<(), Fault> {
         let most = self.engine.limits.in_flight;
-        if self.flights.count() >= most {
+        if self.in_flight.count() >= most {
             return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
         }
         Ok(())
     }
 
     /// Says how a call asks its client, if its function has a way to.
-    pub(super) fn asker(
+    pub(super) fn requester(
         &self,
         request: &Request<'_>,
         subject: &Subject<'_>,
         arguments: &str,
         uses_context: bool,
-    ) -> Result<Option<Arc<dyn Asker>>, Fault> {
+    ) -> Result<Option<Arc<dyn ClientRequester>>, Fault> {
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         if let Some(session) = self.session.as_ref().filter(|_| uses_context && !stateless) {
             return Ok(Some(Arc::new(Live {
@@ -406,26 +409,26 @@ impl Connection {
             return Ok(None);
         }
         let binding = Binding {
-            principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
+            principal: self.source.as_ref().and_then(|source| source.principal()).map(Into::into),
             method: subject.method,
             name: subject.name.into(),
             arguments: arguments.into(),
         };
         let keys = &self.engine.state_keys;
         let retry = Retry::read(*input_responses, *request_state, keys, &binding)?;
-        let wire = self.engine.wire(request.speaker.dialect);
+        let encoding = self.engine.encoding(request.speaker.dialect);
         let capabilities = meta.client_capabilities.unwrap_or("{}");
-        Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, Arc::clone(wire)))))
+        Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, Arc::clone(encoding)))))
     }
 
     pub(super) fn context(&self, request: &Request<'_>, name: &str, ways: Ways) -> Context {
-        let Ways { asker, peer, notes, departure } = ways;
+        let Ways { requester, peer, notes, handoff } = ways;
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
             peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
-            attachment: self.origin.as_ref().map(|origin| Arc::clone(origin).attachment()),
-            principal: self.origin.as_ref().and_then(|origin| origin.principal()).map(Into::into),
+            attachment: self.source.as_ref().map(|source| Arc::clone(source).attachment()),
+            principal: self.source.as_ref().and_then(|source| source.principal()).map(Into::into),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),
             name: name.into(),
@@ -433,9 +436,9 @@ impl Connection {
             log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
             meta: meta.whole.map(Into::into),
             client: self.client(request),
-            asker,
+            requester,
             notes,
-            departure,
+            handoff,
         })
     }
 
@@ -444,7 +447,7 @@ impl Connection {
             states: Arc::clone(&self.engine.states),
             context,
             completing: None,
-            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
+            encoding: Arc::clone(self.engine.encoding(request.speaker.dialect)),
             structured: false,
             wraps: false,
             mime_type: None,

@@ -67,9 +67,9 @@ impl Connection {
                     Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
                 }
             }
-            let wire = engine.wire(dialect);
+            let encoding = engine.encoding(dialect);
             let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
-            match write_resources(&catalog.registry, &listed, wire, start, engine.limits.page, sees) {
+            match write_resources(&catalog.registry, &listed, encoding, start, engine.limits.page, sees) {
                 Ok(body) => Finished { body, outcome: Ok(()) },
                 Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
             }

@@ -7,19 +7,19 @@ use std::{collections::HashSet, sync::Arc};
 use super::{
     connection::Connection,
     dispatch::Request,
-    flights::{Flights, Sink},
-    hub::{self, Subscriber, WATCHED, WATCHED_BYTES},
+    in_flight::{InFlight, Sink},
     outbox::Outbox,
     params::{self, Params},
     results,
+    subscriptions::{self, Subscriber, WATCHED, WATCHED_BYTES},
     tasks::{self, WATCHED_TASKS, Watch},
 };
 use crate::{
     error::Fault,
-    handler::{Wire, comma, entry::EntryKind},
+    handler::{Encoding, comma, entry::EntryKind},
     jsonrpc::{Id, raw, write},
     registry::{Kinds, Offers},
-    revision::spell::{self, Object},
+    revision::encode::{self, Object},
 };
 
 /// The most requests that may listen on one connection.
@@ -43,7 +43,7 @@ struct Filter {
 pub(super) struct Listen {
     subscriber: Subscriber,
     outbox: Arc<Outbox>,
-    wire: Arc<Wire>,
+    encoding: Arc<Encoding>,
     /// Tells of tasks.
     watch: Option<Watch>,
 }
@@ -96,18 +96,18 @@ impl Connection {
             return Err(tasks::undeclared());
         }
         let filter = wanted.honoured(offers, self.engine.announces_changes(), is_there);
-        if self.flights.listening() >= LISTENS {
+        if self.in_flight.listening() >= LISTENS {
             let why = format!("too many requests listen on this connection, at most {LISTENS} may");
             return Err(Fault::Internal(why));
         }
-        let subscriber = Subscriber::listening(&self.engine.hub, &self.outbox, request.id.as_json());
+        let subscriber = Subscriber::listening(&self.engine.subscriptions, &self.outbox, request.id.as_json());
         let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
-        let wire = self.engine.wire(request.speaker.dialect);
-        let mut listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, wire);
+        let encoding = self.engine.encoding(request.speaker.dialect);
+        let mut listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, encoding);
         if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
             listen.watch = Some(self.watch_tasks(request, ids)?);
         }
-        match self.flights.listen(request.id.to_owned(), listen) {
+        match self.in_flight.listen(request.id.to_owned(), listen) {
             true => Ok(false),
             false => Err(results::id_in_flight(request.id)),
         }
@@ -162,10 +162,10 @@ impl Filter {
             object.raw(member(kind), b"true");
         }
         if let Some(resources) = &self.resources {
-            spell::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
+            encode::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
         }
         if let Some(tasks) = &self.tasks {
-            spell::array(object.key(TASKS), tasks, |out, id| write::string(out, id));
+            encode::array(object.key(TASKS), tasks, |out, id| write::string(out, id));
         }
         object.end();
     }
@@ -219,13 +219,19 @@ fn too_many() -> Fault {
 
 impl Listen {
     /// Acknowledges the request, and tells from then on what its filter wants.
-    fn begin(subscriber: Subscriber, filter: &Filter, id: &Id<'_>, outbox: &Arc<Outbox>, wire: &Arc<Wire>) -> Self {
+    fn begin(
+        subscriber: Subscriber,
+        filter: &Filter,
+        id: &Id<'_>,
+        outbox: &Arc<Outbox>,
+        encoding: &Arc<Encoding>,
+    ) -> Self {
         let mut acknowledged = Vec::new();
         acknowledge(&mut acknowledged, id, filter);
         // Before anything is watched, so that nothing is told before it.
         outbox.begin_listen(&acknowledged);
         subscriber.watch(filter.lists, filter.resources.as_deref().unwrap_or_default());
-        Self { subscriber, outbox: Arc::clone(outbox), wire: Arc::clone(wire), watch: None }
+        Self { subscriber, outbox: Arc::clone(outbox), encoding: Arc::clone(encoding), watch: None }
     }
 
     /// Ends it without an answer.
@@ -239,7 +245,7 @@ impl Listen {
         self.subscriber.leave();
         drop(self.watch);
         self.outbox.end_listen(|out| {
-            results::respond(out, id, &completed(&self.wire, id));
+            results::respond(out, id, &completed(&self.encoding, id));
             out.push(b'\n');
         });
     }
@@ -247,7 +253,7 @@ impl Listen {
 
 fn acknowledge(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
-    hub::write_tag(out, id.as_json());
+    subscriptions::write_tag(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
     filter.write(out);
     out.extend_from_slice(b"}}\n");
@@ -256,9 +262,9 @@ fn acknowledge(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
 /// Writes the result of a subscription that the server ends.
 ///
 /// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
-fn completed(wire: &Wire, id: &Id<'_>) -> Vec<u8> {
+fn completed(encoding: &Encoding, id: &Id<'_>) -> Vec<u8> {
     let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
-    out.extend_from_slice(&wire.identity);
+    out.extend_from_slice(&encoding.identity);
     comma(&mut out);
     out.extend_from_slice(br#""io.modelcontextprotocol/subscriptionId":"#);
     out.extend_from_slice(id.as_json().as_bytes());
@@ -266,7 +272,7 @@ fn completed(wire: &Wire, id: &Id<'_>) -> Vec<u8> {
     out
 }
 
-impl Flights {
+impl InFlight {
     /// Ends every request that listens with its answer; says whether there was any.
     pub(crate) fn end_listens(&self) -> bool {
         let listens = self.take_listens();

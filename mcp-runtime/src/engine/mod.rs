@@ -2,26 +2,26 @@
 //!
 //! Nothing here knows where the bytes come from or go to.
 
-mod asking;
 mod batch;
 mod caller;
 mod calls;
 mod catalog;
+mod client_requests;
 mod clock;
 mod complete;
 mod connection;
 mod dispatch;
-mod flights;
-mod hub;
+mod in_flight;
 pub(crate) mod layers;
 mod list;
 mod listen;
-mod origin;
 mod outbox;
 mod params;
+mod request_source;
 mod results;
 mod session;
 mod skills;
+mod subscriptions;
 mod tasks;
 
 use std::{
@@ -34,34 +34,34 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-pub(crate) use asking::StateKeys;
-pub use asking::{StateKey, StateKeyError};
 pub use caller::Caller;
 pub(crate) use caller::Visibility;
 pub(crate) use catalog::Catalog;
+pub(crate) use client_requests::StateKeys;
+pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::Receipt;
 #[cfg(feature = "http")]
-pub(crate) use flights::Flights;
-pub(crate) use origin::Origin;
-#[cfg(feature = "http")]
-pub(crate) use origin::{Mirrored, Permit};
+pub(crate) use in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
+pub(crate) use request_source::RequestSource;
+#[cfg(feature = "http")]
+pub(crate) use request_source::{Mirrored, Permit};
 #[cfg(feature = "http")]
 pub(crate) use results::{is_result, refuse};
 pub(crate) use session::Session;
 pub(crate) use tasks::TaskTerms;
 
 use catalog::Workshop;
-use hub::Hub;
 use layers::Layers;
+use subscriptions::Subscriptions;
 use tasks::Tasks;
 
 use crate::{
     backend::TaskStore,
-    handler::{States, Wire},
+    handler::{Encoding, States},
     model::Implementation,
     registry::{Offers, Pager, Stock},
     revision::{self, Dialect},
@@ -132,7 +132,7 @@ pub(crate) struct Profile {
 pub(crate) struct Engine {
     catalog: ArcSwap<Catalog>,
     workshop: Workshop,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// Whether clients are told that the server may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<States>,
@@ -146,19 +146,20 @@ pub(crate) struct Engine {
     visibility: Option<Visibility>,
     layers: Layers,
     /// One for each of [`revision::ALL`], oldest first.
-    wires: [Arc<Wire>; revision::ALL.len()],
+    encodings: [Arc<Encoding>; revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
-        let mut wires = revision::ALL.map(|dialect| Arc::new(results::wire(dialect, &identity, visibility.is_some())));
-        wires.reverse();
+        let mut encodings =
+            revision::ALL.map(|dialect| Arc::new(results::encoding(dialect, &identity, visibility.is_some())));
+        encodings.reverse();
         Self {
             catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
             workshop: Workshop::new(stock),
-            hub: Arc::default(),
+            subscriptions: Arc::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
@@ -169,7 +170,7 @@ impl Engine {
             forwards_log,
             visibility,
             layers,
-            wires,
+            encodings,
         }
     }
 
@@ -182,11 +183,11 @@ impl Engine {
         self.announces_changes.load(Ordering::Acquire)
     }
 
-    fn wire(&self, dialect: &'static dyn Dialect) -> &Arc<Wire> {
-        &self.wires[dialect.revision() as usize]
+    fn encoding(&self, dialect: &'static dyn Dialect) -> &Arc<Encoding> {
+        &self.encodings[dialect.revision() as usize]
     }
 
     fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
-        Pager { wire: self.wire(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
+        Pager { encoding: self.encoding(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
     }
 }

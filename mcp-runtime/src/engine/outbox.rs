@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::hub::Edge;
+use super::subscriptions::Edge;
 use crate::{handler::Peer, model::Level};
 
 /// The bytes of notifications that wait for a peer before more of them are dropped.
@@ -123,7 +123,7 @@ impl Outbox {
     /// Waits until there is something to [`drain`](Self::drain), or a function wishes that the client asks again.
     #[cfg(feature = "http")]
     pub(crate) fn poll_news_or_pause(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let news = self.poll_news(cx);
+        let news = self.poll_output(cx);
         if self.is_paused() { Poll::Ready(()) } else { news }
     }
 
@@ -237,7 +237,7 @@ impl Outbox {
     }
 
     /// Waits until there is something to [`drain`](Self::drain).
-    pub(crate) fn poll_news(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+    pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let mut state = self.state();
         if !state.is_empty() {
             return Poll::Ready(());
@@ -358,22 +358,22 @@ impl std::fmt::Debug for Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::hub::{Hub, Subscriber};
+    use crate::engine::subscriptions::{Subscriber, Subscriptions};
 
     #[test]
     fn what_is_watched_no_longer_does_not_wait() {
-        let hub = Arc::<Hub>::default();
+        let subscriptions = Arc::<Subscriptions>::default();
         let outbox = Arc::new(Outbox::new(Arc::default()));
-        let session = Subscriber::of_session(&hub, &outbox);
+        let session = Subscriber::of_session(&subscriptions, &outbox);
         for round in 0..100 {
             assert!(session.watch_resource("a:b").is_ok());
-            hub.resource_updated("a:b");
+            subscriptions.resource_updated("a:b");
             assert_eq!(outbox.state().marked.len(), 1, "{round}");
             session.leave_resource("a:b");
             assert_eq!(outbox.state().marked.len(), 0, "{round}");
         }
         assert!(session.watch_resource("a:b").is_ok());
-        hub.resource_updated("a:b");
+        subscriptions.resource_updated("a:b");
         drop(session);
         assert!(outbox.state().is_empty());
     }

@@ -3,27 +3,27 @@
 use super::{Catalog, Engine, tasks};
 use crate::{
     error::Fault,
-    handler::{Completions, Wire},
+    handler::{Completions, Encoding},
     jsonrpc::{Id, write},
     model::Implementation,
     registry::Offers,
-    revision::{self, Dialect, Feature, spell, spell::Object},
+    revision::{self, Dialect, Feature, encode, encode::Object},
 };
 
 /// What every result of a dialect says beside its own members: of the server no more than its name and version, which
 /// `server/discover` tells in full.
-pub(super) fn wire(dialect: &'static dyn Dialect, identity: &Implementation, is_private: bool) -> Wire {
+pub(super) fn encoding(dialect: &'static dyn Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
-    Wire { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
+    Encoding { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
 }
 
-fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Wire {
+fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Encoding {
     let mut member = Vec::new();
     if dialect.has(Feature::ResultType) {
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
-        spell::implementation(&mut member, dialect.features(), identity);
+        encode::implementation(&mut member, dialect.features(), identity);
     }
-    Wire { dialect, features: dialect.features(), identity: member, is_private: false }
+    Encoding { dialect, features: dialect.features(), identity: member, is_private: false }
 }
 
 const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
@@ -80,61 +80,61 @@ pub(super) fn id_in_flight(id: &Id<'_>) -> Fault {
 }
 
 /// Writes the result of a request that has nothing to say.
-pub(super) fn empty(wire: &Wire) -> Vec<u8> {
+pub(super) fn empty(encoding: &Encoding) -> Vec<u8> {
     let mut out = vec![b'{'];
-    wire.end_result(&mut out, None);
+    encoding.end_result(&mut out, None);
     out
 }
 
 /// Writes the result of `completion/complete`.
-pub(super) fn completions(wire: &Wire, completions: &Completions) -> Vec<u8> {
+pub(super) fn completions(encoding: &Encoding, completions: &Completions) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(b"{");
     out.extend_from_slice(br#""completion":"#);
     let mut completion = Object::begin(&mut out);
-    spell::array(completion.key("values"), &completions.values, |out, value| write::string(out, value));
+    encode::array(completion.key("values"), &completions.values, |out, value| write::string(out, value));
     if let Some(total) = completions.total {
         write::plain(completion.key("total"), &total);
     }
     write::plain(completion.key("hasMore"), &completions.has_more);
     completion.end();
-    wire.end_result(&mut out, None);
+    encoding.end_result(&mut out, None);
     out
 }
 
 /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
 pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static dyn Dialect) -> Vec<u8> {
-    let wire = &identified(dialect, &engine.identity);
+    let encoding = &identified(dialect, &engine.identity);
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    if wire.has(Feature::Handshake) {
-        result.string("protocolVersion", wire.dialect.name());
+    if encoding.has(Feature::Handshake) {
+        result.string("protocolVersion", encoding.dialect.name());
     } else {
         let versions = revision::ALL.iter().map(|dialect| dialect.name());
-        spell::array(result.key("supportedVersions"), versions, write::string);
+        encode::array(result.key("supportedVersions"), versions, write::string);
     }
-    capabilities(result.key("capabilities"), catalog.registry.offers(), engine.announces_changes(), wire);
-    if wire.has(Feature::Handshake) {
-        spell::implementation(result.key("serverInfo"), wire.features, &engine.identity);
+    capabilities(result.key("capabilities"), catalog.registry.offers(), engine.announces_changes(), encoding);
+    if encoding.has(Feature::Handshake) {
+        encode::implementation(result.key("serverInfo"), encoding.features, &engine.identity);
     }
     result.optional("instructions", engine.instructions.as_deref());
-    wire.cache_hints(result.out, engine.limits.list_ttl);
-    wire.end_result(&mut out, None);
+    encoding.cache_hints(result.out, engine.limits.list_ttl);
+    encoding.end_result(&mut out, None);
     out
 }
 
 /// Writes what the server offers, which follows from what is registered, and whether that may change.
-fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
+fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, encoding: &Encoding) {
     let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
     let mut object = Object::begin(out);
     for (name, offered, capability) in [
-        ("completions", offers.completions && wire.has(Feature::CompletionsCapability), &b"{}"[..]),
+        ("completions", offers.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
         ("logging", offers.logging, b"{}"),
         ("prompts", offers.prompts, of(br#"{"listChanged":true}"#)),
         ("resources", offers.resources, of(br#"{"subscribe":true,"listChanged":true}"#)),
         (
             "tasks",
-            offers.tasks && wire.has(Feature::SessionTasks),
+            offers.tasks && encoding.has(Feature::SessionTasks),
             br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
         ),
         ("tools", offers.tools, of(br#"{"listChanged":true}"#)),
@@ -143,14 +143,14 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, wire: &Wire) {
             object.raw(name, capability);
         }
     }
-    if wire.has(Feature::Extensions) {
-        extensions(&mut object, offers, wire);
+    if encoding.has(Feature::Extensions) {
+        extensions(&mut object, offers, encoding);
     }
     object.end();
 }
 
-fn extensions(capabilities: &mut Object<'_>, offers: Offers, wire: &Wire) {
-    let tasks = offers.tasks && wire.has(Feature::TaskExtension);
+fn extensions(capabilities: &mut Object<'_>, offers: Offers, encoding: &Encoding) {
+    let tasks = offers.tasks && encoding.has(Feature::TaskExtension);
     if !(offers.skills || tasks) {
         return;
     }

@@ -1,10 +1,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    asking::Questions,
-    flights::Flights,
-    hub::Subscriber,
+    client_requests::Questions,
+    in_flight::InFlight,
     outbox::{Outbox, SessionLevel},
+    subscriptions::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
 
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     /// What the client was asked and has not yet answered.
     pub(crate) questions: Arc<Questions>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) level: Arc<SessionLevel>,
     /// Where messages go that belong to no request.

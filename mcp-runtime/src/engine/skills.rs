@@ -26,7 +26,7 @@ impl Connection {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
         };
         results::begin(out, request.id);
-        skill.write(out, self.engine.wire(request.speaker.dialect), self.engine.limits.list_ttl);
+        skill.write(out, self.engine.encoding(request.speaker.dialect), self.engine.limits.list_ttl);
         out.push(b'}');
         Ok(true)
     }
@@ -51,7 +51,7 @@ impl Connection {
     /// Answers `resources/read` with a file of a skill, which stays as it is as long as the server runs.
     pub(super) fn read_skill_file(&self, request: &Request<'_>, file: &Node, out: &mut Vec<u8>) -> Result<bool, Fault> {
         results::begin(out, request.id);
-        file.write(out, self.engine.wire(request.speaker.dialect), self.engine.limits.list_ttl);
+        file.write(out, self.engine.encoding(request.speaker.dialect), self.engine.limits.list_ttl);
         out.push(b'}');
         Ok(true)
     }

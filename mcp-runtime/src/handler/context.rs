@@ -13,8 +13,8 @@ use serde::Serialize;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    asking::Asker,
-    tasking::{Departure, Notes},
+    client_requests::ClientRequester,
+    tasking::{Notes, TaskHandoff},
 };
 use crate::{
     error::Fault,
@@ -65,7 +65,7 @@ struct Waits {
     questions: usize,
     since: Option<Instant>,
     /// The fault of a client that could not be asked.
-    lack: Option<Fault>,
+    missing_capability: Option<Fault>,
     before: Duration,
 }
 
@@ -97,11 +97,11 @@ pub(crate) struct ContextParts {
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
     /// How the client is asked; none where the protocol has no way to.
-    pub(crate) asker: Option<Arc<dyn Asker>>,
+    pub(crate) requester: Option<Arc<dyn ClientRequester>>,
     /// Where the call says how far it is, if it is a task or may become one.
     pub(crate) notes: Option<Arc<dyn Notes>>,
     /// How the call becomes a task, if it may.
-    pub(crate) departure: Option<Arc<dyn Departure>>,
+    pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// Whom the transport has found the caller to be.
     pub(crate) principal: Option<Box<str>>,
     /// What the transport knows of the request.
@@ -332,7 +332,7 @@ impl Context {
     /// It does something for clients of revision 2025-11-25 over HTTP, and nothing for all others.
     ///
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
-    pub fn let_go(&self, retry: Duration) {
+    pub fn close_sse_stream(&self, retry: Duration) {
         if self.call.parts.dialect.has(Feature::StreamPolling) && !self.is_over() {
             self.call.parts.peer.pause(retry);
         }
@@ -397,8 +397,8 @@ impl Context {
     }
 
     /// How the client of this call is asked.
-    pub(crate) fn asker(&self) -> Option<&Arc<dyn Asker>> {
-        self.call.parts.asker.as_ref()
+    pub(crate) fn requester(&self) -> Option<&Arc<dyn ClientRequester>> {
+        self.call.parts.requester.as_ref()
     }
 
     /// Says that the call waits for its client until what comes back is dropped.
@@ -413,13 +413,13 @@ impl Context {
     /// Keeps the fault of a client that lacks a capability, for a function that passes only its sentence on.
     pub(super) fn note_lack(&self, fault: &Fault) {
         if matches!(fault, Fault::MissingCapability { .. }) {
-            self.waits().lack = Some(fault.clone());
+            self.waits().missing_capability = Some(fault.clone());
         }
     }
 
     /// The fault of a client that could not be asked, if it came to that.
-    pub(crate) fn lack(&self) -> Option<Fault> {
-        self.waits().lack.clone()
+    pub(crate) fn missing_capability(&self) -> Option<Fault> {
+        self.waits().missing_capability.clone()
     }
 
     /// Says whether the function has asked its client for anything.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{
-    Completing, Context, Finished, Outcome, Refusal, Reply, States, Wire,
+    Completing, Context, Encoding, Finished, Outcome, Refusal, Reply, States,
     entry::{ArgumentEntry, OutputType},
     schema::{self, Checker, Violation},
     slot::Fill,
@@ -93,7 +93,7 @@ pub struct Input<'a> {
     pub(crate) contract: &'a Contract,
     pub(crate) states: &'a Arc<States>,
     pub(crate) context: Option<&'a Arc<Context>>,
-    pub(crate) wire: &'a Arc<Wire>,
+    pub(crate) encoding: &'a Arc<Encoding>,
     pub(crate) uri: &'a str,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Input<'a> {
             states: Arc::clone(self.states),
             context: self.context.map(Arc::clone),
             completing: None,
-            wire: Arc::clone(self.wire),
+            encoding: Arc::clone(self.encoding),
             structured: result.is_some(),
             wraps: result.is_some_and(|result| result.wraps),
             mime_type: self.contract.mime_type,
@@ -176,7 +176,7 @@ pub struct OwnedEnv {
     pub(crate) states: Arc<States>,
     pub(crate) context: Option<Arc<Context>>,
     pub(crate) completing: Option<Completing>,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) encoding: Arc<Encoding>,
     pub(crate) structured: bool,
     pub(crate) wraps: bool,
     pub(crate) mime_type: Option<&'static str>,
@@ -201,7 +201,7 @@ impl OwnedEnv {
         let mut body = Vec::new();
         let mut reply = Reply {
             out: &mut body,
-            wire: &self.wire,
+            encoding: &self.encoding,
             structured: self.structured,
             wraps: self.wraps,
             uri: &self.uri,

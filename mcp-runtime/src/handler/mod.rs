@@ -4,7 +4,7 @@
 //! traits; authors meet [`Context`] and the traits' error messages.
 
 pub(crate) mod ask;
-mod asking;
+mod client_requests;
 mod complete;
 mod context;
 pub(crate) mod entry;
@@ -19,7 +19,7 @@ mod state;
 mod strings;
 mod tasking;
 
-pub use asking::AskAll;
+pub use client_requests::AskAll;
 pub use complete::{
     Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, complete_needs,
     list as list_fn, list_needs,
@@ -32,14 +32,14 @@ pub use reply::{Finished, Outcome, Refusal, Reply, Running};
 pub use resource_output::{ListOutput, ResourceOutput};
 pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
 
-pub(crate) use asking::{Asker, Asking};
+pub(crate) use client_requests::{AnswerFuture, ClientRequester};
 pub(crate) use complete::{Completing, Produced};
 pub(crate) use context::{ContextParts, LogGate, Peer};
 pub(crate) use input::{Contract, on_a_thread};
 pub(crate) use output::{ToolReply, write_error as write_tool_error};
 pub(crate) use prompt_output::PromptReply;
-pub(crate) use reply::{Reason, Wire, comma};
+pub(crate) use reply::{Encoding, Reason, comma};
 pub(crate) use resource_output::ResourceReply;
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;
-pub(crate) use tasking::{Departure, Notes};
+pub(crate) use tasking::{Notes, TaskHandoff};

@@ -10,7 +10,7 @@ use crate::{
     error::Fault,
     jsonrpc::write,
     model::{Audio, Content, Image, Json, Resource, ResourceLink, Text, ToolResult},
-    revision::{Feature, spell},
+    revision::{Feature, encode},
 };
 
 /// A type that a tool may return.
@@ -70,19 +70,19 @@ impl<'r, 'a> ToolReply<'r, 'a> {
     fn text(&mut self, text: &str) {
         self.open();
         comma(self.reply.out);
-        spell::text(self.reply.out, text);
+        encode::text(self.reply.out, text);
     }
 
     fn content(&mut self, content: &Content) {
         self.open();
         comma(self.reply.out);
-        spell::content(self.reply.out, self.reply.wire.features, content);
+        encode::content(self.reply.out, self.reply.encoding.features, content);
     }
 
     /// Writes a value once, as structure where the dialect has it, and its text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
         let unserialisable = |error| Fault::internal(format!("the result cannot be serialised: {error}"));
-        if !self.reply.structured || !self.reply.wire.has(Feature::StructuredContent) {
+        if !self.reply.structured || !self.reply.encoding.has(Feature::StructuredContent) {
             let mut json = Vec::new();
             write::value(&mut json, value).map_err(unserialisable)?;
             self.open();
@@ -110,7 +110,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
 
     /// Begins `structuredContent`; true if a brace more is to be closed after the value.
     fn open_structure(&mut self) -> bool {
-        let wraps = self.reply.wraps && !self.reply.wire.has(Feature::StructuredAnyValue);
+        let wraps = self.reply.wraps && !self.reply.encoding.has(Feature::StructuredAnyValue);
         self.reply.out.extend_from_slice(match wraps {
             true => br#""structuredContent":{"result":"#,
             false => br#""structuredContent":"#,
@@ -125,7 +125,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         if self.is_error {
             out.extend_from_slice(br#","isError":true"#);
         }
-        self.reply.wire.end_result(out, self.meta.as_ref());
+        self.reply.encoding.end_result(out, self.meta.as_ref());
     }
 }
 
@@ -192,7 +192,7 @@ impl ToolReply<'_, '_> {
         if as_text {
             return self.json(value);
         }
-        if !self.reply.wire.has(Feature::StructuredContent) {
+        if !self.reply.encoding.has(Feature::StructuredContent) {
             return Ok(());
         }
         let wraps = self.open_structure();

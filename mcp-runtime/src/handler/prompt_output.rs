@@ -6,7 +6,7 @@ use super::{Outcome, Refusal, Reply, reply::comma};
 use crate::{
     jsonrpc::write,
     model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text},
-    revision::spell,
+    revision::encode,
 };
 
 /// A type that a prompt may return.
@@ -51,17 +51,17 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     fn message(&mut self, message: &PromptMessage) {
         self.open();
         comma(self.reply.out);
-        let features = self.reply.wire.features;
-        let mut object = spell::Object::begin(self.reply.out);
+        let features = self.reply.encoding.features;
+        let mut object = encode::Object::begin(self.reply.out);
         object.string("role", message.role.as_str());
-        spell::content(object.key("content"), features, &message.content);
+        encode::content(object.key("content"), features, &message.content);
         object.end();
     }
 
     pub(super) fn end(mut self) {
         self.open();
         self.reply.out.push(b']');
-        self.reply.wire.end_result(self.reply.out, None);
+        self.reply.encoding.end_result(self.reply.out, None);
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Finished {
 
 /// What every result of one dialect says beside its own members.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct Encoding {
     pub(crate) dialect: &'static dyn Dialect,
     pub(crate) features: Features,
     /// The member of `_meta` that names the server, as JSON; empty where the dialect has none.
@@ -79,7 +79,7 @@ pub(crate) struct Wire {
     pub(crate) is_private: bool,
 }
 
-impl Wire {
+impl Encoding {
     pub(crate) fn has(&self, feature: Feature) -> bool {
         self.features.has(feature)
     }
@@ -137,7 +137,7 @@ pub(crate) fn comma(out: &mut Vec<u8>) {
 #[derive(Debug)]
 pub struct Reply<'a> {
     pub(crate) out: &'a mut Vec<u8>,
-    pub(crate) wire: &'a Wire,
+    pub(crate) encoding: &'a Encoding,
     /// Whether the tool has an output schema.
     pub(crate) structured: bool,
     /// Whether the output schema is no object, so that some dialects want it wrapped.
@@ -150,8 +150,8 @@ pub struct Reply<'a> {
 
 impl<'a> Reply<'a> {
     /// A reply that no function writes.
-    pub(crate) fn plain(out: &'a mut Vec<u8>, wire: &'a Wire) -> Self {
-        Self { out, wire, structured: false, wraps: false, uri: "", mime_type: None }
+    pub(crate) fn plain(out: &'a mut Vec<u8>, encoding: &'a Encoding) -> Self {
+        Self { out, encoding, structured: false, wraps: false, uri: "", mime_type: None }
     }
 
     /// Writes the result of a tool.

@@ -10,7 +10,7 @@ use crate::{
     error::Fault,
     jsonrpc::write,
     model::{Json, Resource, ResourceLink},
-    revision::{Feature, spell},
+    revision::{Feature, encode},
 };
 
 /// A type that a resource may return.
@@ -39,12 +39,12 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
 
     fn contents(&mut self, resource: &Resource) {
         comma(self.reply.out);
-        spell::resource_contents(self.reply.out, resource, self.reply.uri, self.reply.mime_type);
+        encode::resource_contents(self.reply.out, resource, self.reply.uri, self.reply.mime_type);
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {
         comma(self.reply.out);
-        let mut object = spell::Object::begin(self.reply.out);
+        let mut object = encode::Object::begin(self.reply.out);
         object.string("uri", self.reply.uri);
         object.optional("mimeType", self.reply.mime_type.or(mime_type));
         object.string("text", text);
@@ -58,10 +58,10 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     pub(super) fn end(self) {
         let out = &mut *self.reply.out;
         out.push(b']');
-        if self.reply.wire.has(Feature::CacheHints) {
+        if self.reply.encoding.has(Feature::CacheHints) {
             out.extend_from_slice(br#","ttlMs":0,"cacheScope":"private""#);
         }
-        self.reply.wire.end_result(out, None);
+        self.reply.encoding.end_result(out, None);
     }
 }
 

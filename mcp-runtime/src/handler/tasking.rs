@@ -16,7 +16,7 @@ pub(crate) trait Notes: Send + Sync {
 }
 
 /// How a call becomes a task in its midst.
-pub(crate) trait Departure: Send + Sync {
+pub(crate) trait TaskHandoff: Send + Sync {
     /// Has the call become a task when it next waits; ready when it is one.
     fn depart(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
@@ -58,8 +58,8 @@ impl Context {
     ///
     /// A call whose future of this is dropped may still become a task.
     pub async fn become_task(&self) {
-        let Some(departure) = &self.parts().departure else { return };
-        let (mut departing, mut ended) = (departure.depart(), pin!(self.ended()));
+        let Some(handoff) = &self.parts().handoff else { return };
+        let (mut departing, mut ended) = (handoff.depart(), pin!(self.ended()));
         // Code that runs beside the call must not wait for ever.
         poll_fn(|cx| match departing.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
@@ -69,7 +69,7 @@ impl Context {
     }
 
     /// How the call becomes a task, if it can.
-    pub(crate) fn departure(&self) -> Option<&Arc<dyn Departure>> {
-        self.parts().departure.as_ref()
+    pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {
+        self.parts().handoff.as_ref()
     }
 }

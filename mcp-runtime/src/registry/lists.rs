@@ -9,7 +9,7 @@ use super::{Item, Registry};
 use crate::{
     error::Fault,
     handler::{
-        Wire,
+        Encoding,
         entry::{Common, EntryInfo, TaskSupport},
         schema,
     },
@@ -17,7 +17,7 @@ use crate::{
     model::{Annotations, ResourceLink},
     revision::{
         Feature,
-        spell::{self, Object},
+        encode::{self, Object},
     },
 };
 
@@ -66,7 +66,7 @@ impl Lists {
 /// How lists are written.
 #[derive(Debug)]
 pub(crate) struct Pager<'a> {
-    pub(crate) wire: &'a Wire,
+    pub(crate) encoding: &'a Encoding,
     /// The most items of a page.
     pub(crate) page: usize,
     /// How long clients may keep them; none where a result does not say.
@@ -138,9 +138,9 @@ impl Pager<'_> {
     ) -> Vec<u8> {
         let mut result = Vec::new();
         let mut object = Object::begin(&mut result);
-        spell::array(object.key(member), items, |out, listed| listed.spell(out, self.wire));
+        encode::array(object.key(member), items, |out, listed| listed.encode(out, self.encoding));
         object.optional("nextCursor", next);
-        end_list(&mut result, self.wire, self.ttl);
+        end_list(&mut result, self.encoding, self.ttl);
         result
     }
 }
@@ -154,13 +154,13 @@ pub(crate) trait Listed {
     fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool;
 
     /// Writes the JSON that stands in the list.
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire);
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
 }
 
 impl Item {
     /// Writes the JSON that stands in a list, which is kept.
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire, write: impl FnOnce(&mut Vec<u8>)) {
-        let spelled = self.spelled[wire.dialect.revision() as usize].get_or_init(|| {
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding, write: impl FnOnce(&mut Vec<u8>)) {
+        let spelled = self.spelled[encoding.dialect.revision() as usize].get_or_init(|| {
             let mut spelled = Vec::new();
             write(&mut spelled);
             spelled.into()
@@ -189,8 +189,8 @@ impl Listed for super::Tool {
         sees(&self.item.info())
     }
 
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
-        self.item.spell(out, wire, |out| tool(out, wire, self));
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.item.encode(out, encoding, |out| tool(out, encoding, self));
     }
 }
 
@@ -203,8 +203,8 @@ impl Listed for super::Prompt {
         sees(&self.item.info())
     }
 
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
-        self.item.spell(out, wire, |out| prompt(out, wire, &self.item));
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.item.encode(out, encoding, |out| prompt(out, encoding, &self.item));
     }
 }
 
@@ -217,8 +217,8 @@ impl Listed for super::Resource {
         sees(&self.item.info())
     }
 
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
-        self.item.spell(out, wire, |out| resource(out, wire, self));
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.item.encode(out, encoding, |out| resource(out, encoding, self));
     }
 }
 
@@ -233,11 +233,11 @@ fn last_key(cursor: &str) -> Result<String, Fault> {
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
 }
 
-fn end_list(out: &mut Vec<u8>, wire: &Wire, ttl: Option<Duration>) {
+fn end_list(out: &mut Vec<u8>, encoding: &Encoding, ttl: Option<Duration>) {
     if let Some(ttl) = ttl {
-        wire.cache_hints(out, ttl);
+        encoding.cache_hints(out, ttl);
     }
-    wire.end_result(out, None);
+    encoding.end_result(out, None);
 }
 
 /// Reads the cursor of a list whose items are not known beforehand.
@@ -255,7 +255,7 @@ fn unknown_cursor(cursor: &str) -> Fault {
 pub(crate) fn write_resources(
     registry: &Registry,
     listed: &[ResourceLink],
-    wire: &Wire,
+    encoding: &Encoding,
     start: usize,
     page: usize,
     sees: impl Fn(&EntryInfo<'_>) -> bool,
@@ -270,57 +270,57 @@ pub(crate) fn write_resources(
     let next = (end < total).then(|| URL_SAFE_NO_PAD.encode(format!("from:{end}")));
     let mut out = Vec::new();
     let mut object = Object::begin(&mut out);
-    spell::array(object.key("resources"), start..end, |out, index| match fixed.get(index) {
-        Some(found) => found.spell(out, wire),
+    encode::array(object.key("resources"), start..end, |out, index| match fixed.get(index) {
+        Some(found) => found.encode(out, encoding),
         None => {
             let mut object = Object::begin(out);
-            spell::resource_link(&mut object, wire.features, &listed[index - fixed.len()]);
+            encode::resource_link(&mut object, encoding.features, &listed[index - fixed.len()]);
             object.end();
         }
     });
     object.optional("nextCursor", next.as_deref());
-    end_list(&mut out, wire, Some(Duration::ZERO));
+    end_list(&mut out, encoding, Some(Duration::ZERO));
     Ok(out)
 }
 
-fn tool(out: &mut Vec<u8>, wire: &Wire, tool: &super::Tool) {
+fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &super::Tool) {
     let common = tool.item.common;
     let mut object = Object::begin(out);
-    begin_item(&mut object, wire, common);
+    begin_item(&mut object, encoding, common);
     write::plain(object.key("inputSchema"), &tool.item.contract.schema);
-    if let Some(result) = tool.item.contract.result().filter(|_| wire.has(Feature::StructuredContent)) {
-        let wraps = result.wraps && !wire.has(Feature::StructuredAnyValue);
+    if let Some(result) = tool.item.contract.result().filter(|_| encoding.has(Feature::StructuredContent)) {
+        let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
         match wraps {
             true => write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone())),
             false => write::plain(object.key("outputSchema"), &result.schema),
         }
     }
-    hints(&mut object, wire, tool);
-    execution(&mut object, wire, tool.entry.task);
-    end_item(&mut object, wire, common);
+    hints(&mut object, encoding, tool);
+    execution(&mut object, encoding, tool.entry.task);
+    end_item(&mut object, encoding, common);
     object.end();
 }
 
 /// Says whether clients may ask for a task, where that is theirs to say.
-fn execution(object: &mut Object<'_>, wire: &Wire, task: TaskSupport) {
+fn execution(object: &mut Object<'_>, encoding: &Encoding, task: TaskSupport) {
     let support = match task {
         TaskSupport::Forbidden => return,
         TaskSupport::Optional | TaskSupport::Deferred => "optional",
         TaskSupport::Required => "required",
     };
-    if wire.has(Feature::SessionTasks) {
+    if encoding.has(Feature::SessionTasks) {
         let mut execution = Object::begin(object.key("execution"));
         execution.string("taskSupport", support);
         execution.end();
     }
 }
 
-fn hints(object: &mut Object<'_>, wire: &Wire, tool: &super::Tool) {
-    if !wire.has(Feature::ToolAnnotations) {
+fn hints(object: &mut Object<'_>, encoding: &Encoding, tool: &super::Tool) {
+    if !encoding.has(Feature::ToolAnnotations) {
         return;
     }
     // Before tools had a title of their own, it stood among the annotations.
-    let title = tool.item.common.title.filter(|_| !wire.has(Feature::Titles));
+    let title = tool.item.common.title.filter(|_| !encoding.has(Feature::Titles));
     let hints = tool.entry.hints;
     let hints = [
         ("destructiveHint", hints.destructive),
@@ -341,15 +341,15 @@ fn hints(object: &mut Object<'_>, wire: &Wire, tool: &super::Tool) {
     annotations.end();
 }
 
-fn prompt(out: &mut Vec<u8>, wire: &Wire, item: &Item) {
+fn prompt(out: &mut Vec<u8>, encoding: &Encoding, item: &Item) {
     let mut object = Object::begin(out);
-    begin_item(&mut object, wire, item.common);
+    begin_item(&mut object, encoding, item.common);
     if !item.contract.arguments.is_empty() {
         let required = &item.contract.schema["required"];
-        spell::array(object.key("arguments"), item.contract.arguments, |out, argument| {
+        encode::array(object.key("arguments"), item.contract.arguments, |out, argument| {
             let mut object = Object::begin(out);
             object.string("name", argument.name);
-            spell::title(&mut object, wire.features, argument.title);
+            encode::title(&mut object, encoding.features, argument.title);
             let description =
                 describe_argument(argument.description, &item.contract.schema["properties"][argument.name]);
             object.optional("description", description.as_deref());
@@ -358,7 +358,7 @@ fn prompt(out: &mut Vec<u8>, wire: &Wire, item: &Item) {
             object.end();
         });
     }
-    end_item(&mut object, wire, item.common);
+    end_item(&mut object, encoding, item.common);
     object.end();
 }
 
@@ -395,30 +395,30 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
     }
 }
 
-fn resource(out: &mut Vec<u8>, wire: &Wire, resource: &super::Resource) {
+fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &super::Resource) {
     let (entry, common) = (resource.entry, resource.item.common);
     let mut object = Object::begin(out);
     object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, entry.uri);
-    begin_item(&mut object, wire, common);
+    begin_item(&mut object, encoding, common);
     object.optional("mimeType", entry.mime_type);
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
     }
     let hints = Annotations { audience: entry.audience.to_vec(), priority: entry.priority, last_modified: None };
-    spell::annotations(&mut object, wire.features, &hints);
-    end_item(&mut object, wire, common);
+    encode::annotations(&mut object, encoding.features, &hints);
+    end_item(&mut object, encoding, common);
     object.end();
 }
 
-fn begin_item(object: &mut Object<'_>, wire: &Wire, common: &Common) {
+fn begin_item(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
     object.string("name", common.name);
-    spell::title(object, wire.features, common.title);
+    encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
 }
 
-fn end_item(object: &mut Object<'_>, wire: &Wire, common: &Common) {
-    spell::icons(object, wire.features, common.icons);
-    if common.meta.is_empty() || !wire.has(Feature::ItemMeta) {
+fn end_item(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
+    encode::icons(object, encoding.features, common.icons);
+    if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
         return;
     }
     let mut meta = Object::begin(object.key("_meta"));

@@ -5,7 +5,7 @@
 //! [`ALL`] and in [`Revision`], and one folder of golden files.
 
 mod dialect;
-pub(crate) mod spell;
+pub(crate) mod encode;
 mod v2024_11_05;
 mod v2025_03_26;
 mod v2025_06_18;

@@ -133,7 +133,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             if let Some(end) = self.poll_end(cx) {
                 return end;
             }
-            if !room || self.connection.poll_news(cx).is_pending() {
+            if !room || self.connection.poll_output(cx).is_pending() {
                 return Poll::Pending;
             }
         }

@@ -283,7 +283,7 @@ struct Gate(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 async fn a_greeting_is_answered_while_a_function_holds_the_thread() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
-    let (let_go, gate) = std::sync::mpsc::channel();
+    let (close_sse_stream, gate) = std::sync::mpsc::channel();
     let server = empty().with::<held>().with_state(Gate(std::sync::Mutex::new(gate))).build().unwrap();
     let (near, far) = duplex(1 << 16);
     let (reader, writer) = split(far);
@@ -298,7 +298,7 @@ async fn a_greeting_is_answered_while_a_function_holds_the_thread() {
     writer.write_all(format!("{greeting}\n{call}\n").as_bytes()).await.unwrap();
     let mut answers = BufReader::new(reader).lines();
     let answered = tokio::time::timeout(Duration::from_secs(10), answers.next_line()).await;
-    let_go.send(()).unwrap();
+    close_sse_stream.send(()).unwrap();
     assert!(answered.unwrap().unwrap().unwrap().contains(r#""id":1"#));
     assert!(answers.next_line().await.unwrap().unwrap().contains(r#""id":2"#));
     drop((writer, answers));

@@ -45,7 +45,7 @@ async fn not_long(traces: &Traces) {
 /// Lets go of its client, and goes on.
 #[tool]
 async fn lets_go(ctx: &Context) -> &'static str {
-    ctx.let_go(Duration::from_millis(1));
+    ctx.close_sse_stream(Duration::from_millis(1));
     tokio::time::sleep(Duration::from_millis(1)).await;
     "still here"
 }

@@ -5,7 +5,7 @@ mod answers;
 use std::fmt::Debug;
 
 use mcp_runtime::{
-    __private::spelled_question, Answer, Ask, Audio, Elicit, Elicitation, Fault, Image, IncludeContext, ListRoots,
+    __private::encoded_question, Answer, Ask, Audio, Elicit, Elicitation, Fault, Image, IncludeContext, ListRoots,
     Revision, Role, SampleContent, SampleRequest, SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
 };
 use mcp_tests::schemas::Official;
@@ -84,7 +84,7 @@ fn every() -> Elicitation<Every> {
 }
 
 fn spelled(ask: &impl Ask, revision: Revision) -> Value {
-    serde_json::from_str(&spelled_question(ask, revision).unwrap()).unwrap()
+    serde_json::from_str(&encoded_question(ask, revision).unwrap()).unwrap()
 }
 
 fn properties(ask: &impl Ask, revision: Revision) -> Value {
@@ -156,7 +156,7 @@ fn a_form_in_the_words_of_each_revision() {
 
 #[test]
 fn fields_stay_in_their_order() {
-    let text = spelled_question(&every(), Revision::V2026_07_28).unwrap();
+    let text = encoded_question(&every(), Revision::V2026_07_28).unwrap();
     let places: Vec<usize> = ["name", "email", "age", "share", "offset", "verified", "agreed", "size", "grade"]
         .iter()
         .map(|name| text.find(&format!("\"{name}\":{{")).unwrap())
@@ -236,7 +236,7 @@ fn questions_keep_to_the_official_schemas() {
     fn check<A: Ask>(ask: &A, definition: &str, since: Revision) -> Vec<String> {
         let mut problems = Vec::new();
         for revision in Revision::ALL {
-            let question = match spelled_question(ask, revision) {
+            let question = match encoded_question(ask, revision) {
                 Ok(question) => question,
                 Err(fault) => {
                     assert!(revision < since, "{revision}: {fault}");
@@ -288,19 +288,19 @@ fn urls() {
         "ftp://a",
         "http://ü",
     ] {
-        let fault = spelled_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
+        let fault = encoded_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
         let said = format!("a person cannot be sent to {url:?}, expected an absolute URL such as https://…");
         assert_eq!(fault, Fault::Internal(said));
     }
-    assert!(spelled_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
+    assert!(encoded_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
 }
 
 #[test]
 fn what_a_client_lacks() {
     for (fault, expected) in [
-        (spelled_question(&every(), Revision::V2025_03_26), json!({ "elicitation": {} })),
-        (spelled_question(&url(), Revision::V2025_06_18), json!({ "elicitation": { "url": {} } })),
-        (spelled_question(&weather(), Revision::V2025_06_18), json!({ "sampling": { "tools": {} } })),
+        (encoded_question(&every(), Revision::V2025_03_26), json!({ "elicitation": {} })),
+        (encoded_question(&url(), Revision::V2025_06_18), json!({ "elicitation": { "url": {} } })),
+        (encoded_question(&weather(), Revision::V2025_06_18), json!({ "sampling": { "tools": {} } })),
     ] {
         assert_eq!(fault, Err(Fault::MissingCapability { required: expected }));
     }
@@ -396,7 +396,7 @@ fn conversations_that_make_no_sense() {
             "results of tools stand by themselves, in a message of the user's",
         ),
     ] {
-        assert_eq!(spelled_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
+        assert_eq!(encoded_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
     }
 }
 
@@ -411,7 +411,7 @@ fn a_default_that_breaks_its_own_rules() {
         count: u8,
     }
 
-    let fault = spelled_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
+    let fault = encoded_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
     let said = r#"a default of the form breaks its own rules: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
     assert_eq!(fault.to_string(), said);
 }

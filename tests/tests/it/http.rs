@@ -103,7 +103,7 @@ fn tells_at_once(ctx: &Context) -> &'static str {
 #[tool]
 async fn lets_go(stage: &Stage, ctx: &Context) -> &'static str {
     let _trace = Trace::begin(stage);
-    ctx.let_go(Duration::from_millis(7));
+    ctx.close_sse_stream(Duration::from_millis(7));
     stage.gate.acquire().await.unwrap().forget();
     "came back"
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::{
     engine::{Caller, calls},
     handler::{
-        Context, Contract, Finished, Input, States, Wire,
+        Context, Contract, Encoding, Finished, Input, States,
         entry::{Common, EntryInfo, EntryKind, Hints, Run},
     },
     jsonrpc::{Id, raw},
@@ -37,7 +37,7 @@ pub(crate) struct Site {
     pub(crate) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
     pub(crate) forwards_log: bool,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) encoding: Arc<Encoding>,
 }
 
 impl Call {
@@ -121,7 +121,7 @@ impl Call {
                 contract: &site.contract,
                 states: &site.states,
                 context: site.context.as_ref(),
-                wire: &site.wire,
+                encoding: &site.encoding,
                 uri: &site.uri,
             };
             match site.common.run {

@@ -27,7 +27,7 @@ struct Refusals {
 impl Refusals {
     fn of(site: &Site) -> Self {
         let is_tool = site.entry.kind == EntryKind::Tool;
-        Self { failures: is_tool, arguments: is_tool && site.wire.has(Feature::InputErrorsAsResults) }
+        Self { failures: is_tool, arguments: is_tool && site.encoding.has(Feature::InputErrorsAsResults) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Outcome {
             contract: &site.contract,
             states: &site.states,
             context: None,
-            wire: &site.wire,
+            encoding: &site.encoding,
             uri: &site.uri,
         };
         Self::of(input.into_owned().finish(write), site)

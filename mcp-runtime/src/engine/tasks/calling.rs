@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     EXTENSION, NewTask,
-    departure::{Deferral, Ticket},
+    handoff::{Deferral, Ticket},
     new_id,
     runner::Job,
     side::{Side, TaskSession},
@@ -116,19 +116,19 @@ impl Connection {
         let Run::Async(function) = &item.common.run else {
             return self.call_by(request, item, subject, arguments, Ways::default(), out);
         };
-        self.check_flights()?;
+        self.check_in_flight()?;
         let forwards_log = self.engine.forwards_log;
         let new = NewTask { id: new_id()?, owner: self.task_owner(request)?, ttl };
         let side = Arc::new(self.side(request, &new.id));
         let ways = Ways {
-            asker: Some(Arc::clone(&side) as _),
+            requester: Some(Arc::clone(&side) as _),
             peer: Some(Arc::clone(&side) as _),
             notes: Some(Arc::clone(&side) as _),
-            departure: None,
+            handoff: None,
         };
         let wants_context = item.uses_context || forwards_log;
         let context = wants_context.then(|| Arc::new(self.context(request, subject.name, ways)));
-        let wire = self.engine.wire(request.speaker.dialect);
+        let encoding = self.engine.encoding(request.speaker.dialect);
         // Whoever may be kept waiting for a task need not be kept waiting for the server's patience.
         let answering = Answering { name: item.common.name, is_tool: true, timeout: item.common.timeout };
         let layers = self.engine.layers.around(item);
@@ -144,7 +144,7 @@ impl Connection {
                     contract: &item.contract,
                     states: &self.engine.states,
                     context: context.as_ref(),
-                    wire,
+                    encoding,
                     uri: subject.uri,
                 };
                 let entered = context.as_deref().filter(|_| forwards_log);
@@ -159,12 +159,12 @@ impl Connection {
             }
             Err(refusal) => {
                 let start = out.len();
-                answering.settle(out, start, wire, request.id, Err(refusal));
+                answering.settle(out, start, encoding, request.id, Err(refusal));
                 return Ok(true);
             }
         };
-        let (wire, id) = (Arc::clone(wire), request.id.to_owned());
-        let job = Job { wire, id, answering, context, forwards_log, is_layered, side };
+        let (encoding, id) = (Arc::clone(encoding), request.id.to_owned());
+        let job = Job { encoding, id, answering, context, forwards_log, is_layered, side };
         let tasks = Arc::clone(&self.engine.tasks);
         let created = async move { tasks.create(new, job, running).await.map_err(|refused| refused.fault) };
         Ok(self.answer_with(request, item.common.name, self.engine.limits.timeout, created, out))
@@ -180,7 +180,7 @@ impl Connection {
         at_once: bool,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let Some(rounds) = self.asker(request, &subject, arguments, item.uses_context || at_once)? else {
+        let Some(rounds) = self.requester(request, &subject, arguments, item.uses_context || at_once)? else {
             return self.call_by(request, item, subject, arguments, Ways::default(), out);
         };
         // The task has no id before there is one; what needs it is not told with the extension.
@@ -188,7 +188,7 @@ impl Connection {
         let ticket = Ticket {
             tasks: Arc::downgrade(&self.engine.tasks),
             owner: self.task_owner(request)?,
-            wire: Arc::clone(self.engine.wire(request.speaker.dialect)),
+            encoding: Arc::clone(self.engine.encoding(request.speaker.dialect)),
             id: request.id.to_owned(),
             answering: Answering { name: item.common.name, is_tool: true, timeout: item.common.timeout },
             forwards_log: self.engine.forwards_log,
@@ -196,10 +196,10 @@ impl Connection {
         };
         let deferral = Arc::new(Deferral::new(rounds, Arc::clone(&self.outbox), Arc::clone(&side), ticket, at_once));
         let ways = Ways {
-            asker: Some(Arc::clone(&deferral) as _),
+            requester: Some(Arc::clone(&deferral) as _),
             peer: Some(Arc::clone(&deferral) as _),
             notes: Some(side),
-            departure: Some(deferral),
+            handoff: Some(deferral),
         };
         self.call_by(request, item, subject, arguments, ways, out)
     }
@@ -207,9 +207,9 @@ impl Connection {
     fn side(&self, request: &Request<'_>, task: &str) -> Side {
         match self.session.as_ref().filter(|_| request.speaker.dialect.has(Feature::SessionTasks)) {
             Some(session) => {
-                let wire = Arc::clone(self.engine.wire(session.dialect));
+                let encoding = Arc::clone(self.engine.encoding(session.dialect));
                 let outbox: Weak<_> = Arc::downgrade(&session.outbox);
-                Side::new(&session.capabilities, Some(TaskSession { task: task.to_owned(), outbox, wire }))
+                Side::new(&session.capabilities, Some(TaskSession { task: task.to_owned(), outbox, encoding }))
             }
             None => Side::new(request.params.meta.client_capabilities.unwrap_or("{}"), None),
         }
@@ -218,7 +218,7 @@ impl Connection {
     /// Whose the tasks of a request are: its principal's; its session's where nobody knows whom that belongs to; anybody's
     /// who knows their ids where there is no session.
     pub(super) fn task_owner(&self, request: &Request<'_>) -> Result<String, Fault> {
-        if let Some(principal) = self.origin.as_ref().and_then(|origin| origin.principal()) {
+        if let Some(principal) = self.source.as_ref().and_then(|source| source.principal()) {
             return Ok(format!("principal:{principal}"));
         }
         let session = self.session.as_ref().filter(|_| request.speaker.dialect.has(Feature::SessionTasks));
@@ -240,10 +240,10 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> bool {
         let call = Call {
-            flights: &self.flights,
+            in_flight: &self.in_flight,
             outbox: &self.outbox,
             clock: &self.clock,
-            wire: self.engine.wire(request.speaker.dialect),
+            encoding: self.engine.encoding(request.speaker.dialect),
             id: request.id.clone(),
             sink: request.sink,
             // Whoever waits for a task does no work.

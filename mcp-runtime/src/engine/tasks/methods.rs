@@ -7,10 +7,10 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use super::{
     Tasks,
     calling::declares_extension,
-    failed,
+    encode, failed,
     result::{Awaiting, Questioning},
     runner::{Changed, change, set_status},
-    spell, undeclared,
+    undeclared,
 };
 use crate::{
     backend::{TaskRecord, TaskStatus},
@@ -21,7 +21,7 @@ use crate::{
         results,
     },
     error::Fault,
-    handler::Wire,
+    handler::Encoding,
     jsonrpc::raw,
     revision::Feature,
 };
@@ -29,7 +29,7 @@ use crate::{
 /// One request about a task, as whoever may ask for it.
 pub(super) struct Inquiry {
     pub(super) tasks: Arc<Tasks>,
-    pub(super) wire: Arc<Wire>,
+    pub(super) encoding: Arc<Encoding>,
     pub(super) owner: String,
     pub(super) id: String,
 }
@@ -56,14 +56,14 @@ impl Connection {
         if by_extension && !declares_extension(request.params) {
             return Err(undeclared());
         }
-        self.check_flights()?;
+        self.check_in_flight()?;
         let timeout = self.engine.limits.timeout;
         let answered = match method {
             "tasks/list" => {
-                let (tasks, wire, owner) = self.about_tasks(request)?;
+                let (tasks, encoding, owner) = self.about_tasks(request)?;
                 let after = request.params.cursor()?.map(|cursor| read_cursor(&cursor)).transpose()?;
                 let most = self.engine.limits.page;
-                let list = async move { list(&tasks, &wire, &owner, after, most).await };
+                let list = async move { list(&tasks, &encoding, &owner, after, most).await };
                 self.answer_with(request, "tasks/list", timeout, list, out)
             }
             "tasks/result" => {
@@ -87,15 +87,15 @@ impl Connection {
         Ok(answered)
     }
 
-    fn about_tasks(&self, request: &Request<'_>) -> Result<(Arc<Tasks>, Arc<Wire>, String), Fault> {
-        let wire = self.engine.wire(request.speaker.dialect);
-        Ok((Arc::clone(&self.engine.tasks), Arc::clone(wire), self.task_owner(request)?))
+    fn about_tasks(&self, request: &Request<'_>) -> Result<(Arc<Tasks>, Arc<Encoding>, String), Fault> {
+        let encoding = self.engine.encoding(request.speaker.dialect);
+        Ok((Arc::clone(&self.engine.tasks), Arc::clone(encoding), self.task_owner(request)?))
     }
 
     fn inquiry(&self, request: &Request<'_>) -> Result<Inquiry, Fault> {
         let id = request.params.string("taskId")?.into_owned();
-        let (tasks, wire, owner) = self.about_tasks(request)?;
-        Ok(Inquiry { tasks, wire, owner, id })
+        let (tasks, encoding, owner) = self.about_tasks(request)?;
+        Ok(Inquiry { tasks, encoding, owner, id })
     }
 
     fn awaiting(&self, request: &Request<'_>) -> Result<Awaiting, Fault> {
@@ -118,7 +118,7 @@ impl Inquiry {
     }
 
     async fn get(self) -> Result<Vec<u8>, Fault> {
-        Ok(spell::details(&self.wire, &self.task().await?))
+        Ok(encode::details(&self.encoding, &self.task().await?))
     }
 
     /// Takes answers to open questions; what answers none is left aside.
@@ -131,7 +131,7 @@ impl Inquiry {
             set_status(task);
         });
         match changed.await.map_err(|error| failed(&error))? {
-            Changed::Done(_) | Changed::Ended(_) => Ok(results::empty(&self.wire)),
+            Changed::Done(_) | Changed::Ended(_) => Ok(results::empty(&self.encoding)),
             Changed::Gone => Err(unknown()),
         }
     }
@@ -144,11 +144,11 @@ impl Inquiry {
             task.status = TaskStatus::Cancelled;
             task.message = Some("the client cancelled the task".to_owned());
         });
-        let is_extension = self.wire.has(Feature::TaskExtension);
+        let is_extension = self.encoding.has(Feature::TaskExtension);
         match cancelled.await.map_err(|error| failed(&error))? {
             Changed::Gone => Err(unknown()),
-            Changed::Done(_) | Changed::Ended(_) if is_extension => Ok(results::empty(&self.wire)),
-            Changed::Done(task) => Ok(spell::details(&self.wire, &task)),
+            Changed::Done(_) | Changed::Ended(_) if is_extension => Ok(results::empty(&self.encoding)),
+            Changed::Done(task) => Ok(encode::details(&self.encoding, &task)),
             Changed::Ended(_) => Err(Fault::invalid_params("the task has ended, so that it cannot be cancelled")),
         }
     }
@@ -161,7 +161,7 @@ fn unknown() -> Fault {
 
 async fn list(
     tasks: &Tasks,
-    wire: &Wire,
+    encoding: &Encoding,
     owner: &str,
     after: Option<(u64, String)>,
     most: usize,
@@ -171,7 +171,7 @@ async fn list(
     let has_more = found.len() > most;
     found.truncate(most);
     let next = found.last().filter(|_| has_more).map(cursor_after);
-    Ok(spell::list(wire, &found, next.as_deref()))
+    Ok(encode::list(encoding, &found, next.as_deref()))
 }
 
 fn cursor_after(task: &TaskRecord) -> String {

@@ -7,12 +7,12 @@
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
 mod calling;
-mod departure;
+mod encode;
+mod handoff;
 mod methods;
 mod result;
 mod runner;
 mod side;
-mod spell;
 mod watch;
 
 use std::{
@@ -121,7 +121,7 @@ impl Tasks {
             Err(error) => return Err(Refused { fault: failed(&error), running }),
         }
         tracing::debug!(name = job.answering.name, id = job.id.as_json(), "a call becomes a task");
-        let created = spell::created(&job.wire, &task);
+        let created = encode::created(&job.encoding, &task);
         job.begin();
         let runner = Runner::new(Arc::clone(&self.store), task, job);
         self.runners.start(runner.run(running));

@@ -5,15 +5,14 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 use tokio::time::sleep;
 
 use super::{
-    Claim, failed,
+    Claim, encode, failed,
     methods::{Inquiry, read_error},
     runner::{change, set_status},
-    spell,
 };
 use crate::{
     backend::{TaskInput, TaskOutcome, TaskRecord, time::now},
     engine::{
-        asking::{Questions, Waiting, put},
+        client_requests::{Questions, Waiting, put},
         outbox::Outbox,
     },
     error::Fault,
@@ -77,7 +76,7 @@ impl Awaiting {
             return Ok(());
         }
         let Some(claim) = self.inquiry.tasks.asking.claim(&task.id, &input.key, turn) else { return Ok(()) };
-        let related = |params: &str| String::from_utf8_lossy(&spell::related(params, &task.id)).into_owned();
+        let related = |params: &str| String::from_utf8_lossy(&encode::related(params, &task.id)).into_owned();
         let Questioning { questions, outbox, most } = &self.questioning;
         let mut waiting = put(questions, outbox, *most, &input.method, &related(&input.params))?;
         waiting.taken_back = related(&waiting.taken_back);
@@ -132,7 +131,7 @@ fn open(task: &TaskRecord) -> impl Iterator<Item = &TaskInput> {
 /// The result of a task that has ended.
 fn ended(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
     match &task.outcome {
-        Some(TaskOutcome::Returned(json)) => Ok(spell::related(json, &task.id)),
+        Some(TaskOutcome::Returned(json)) => Ok(encode::related(json, &task.id)),
         Some(TaskOutcome::Failed(json)) => Err(read_error(json)),
         None => Err(Fault::invalid_params("the task was cancelled, so that it has no result")),
     }

@@ -9,7 +9,7 @@ use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, time::now},
     engine::calls::{Answering, Guarded},
     error::Fault,
-    handler::{Context, Finished, Running, Wire},
+    handler::{Context, Encoding, Finished, Running},
     jsonrpc::{Id, raw},
 };
 
@@ -22,7 +22,7 @@ const FIRST_TRY: Duration = Duration::from_millis(100);
 
 /// What the function of a task is run with.
 pub(super) struct Job {
-    pub(super) wire: Arc<Wire>,
+    pub(super) encoding: Arc<Encoding>,
     /// The id of the request that made it, as log files know it.
     pub(super) id: Id<'static>,
     pub(super) answering: Answering,
@@ -44,9 +44,9 @@ impl Job {
 
     /// Reads what the function came to from the response that a plain call would have got.
     fn outcome(&self, finished: Option<Result<Finished, Fault>>) -> Outcome {
-        let finished = finished.unwrap_or_else(|| Ok(self.answering.timed_out(&self.wire, &self.id)));
+        let finished = finished.unwrap_or_else(|| Ok(self.answering.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.answering.finish(&mut response, &self.wire, &self.id, finished);
+        self.answering.finish(&mut response, &self.encoding, &self.id, finished);
         Outcome::read(std::str::from_utf8(&response).unwrap_or_default())
     }
 }

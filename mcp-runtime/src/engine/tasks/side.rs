@@ -12,15 +12,15 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use super::spell;
+use super::encode;
 use crate::{
     backend::{TaskInput, TaskRecord},
-    engine::{asking::Kept, outbox::Outbox},
+    engine::{client_requests::Kept, outbox::Outbox},
     error::Fault,
-    handler::{Asker, Asking, Notes, Peer, Wire, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, Notes, Peer, ask::Question},
     jsonrpc::raw,
     model::Level,
-    revision::spell::Object,
+    revision::encode::Object,
 };
 
 /// The most bytes of a line that says how far a task is.
@@ -39,7 +39,7 @@ pub(super) struct Side {
 pub(super) struct TaskSession {
     pub(super) task: String,
     pub(super) outbox: Weak<Outbox>,
-    pub(super) wire: Arc<Wire>,
+    pub(super) encoding: Arc<Encoding>,
 }
 
 /// What lies between the function and its runner.
@@ -83,13 +83,13 @@ impl Side {
 
     /// Tells the session how far the task is.
     pub(super) fn tell(&self, task: &TaskRecord) {
-        let Some(TaskSession { outbox, wire, .. }) = &self.session else { return };
+        let Some(TaskSession { outbox, encoding, .. }) = &self.session else { return };
         let Some(outbox) = outbox.upgrade() else { return };
         let mut message = Vec::new();
         let mut notification = Object::begin(&mut message);
         notification.string("jsonrpc", "2.0");
         notification.string("method", "notifications/tasks/status");
-        spell::write_task(notification.key("params"), wire, task);
+        encode::write_task(notification.key("params"), encoding, task);
         notification.end();
         outbox.notify(&message);
     }
@@ -182,12 +182,12 @@ pub(super) fn shortened(text: &str) -> String {
     text[..end].to_owned()
 }
 
-impl Asker for Side {
+impl ClientRequester for Side {
     fn capabilities(&self) -> &str {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> Asking {
+    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
         if !question.needs.is_declared_in(&self.capabilities) {
             let fault = Fault::MissingCapability { required: question.needs.required() };
             return Box::pin(std::future::ready(Err(fault)));
@@ -255,7 +255,7 @@ impl Peer for Side {
         let mut notification = Object::begin(&mut out);
         for (name, value) in raw::members(text) {
             match &*name {
-                "params" => notification.raw(&name, &spell::related(value, task)),
+                "params" => notification.raw(&name, &encode::related(value, task)),
                 _ => notification.raw(&name, value.as_bytes()),
             }
         }

@@ -10,12 +10,12 @@ use std::{
 
 use tokio::{task::AbortHandle, time::sleep};
 
-use super::spell;
+use super::encode;
 use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, time::now},
     engine::{connection::Connection, dispatch::Request, outbox::Outbox},
     error::Fault,
-    handler::Wire,
+    handler::Encoding,
 };
 
 /// The most tasks that one request may listen to.
@@ -37,7 +37,7 @@ struct Watched {
     owner: Arc<str>,
     task: String,
     outbox: Weak<Outbox>,
-    wire: Arc<Wire>,
+    encoding: Arc<Encoding>,
     /// The JSON of the id that it is told under.
     tag: Arc<str>,
 }
@@ -47,13 +47,13 @@ impl Connection {
     pub(in crate::engine) fn watch_tasks(&self, request: &Request<'_>, ids: Vec<String>) -> Result<Watch, Fault> {
         let owner: Arc<str> = self.task_owner(request)?.into();
         let tag: Arc<str> = request.id.as_json().into();
-        let wire = self.engine.wire(request.speaker.dialect);
+        let encoding = self.engine.encoding(request.speaker.dialect);
         let watched = ids.into_iter().map(|task| Watched {
             store: Arc::clone(&self.engine.tasks.store),
             owner: Arc::clone(&owner),
             task,
             outbox: Arc::downgrade(&self.outbox),
-            wire: Arc::clone(wire),
+            encoding: Arc::clone(encoding),
             tag: Arc::clone(&tag),
         });
         Ok(Watch(watched.map(|watched| tokio::spawn(watched.tell()).abort_handle()).collect()))
@@ -70,7 +70,7 @@ impl Watched {
     async fn try_tell(&self) -> Result<(), TaskStoreError> {
         while let Some(task) = self.store.load(&self.task).await?.filter(|task| *task.owner == *self.owner) {
             let Some(outbox) = self.outbox.upgrade() else { break };
-            let told = outbox.offer(&spell::told(&self.wire, &task, &self.tag));
+            let told = outbox.offer(&encode::told(&self.encoding, &task, &self.tag));
             drop(outbox);
             if let Err(emptied) = told {
                 // What there is to tell by then may be newer.

@@ -34,7 +34,7 @@ pub struct Choices {
 /// One variant.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What goes over the wire.
+    /// What goes over the encoding.
     pub value: &'static str,
     /// What a person reads.
     pub title: Option<&'static str>,

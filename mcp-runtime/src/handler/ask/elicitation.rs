@@ -13,7 +13,7 @@ use crate::{
     error::Fault,
     handler::schema::Violation,
     random,
-    revision::{Feature, Features, spell::Object},
+    revision::{Feature, Features, encode::Object},
 };
 
 /// What a person did with a question.

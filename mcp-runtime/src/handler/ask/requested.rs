@@ -16,7 +16,7 @@ use crate::{
     jsonrpc::write::{plain, string},
     revision::{
         Feature, Features,
-        spell::{Object, array},
+        encode::{Object, array},
     },
 };
 

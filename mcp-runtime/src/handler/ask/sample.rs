@@ -11,7 +11,7 @@ use crate::{
     model::{Audio, Content, Image, Role},
     revision::{
         Features,
-        spell::{self, Object, array},
+        encode::{self, Object, array},
     },
 };
 
@@ -161,9 +161,9 @@ impl SampleContent {
 
     pub(super) fn write(&self, out: &mut Vec<u8>, features: Features) {
         let mut object = match self {
-            Self::Text(text) => return spell::text(out, text),
-            Self::Image(image) => return spell::content(out, features, &Content::Image(image.clone())),
-            Self::Audio(audio) => return spell::content(out, features, &Content::Audio(audio.clone())),
+            Self::Text(text) => return encode::text(out, text),
+            Self::Image(image) => return encode::content(out, features, &Content::Image(image.clone())),
+            Self::Audio(audio) => return encode::content(out, features, &Content::Audio(audio.clone())),
             Self::ToolUse(_) | Self::ToolResult(_) => Object::begin(out),
         };
         match self {
@@ -176,7 +176,7 @@ impl SampleContent {
             Self::ToolResult(result) => {
                 object.string("type", "tool_result");
                 object.string("toolUseId", &result.tool_use_id);
-                array(object.key("content"), &result.content, |out, one| spell::content(out, features, one));
+                array(object.key("content"), &result.content, |out, one| encode::content(out, features, one));
                 if result.is_error {
                     plain(object.key("isError"), &true);
                 }

@@ -10,7 +10,7 @@ use crate::{
     model::Role,
     revision::{
         Feature, Features,
-        spell::{Object, array},
+        encode::{Object, array},
     },
 };
 

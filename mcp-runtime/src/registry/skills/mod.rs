@@ -17,11 +17,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::lists::Listed;
 use crate::{
     handler::{
-        Wire,
+        Encoding,
         entry::{EntryInfo, EntryKind},
     },
     model::{Resource, ResourceLink},
-    revision::spell::{self, Object},
+    revision::encode::{self, Object},
 };
 
 /// The media type of a directory.
@@ -119,25 +119,25 @@ impl Skills {
 
 impl Skill {
     /// Writes the result of `skills/get`.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, wire: &Wire, ttl: Duration) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, encoding: &Encoding, ttl: Duration) {
         let mut result = Object::begin(out);
         result.raw("skill", &self.entry);
-        wire.cache_hints(out, ttl);
-        wire.end_result(out, None);
+        encoding.cache_hints(out, ttl);
+        encoding.end_result(out, None);
     }
 }
 
 impl Node {
     /// Writes the result of `resources/read`.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, wire: &Wire, ttl: Duration) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, encoding: &Encoding, ttl: Duration) {
         let mut result = Object::begin(out);
         let file = match &self.content {
             Content::File(resource) => Some(resource),
             Content::Directory(_) => None,
         };
-        spell::array(result.key("contents"), file, |out, file| spell::resource_contents(out, file, "", None));
-        wire.cache_hints(out, ttl);
-        wire.end_result(out, None);
+        encode::array(result.key("contents"), file, |out, file| encode::resource_contents(out, file, "", None));
+        encoding.cache_hints(out, ttl);
+        encoding.end_result(out, None);
     }
 }
 
@@ -156,7 +156,7 @@ impl Listed for Skill {
         sees(&self.label.info())
     }
 
-    fn spell(&self, out: &mut Vec<u8>, _wire: &Wire) {
+    fn encode(&self, out: &mut Vec<u8>, _wire: &Encoding) {
         out.extend_from_slice(&self.entry);
     }
 }
@@ -170,9 +170,9 @@ impl Listed for Node {
         self.labels.iter().any(|label| sees(&label.info()))
     }
 
-    fn spell(&self, out: &mut Vec<u8>, wire: &Wire) {
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
         let mut object = Object::begin(out);
-        spell::resource_link(&mut object, wire.features, &self.link);
+        encode::resource_link(&mut object, encoding.features, &self.link);
         object.end();
     }
 }

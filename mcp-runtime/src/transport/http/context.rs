@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use http::HeaderMap;
 
-use super::headers::HttpOrigin;
+use super::headers::HttpRequestSource;
 use crate::{Caller, Context};
 
 /// Whom a request comes from, as a middleware has found out: it puts this into the extensions of the HTTP request.
@@ -36,34 +36,34 @@ impl Principal {
 impl Caller {
     /// The headers of the HTTP request; none over other transports.
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.attachment::<HttpOrigin>().map(HttpOrigin::headers)
+        self.attachment::<HttpRequestSource>().map(HttpRequestSource::headers)
     }
 
     /// What a middleware put into the extensions of the HTTP request, by its type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.attachment::<HttpOrigin>()?.extension()
+        self.attachment::<HttpRequestSource>()?.extension()
     }
 
     /// The address that the HTTP request came from: of the client, or of the nearest proxy. See [`Context::peer_addr`].
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.attachment::<HttpOrigin>()?.peer_addr()
+        self.attachment::<HttpRequestSource>()?.peer_addr()
     }
 }
 
 impl Context {
     /// The headers of the HTTP request; none over other transports.
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.attachment::<HttpOrigin>().map(HttpOrigin::headers)
+        self.attachment::<HttpRequestSource>().map(HttpRequestSource::headers)
     }
 
     /// What a middleware put into the extensions of the HTTP request, by its type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.attachment::<HttpOrigin>()?.extension()
+        self.attachment::<HttpRequestSource>()?.extension()
     }
 
     /// The address that the HTTP request came from: of the client, or of the nearest proxy. A mounted service does not know it, but
     /// the framework that it is mounted into may put it into the [extensions](Self::extension).
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.attachment::<HttpOrigin>()?.peer_addr()
+        self.attachment::<HttpRequestSource>()?.peer_addr()
     }
 }

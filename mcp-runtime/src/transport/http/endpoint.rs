@@ -18,7 +18,7 @@ use super::{
     HttpOptions,
     body::HttpBody,
     guard,
-    headers::{self, HttpOrigin, SESSION, VERSION},
+    headers::{self, HttpRequestSource, SESSION, VERSION},
     response::{self, Answer, HttpResponse},
     sessions::{HttpSession, Sessions},
     stream::{Closing, Events, Manner, read_event_id},
@@ -71,8 +71,8 @@ impl Endpoint {
     }
 
     /// Where a request comes from, for the engine.
-    pub(super) fn origin(&self, request: Parts) -> Arc<HttpOrigin> {
-        Arc::new(HttpOrigin::new(request, self.peer, &self.shared.work))
+    pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
+        Arc::new(HttpRequestSource::new(request, self.peer, &self.shared.work))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
@@ -127,7 +127,7 @@ impl Endpoint {
     {
         let (parts, body) = request.into_parts();
         if parts.method == Method::POST {
-            return self.handle_post(self.origin(parts), body).await;
+            return self.handle_post(self.request_source(parts), body).await;
         }
         let now = Instant::now();
         self.sweep(now);
@@ -142,15 +142,15 @@ impl Endpoint {
     }
 
     /// Answers a POST, without a look at its method.
-    pub(super) async fn handle_post<B>(&self, origin: Arc<HttpOrigin>, body: B) -> HttpResponse
+    pub(super) async fn handle_post<B>(&self, source: Arc<HttpRequestSource>, body: B) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let now = Instant::now();
         self.sweep(now);
-        match self.guard(origin.request()) {
-            Ok(()) => self.post(origin, body, now).await,
+        match self.guard(source.request()) {
+            Ok(()) => self.post(source, body, now).await,
             Err(response) => *response,
         }
     }

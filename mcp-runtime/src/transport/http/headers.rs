@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, header::AsHeaderName, request::Parts};
 
 use super::{context::Principal, work::Work};
 use crate::{
-    engine::{Mirrored, Origin, Permit},
+    engine::{Mirrored, Permit, RequestSource},
     error::Fault,
     jsonrpc::raw,
     revision,
@@ -25,13 +25,13 @@ const USUAL_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/ev
 
 /// An HTTP request as the origin of a message.
 #[derive(Debug)]
-pub(super) struct HttpOrigin {
+pub(super) struct HttpRequestSource {
     request: Parts,
     peer: Option<SocketAddr>,
     work: Arc<Work>,
 }
 
-impl HttpOrigin {
+impl HttpRequestSource {
     /// A request that came from `peer`, if that is known.
     pub(super) fn new(request: Parts, peer: Option<SocketAddr>, work: &Arc<Work>) -> Self {
         Self { request, peer, work: Arc::clone(work) }
@@ -61,7 +61,7 @@ impl HttpOrigin {
     }
 }
 
-impl Origin for HttpOrigin {
+impl RequestSource for HttpRequestSource {
     fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
         let version = raw::string(request.version).unwrap_or_default();
@@ -232,14 +232,14 @@ mod tests {
     use super::*;
     use crate::transport::http::{HttpOptions, sessions::Sessions};
 
-    fn origin(headers: &[(&str, &str)]) -> HttpOrigin {
+    fn source(headers: &[(&str, &str)]) -> HttpRequestSource {
         let (mut parts, ()) = Request::new(()).into_parts();
         for (name, value) in headers {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
         let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
-        HttpOrigin::new(parts, None, &Arc::new(Work::new(&HttpOptions::default(), sessions)))
+        HttpRequestSource::new(parts, None, &Arc::new(Work::new(&HttpOptions::default(), sessions)))
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
             (&["application/json, text/event-stream;q=0"], false),
         ] {
             let headers: Vec<_> = values.iter().map(|value| ("accept", *value)).collect();
-            assert_eq!(accepts_answers(origin(&headers).headers()), accepted, "{values:?}");
+            assert_eq!(accepts_answers(source(&headers).headers()), accepted, "{values:?}");
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
             (&[("mcp-protocol-version", "2025-11-25"), call, ("Mcp-Name", "add")], false),
             (&[call, ("Mcp-Name", "add")], false),
         ] {
-            assert_eq!(origin(headers).check_request(&request).is_ok(), fits, "{headers:?}");
+            assert_eq!(source(headers).check_request(&request).is_ok(), fits, "{headers:?}");
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
             (Some("there"), Some("null"), false),
         ] {
             let headers: Vec<_> = header.map(|header| ("Mcp-Param-Region", header)).into_iter().collect();
-            assert_eq!(origin(&headers).check_arguments(&[("Region", value)]).is_ok(), fits, "{header:?} {value:?}");
+            assert_eq!(source(&headers).check_arguments(&[("Region", value)]).is_ok(), fits, "{header:?} {value:?}");
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
             (Some(""), false, false),
         ] {
             let headers: Vec<_> = accept.map(|accept| ("accept", accept)).into_iter().collect();
-            let headers = &origin(&headers).request.headers;
+            let headers = &source(&headers).request.headers;
             let accepted = (accepts(headers, "application", "json"), accepts(headers, "text", "event-stream"));
             assert_eq!(accepted, (json, events), "{accept:?}");
         }
@@ -347,7 +347,7 @@ mod tests {
             (None, false),
         ] {
             let headers: Vec<_> = content_type.map(|value| ("content-type", value)).into_iter().collect();
-            assert_eq!(is_json(&origin(&headers).request.headers), expected, "{content_type:?}");
+            assert_eq!(is_json(&source(&headers).request.headers), expected, "{content_type:?}");
         }
     }
 }

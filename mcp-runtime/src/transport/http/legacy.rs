@@ -86,7 +86,7 @@ impl Legacy {
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream =
             Arc::new(Stream::new(0, Arc::clone(connection.outbox()), false, self.endpoint.sessions().memory()));
-        let cancels = CancelOnDrop(connection.flights());
+        let cancels = CancelOnDrop(connection.in_flight_table());
         let Some(id) = self.clients.enter(connection, most) else {
             return response::busy("there are too many sessions");
         };
@@ -110,7 +110,7 @@ impl Legacy {
             Err(response) => return *response,
         };
         let mut connection = client.connection.lock().await;
-        connection.set_origin(self.endpoint.origin(request));
+        connection.set_source(self.endpoint.request_source(request));
         let mut answers = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut answers);
         if receipt.is_too_much {

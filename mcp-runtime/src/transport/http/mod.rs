@@ -105,12 +105,12 @@ impl HttpService {
             true => Err(Box::pin(self.cors.layer(endpoint.clone()).call(request))),
             false => {
                 let (parts, body) = request.into_parts();
-                Ok((endpoint.origin(parts), body))
+                Ok((endpoint.request_source(parts), body))
             }
         };
         async move {
             match arrived {
-                Ok((origin, body)) => endpoint.handle_post(origin, body).await,
+                Ok((source, body)) => endpoint.handle_post(source, body).await,
                 Err(answer) => answer.await.unwrap_or_else(|never| match never {}),
             }
         }

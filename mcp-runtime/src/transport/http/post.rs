@@ -10,14 +10,14 @@ use memchr::memchr;
 use super::{
     endpoint::{self, Endpoint},
     first,
-    headers::{self, HttpOrigin, SESSION, VERSION},
+    headers::{self, HttpRequestSource, SESSION, VERSION},
     reading::{Received, linger},
     response::{self, HttpResponse},
     sessions::{Busy, HttpSession},
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
 use crate::{
-    engine::{Connection, Origin, Receipt},
+    engine::{Connection, Receipt, RequestSource},
     revision,
 };
 
@@ -35,7 +35,7 @@ enum Home {
 
 /// A message that was received, and what its answer depends on.
 struct Exchange {
-    origin: Arc<HttpOrigin>,
+    source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<Arc<HttpSession>>,
     is_stateless: bool,
@@ -58,12 +58,12 @@ enum Form {
 }
 
 impl Endpoint {
-    pub(super) async fn post<B>(&self, origin: Arc<HttpOrigin>, body: B, now: Instant) -> HttpResponse
+    pub(super) async fn post<B>(&self, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let request = origin.request();
+        let request = source.request();
         let home = match self.find_home(request, now) {
             Ok(home) => home,
             Err(response) => {
@@ -75,15 +75,20 @@ impl Endpoint {
             Ok(body) => body,
             Err(response) => return *response,
         };
-        match self.try_exchange(origin, home, body) {
+        match self.try_exchange(source, home, body) {
             Ok(response) => response,
             Err(exchange) => Box::pin(self.wait(exchange)).await,
         }
     }
 
     /// Answers a message, or gives it back if its answer is not there yet.
-    fn try_exchange(&self, origin: Arc<HttpOrigin>, home: Home, body: Received) -> Result<HttpResponse, Box<Exchange>> {
-        let mut exchange = self.receive(origin, home, &body);
+    fn try_exchange(
+        &self,
+        source: Arc<HttpRequestSource>,
+        home: Home,
+        body: Received,
+    ) -> Result<HttpResponse, Box<Exchange>> {
+        let mut exchange = self.receive(source, home, &body);
         drop(body);
         if !exchange.receipt.is_request {
             return Ok(exchange.acknowledge());
@@ -119,7 +124,7 @@ impl Endpoint {
     }
 
     /// Gives the message to the engine.
-    fn receive(&self, origin: Arc<HttpOrigin>, home: Home, body: &Received) -> Exchange {
+    fn receive(&self, source: Arc<HttpRequestSource>, home: Home, body: &Received) -> Exchange {
         let (session, homeless) = match home {
             Home::Session(session) => (Some(session), None),
             Home::Stateless => (None, None),
@@ -130,7 +135,7 @@ impl Endpoint {
             Some(session) => Connection::of_session(body.at, Arc::clone(self.engine()), Arc::clone(&session.session)),
             None => Connection::of_exchange(body.at, Arc::clone(self.engine())),
         };
-        connection.set_origin(Arc::clone(&origin) as Arc<dyn Origin>);
+        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
         let mut lines = Vec::with_capacity(USUAL_ANSWER);
         let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut lines);
         // Notifications of a function come before its answer.
@@ -139,9 +144,9 @@ impl Endpoint {
             before.append(&mut lines);
             lines = before;
         }
-        let cancels = is_stateless.then(|| CancelOnDrop(connection.flights()));
+        let cancels = is_stateless.then(|| CancelOnDrop(connection.in_flight_table()));
         let busy = session.as_ref().map(HttpSession::busy);
-        Exchange { origin, connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
+        Exchange { source, connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
     }
 
     /// Waits until it is known how an exchange is answered, and answers it.
@@ -184,7 +189,8 @@ impl Endpoint {
         let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
         let Some(session) = opened else {
             drop(exchange.connection);
-            let headers = Arc::try_unwrap(exchange.origin).map(HttpOrigin::into_empty_headers).unwrap_or_default();
+            let headers =
+                Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
             return response::json_with(headers, status, exchange.lines);
         };
         let version = session.dialect.name();

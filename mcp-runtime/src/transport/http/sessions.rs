@@ -179,7 +179,7 @@ impl HttpSession {
 
     /// Drops its calls, and ends its streams.
     fn end(&self) {
-        self.session.flights.cancel_all();
+        self.session.in_flight.cancel_all();
         let streams = std::mem::take(&mut self.state().streams);
         streams.values().for_each(|stream| stream.end());
     }
@@ -240,7 +240,7 @@ impl HttpSession {
     }
 
     fn is_idle(&self) -> bool {
-        self.busy.load(Ordering::Acquire) == 0 && self.session.flights.count() == 0
+        self.busy.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
     }
 
     fn is_idle_for(&self, time: Duration, now: Instant) -> bool {

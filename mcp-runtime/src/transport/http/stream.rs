@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{legacy::Leave, sessions::Busy};
-use crate::engine::{Flights, Meter, Outbox};
+use crate::engine::{InFlight, Meter, Outbox};
 
 /// The most that the log of one stream keeps, in messages and in bytes.
 const LOGGED: usize = 256;
@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// Waits until there is something after an event, or another response carries the stream.
-    fn poll_news(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
         // Under one lock, so that only the response that carries the stream is woken.
         let log = self.log();
         if log.carrier != carrier || log.last > at {
@@ -263,7 +263,7 @@ impl std::fmt::Debug for Closed {
 
 /// Drops the calls of a stateless request when its response is given up.
 #[derive(Debug)]
-pub(super) struct CancelOnDrop(pub(super) Arc<Flights>);
+pub(super) struct CancelOnDrop(pub(super) Arc<InFlight>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -353,7 +353,7 @@ impl Events {
             if self.ticks.poll_tick(cx).is_ready() {
                 return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
             }
-            if self.stream.poll_news(self.carrier, self.at, cx).is_pending() {
+            if self.stream.poll_output(self.carrier, self.at, cx).is_pending() {
                 return Poll::Pending;
             }
             if !self.stream.is_carried_by(self.carrier) {

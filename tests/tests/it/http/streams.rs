@@ -149,7 +149,7 @@ async fn a_second_listener_takes_the_place_of_the_first() {
     assert!(second.event().await.unwrap().is_comment);
 }
 
-/// `ctx.let_go`: the response ends, the client comes back.
+/// `ctx.close_sse_stream`: the response ends, the client comes back.
 #[tokio::test]
 async fn a_function_lets_go_of_its_connection() {
     let (stage, site) = site().await;

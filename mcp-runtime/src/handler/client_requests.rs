@@ -1,6 +1,6 @@
 //! Asks the client, in code that reads straight on in every revision.
 //!
-//! How the question gets there is an [`Asker`]'s business: as a request of the server's while the call waits, or by ending the
+//! How the question gets there is an [`ClientRequester`]'s business: as a request of the server's while the call waits, or by ending the
 //! call and running it again with what the client answered.
 
 use std::{
@@ -24,15 +24,15 @@ use crate::error::Fault;
 const ATTEMPTS: u32 = 10;
 
 /// The JSON of the result that a client gives, when it does.
-pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
+pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
 
 /// How one call asks its client.
-pub(crate) trait Asker: Send + Sync {
+pub(crate) trait ClientRequester: Send + Sync {
     /// The JSON of the capabilities that the client declared.
     fn capabilities(&self) -> &str;
 
     /// Puts a question. An answer that is known already is taken only if it `fits`.
-    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking;
+    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> AnswerFuture;
 
     /// Says whether an answer that does not fit is asked for again.
     fn asks_again(&self) -> bool {
@@ -147,7 +147,7 @@ impl Context {
     }
 
     async fn put<A: Ask>(&self, ask: A) -> Result<A::Answer, Fault> {
-        let Some(asker) = self.asker() else {
+        let Some(requester) = self.requester() else {
             return Err(Fault::internal("the client cannot be asked here: only tools, prompts and resources can"));
         };
         let mut attempts = 1..ATTEMPTS;
@@ -159,14 +159,14 @@ impl Context {
                 read.inspect_err(|why| tracing::debug!(key, why, "an answer does not fit, and is asked for again"))
                     .is_ok()
             };
-            let asking = asker.ask(question, &fits);
+            let asking = requester.ask(question, &fits);
             let result = {
                 let _waiting = self.wait_for_client();
                 self.until_ended(asking).await?
             };
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
-                Err(why) if asker.asks_again() && attempts.next().is_some() => {
+                Err(why) if requester.asks_again() && attempts.next().is_some() => {
                     tracing::debug!(key, %why, "an answer does not fit, and is asked for again");
                 }
                 Err(why) => {
@@ -241,14 +241,14 @@ impl Context {
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         let key = key.into();
-        let Some(asker) = self.asker() else { return Ok(future.await) };
+        let Some(requester) = self.requester() else { return Ok(future.await) };
         let unfit = |why: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be kept: {why}"));
-        if let Some(json) = asker.recall(&key) {
+        if let Some(json) = requester.recall(&key) {
             return serde_json::from_str(&json).map_err(unfit);
         }
         let value = future.await;
         let json = serde_json::to_string(&value).map_err(unfit)?;
-        asker.remember(&key, json);
+        requester.remember(&key, json);
         Ok(value)
     }
 
@@ -266,9 +266,9 @@ impl Context {
     /// }
     /// ```
     pub fn supports(&self, capability: Capability) -> bool {
-        let Some(asker) = self.asker() else { return false };
+        let Some(requester) = self.requester() else { return false };
         let capability = capability.within(self.parts().dialect.features());
-        capability.is_some_and(|capability| capability.is_declared_in(asker.capabilities()))
+        capability.is_some_and(|capability| capability.is_declared_in(requester.capabilities()))
     }
 
     /// Refuses a client that cannot be asked for what needs a capability, before anything is done for it.
@@ -284,7 +284,7 @@ impl Context {
     }
 
     /// Waits for an answer, but no longer than the call is worth one: code that runs beside the call must not wait for ever.
-    async fn until_ended(&self, mut asking: Asking) -> Result<String, Fault> {
+    async fn until_ended(&self, mut asking: AnswerFuture) -> Result<String, Fault> {
         let mut ended = pin!(self.ended());
         poll_fn(|cx| match asking.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(answer),

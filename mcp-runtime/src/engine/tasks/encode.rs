@@ -3,39 +3,39 @@
 use super::RELATED;
 use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, time::timestamp},
-    handler::Wire,
+    handler::Encoding,
     jsonrpc::{raw, write},
     revision::{
         Feature,
-        spell::{self, Object},
+        encode::{self, Object},
     },
 };
 
 /// Writes the result of a call that has become a task.
-pub(super) fn created(wire: &Wire, task: &TaskRecord) -> Vec<u8> {
+pub(super) fn created(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    if wire.has(Feature::TaskExtension) {
-        members(&mut result, wire, task);
-        wire.end_result_as(&mut out, "task", None);
+    if encoding.has(Feature::TaskExtension) {
+        members(&mut result, encoding, task);
+        encoding.end_result_as(&mut out, "task", None);
     } else {
-        write_task(result.key("task"), wire, task);
-        wire.end_result(&mut out, None);
+        write_task(result.key("task"), encoding, task);
+        encoding.end_result(&mut out, None);
     }
     out
 }
 
 /// Writes the result of `tasks/get`: with the extension, everything that there is to know of the task.
-pub(super) fn details(wire: &Wire, task: &TaskRecord) -> Vec<u8> {
+pub(super) fn details(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    everything(&mut result, wire, task);
-    wire.end_result(&mut out, None);
+    everything(&mut result, encoding, task);
+    encoding.end_result(&mut out, None);
     out
 }
 
 /// Writes `notifications/tasks`, for whoever listens under the JSON of an id.
-pub(super) fn told(wire: &Wire, task: &TaskRecord, id: &str) -> Vec<u8> {
+pub(super) fn told(encoding: &Encoding, task: &TaskRecord, id: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
     notification.string("jsonrpc", "2.0");
@@ -44,38 +44,38 @@ pub(super) fn told(wire: &Wire, task: &TaskRecord, id: &str) -> Vec<u8> {
     let mut meta = Object::begin(params.key("_meta"));
     meta.raw("io.modelcontextprotocol/subscriptionId", id.as_bytes());
     meta.end();
-    everything(&mut params, wire, task);
+    everything(&mut params, encoding, task);
     params.end();
     notification.end();
     out
 }
 
-fn everything(object: &mut Object<'_>, wire: &Wire, task: &TaskRecord) {
-    members(object, wire, task);
-    if wire.has(Feature::TaskExtension) {
+fn everything(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+    members(object, encoding, task);
+    if encoding.has(Feature::TaskExtension) {
         more(object, task);
     }
 }
 
 /// Writes the result of `tasks/list`.
-pub(super) fn list(wire: &Wire, tasks: &[TaskRecord], next: Option<&str>) -> Vec<u8> {
+pub(super) fn list(encoding: &Encoding, tasks: &[TaskRecord], next: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    spell::array(result.key("tasks"), tasks, |out, task| write_task(out, wire, task));
+    encode::array(result.key("tasks"), tasks, |out, task| write_task(out, encoding, task));
     result.optional("nextCursor", next);
-    wire.end_result(&mut out, None);
+    encoding.end_result(&mut out, None);
     out
 }
 
 /// Writes a task as an object of its own.
-pub(super) fn write_task(out: &mut Vec<u8>, wire: &Wire, task: &TaskRecord) {
+pub(super) fn write_task(out: &mut Vec<u8>, encoding: &Encoding, task: &TaskRecord) {
     let mut object = Object::begin(out);
-    members(&mut object, wire, task);
+    members(&mut object, encoding, task);
     object.end();
 }
 
-fn members(object: &mut Object<'_>, wire: &Wire, task: &TaskRecord) {
-    let is_extension = wire.has(Feature::TaskExtension);
+fn members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+    let is_extension = encoding.has(Feature::TaskExtension);
     object.string("taskId", &task.id);
     object.string("status", status(task, is_extension));
     object.optional("statusMessage", task.message.as_deref());

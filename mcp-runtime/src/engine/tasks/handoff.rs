@@ -14,14 +14,14 @@ use super::{NewTask, Tasks, new_id, runner::Job, side::Side};
 use crate::{
     engine::{calls::Answering, outbox::Outbox},
     error::Fault,
-    handler::{Asker, Asking, Context, Departure, Finished, Peer, Running, Wire, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
     jsonrpc::Id,
     model::Level,
 };
 
 /// A plain call until its function says that it becomes a task: then what it asks and says is the task's.
 pub(super) struct Deferral {
-    rounds: Arc<dyn Asker>,
+    rounds: Arc<dyn ClientRequester>,
     outbox: Arc<Outbox>,
     side: Arc<Side>,
     is_wanted: AtomicBool,
@@ -35,7 +35,7 @@ pub(super) struct Ticket {
     /// None when the server has ended.
     pub(super) tasks: Weak<Tasks>,
     pub(super) owner: String,
-    pub(super) wire: Arc<Wire>,
+    pub(super) encoding: Arc<Encoding>,
     pub(super) id: Id<'static>,
     pub(super) answering: Answering,
     pub(super) forwards_log: bool,
@@ -44,7 +44,7 @@ pub(super) struct Ticket {
 
 impl Deferral {
     pub(super) fn new(
-        rounds: Arc<dyn Asker>,
+        rounds: Arc<dyn ClientRequester>,
         outbox: Arc<Outbox>,
         side: Arc<Side>,
         ticket: Ticket,
@@ -55,7 +55,7 @@ impl Deferral {
     }
 
     /// Whom the function asks now.
-    fn asker(&self) -> &dyn Asker {
+    fn requester(&self) -> &dyn ClientRequester {
         match self.side.desk().has_begun() {
             true => &*self.side,
             false => &*self.rounds,
@@ -78,11 +78,11 @@ impl Deferral {
 impl Ticket {
     /// Makes a task of the rest; where none can be kept, the rest stays a call.
     async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, wire, id, answering, forwards_log, is_layered } = self;
+        let Self { tasks, owner, encoding, id, answering, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
         let desk = Arc::clone(side.desk());
-        let job = Job { wire, id, answering, context: Some(context), forwards_log, is_layered, side };
+        let job = Job { encoding, id, answering, context: Some(context), forwards_log, is_layered, side };
         let refused = match tasks.create(new, job, rest).await {
             Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
             Err(refused) => refused,
@@ -94,7 +94,7 @@ impl Ticket {
     }
 }
 
-impl Departure for Deferral {
+impl TaskHandoff for Deferral {
     fn depart(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.is_wanted.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -123,17 +123,17 @@ impl Departure for Deferral {
     }
 }
 
-impl Asker for Deferral {
+impl ClientRequester for Deferral {
     fn capabilities(&self) -> &str {
-        self.asker().capabilities()
+        self.requester().capabilities()
     }
 
-    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
-        self.asker().ask(question, fits)
+    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> AnswerFuture {
+        self.requester().ask(question, fits)
     }
 
     fn asks_again(&self) -> bool {
-        self.asker().asks_again()
+        self.requester().asks_again()
     }
 
     fn recall(&self, key: &str) -> Option<String> {
@@ -145,7 +145,7 @@ impl Asker for Deferral {
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
-        self.asker().poll_suspended(cx)
+        self.requester().poll_suspended(cx)
     }
 }
 

@@ -34,7 +34,7 @@ const UPDATED: u8 = 1;
 
 /// Everything that somebody wants to know of.
 #[derive(Debug, Default)]
-pub(crate) struct Hub {
+pub(crate) struct Subscriptions {
     watched: RwLock<Watched>,
     listens: AtomicUsize,
 }
@@ -70,7 +70,7 @@ enum News {
 /// Whoever is told of changes: a session, or a request that listens. What it watches ends with it.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    hub: Arc<Hub>,
+    subscriptions: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     tag: Option<Arc<str>>,
     edges: Mutex<Vec<Arc<Edge>>>,
@@ -80,7 +80,7 @@ pub(crate) struct Subscriber {
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-impl Hub {
+impl Subscriptions {
     /// Tells that the lists of some kinds changed.
     pub(crate) fn lists_changed(&self, kinds: Kinds) {
         for edge in &self.watched().lists {
@@ -213,21 +213,25 @@ fn list_changed(kind: EntryKind) -> &'static str {
 
 impl Subscriber {
     /// A session, which is told of every list once it is [ready](Self::ready).
-    pub(super) fn of_session(hub: &Arc<Hub>, outbox: &Arc<Outbox>) -> Self {
-        let subscriber =
-            Self { hub: Arc::clone(hub), outbox: Arc::downgrade(outbox), tag: None, edges: Mutex::default() };
+    pub(super) fn of_session(subscriptions: &Arc<Subscriptions>, outbox: &Arc<Outbox>) -> Self {
+        let subscriber = Self {
+            subscriptions: Arc::clone(subscriptions),
+            outbox: Arc::downgrade(outbox),
+            tag: None,
+            edges: Mutex::default(),
+        };
         subscriber.watch_lists(Kinds::ALL, HELD);
         subscriber
     }
 
     /// A request that listens, which tells its id with every message; none if too many listen.
-    pub(super) fn listening(hub: &Arc<Hub>, outbox: &Arc<Outbox>, id: &str) -> Option<Self> {
-        let (hub, outbox) = (Arc::clone(hub), Arc::downgrade(outbox));
-        if hub.listens.fetch_add(1, Ordering::AcqRel) >= LISTENS {
-            hub.listens.fetch_sub(1, Ordering::AcqRel);
+    pub(super) fn listening(subscriptions: &Arc<Subscriptions>, outbox: &Arc<Outbox>, id: &str) -> Option<Self> {
+        let (subscriptions, outbox) = (Arc::clone(subscriptions), Arc::downgrade(outbox));
+        if subscriptions.listens.fetch_add(1, Ordering::AcqRel) >= LISTENS {
+            subscriptions.listens.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(Self { hub, outbox, tag: Some(id.into()), edges: Mutex::default() })
+        Some(Self { subscriptions, outbox, tag: Some(id.into()), edges: Mutex::default() })
     }
 
     /// Watches the lists of some kinds, and resources, each named once.
@@ -236,13 +240,13 @@ impl Subscriber {
             self.watch_lists(kinds, 0);
         }
         let mut edges = self.edges();
-        let mut watched = self.hub.watched_mut();
+        let mut watched = self.subscriptions.watched_mut();
         edges.extend(resources.iter().map(|uri| self.enter(&mut watched, uri)));
     }
 
     fn watch_lists(&self, kinds: Kinds, marks: u8) {
         let mut edges = self.edges();
-        let mut watched = self.hub.watched_mut();
+        let mut watched = self.subscriptions.watched_mut();
         let edge = self.edge(&mut watched, News::Lists(kinds), marks);
         watched.lists.push(Arc::clone(&edge));
         edges.push(edge);
@@ -262,7 +266,7 @@ impl Subscriber {
         if known().count() >= WATCHED || known().map(str::len).sum::<usize>() + uri.len() > WATCHED_BYTES {
             return Err(TooMany);
         }
-        let edge = self.enter(&mut self.hub.watched_mut(), uri);
+        let edge = self.enter(&mut self.subscriptions.watched_mut(), uri);
         edges.push(edge);
         Ok(())
     }
@@ -279,7 +283,7 @@ impl Subscriber {
         let mut edges = self.edges();
         if let Some(at) = edges.iter().position(|edge| edge.uri() == Some(uri)) {
             let edge = edges.swap_remove(at);
-            self.hub.watched_mut().remove(&edge);
+            self.subscriptions.watched_mut().remove(&edge);
             edge.marks.fetch_or(ENDED, Ordering::AcqRel);
             self.forget_ended();
         }
@@ -300,7 +304,7 @@ impl Subscriber {
     /// Watches nothing any more; what was marked before is still told.
     pub(super) fn leave(&self) {
         let mut edges = self.edges();
-        let mut watched = self.hub.watched_mut();
+        let mut watched = self.subscriptions.watched_mut();
         edges.iter().for_each(|edge| watched.remove(edge));
         edges.clear();
     }
@@ -332,7 +336,7 @@ impl Drop for Subscriber {
         self.leave();
         self.forget_ended();
         if self.tag.is_some() {
-            self.hub.listens.fetch_sub(1, Ordering::AcqRel);
+            self.subscriptions.listens.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }

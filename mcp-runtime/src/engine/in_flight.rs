@@ -10,13 +10,13 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::{batch::Batch, listen::Listen, origin::Permit, outbox::Outbox};
+use super::{batch::Batch, listen::Listen, outbox::Outbox, request_source::Permit};
 use crate::{handler::Context, jsonrpc::Id};
 
 /// The calls in flight of one session, or of one connection without a session.
 #[derive(Debug, Default)]
-pub(crate) struct Flights {
-    table: Mutex<HashMap<Id<'static>, Flight>>,
+pub(crate) struct InFlight {
+    table: Mutex<HashMap<Id<'static>, InFlightCall>>,
     count: AtomicUsize,
     taken_off: AtomicU64,
     /// The requests that listen, which nobody waits for.
@@ -30,7 +30,7 @@ pub(super) struct Number(u64);
 
 /// A call in flight.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct InFlightCall {
     pub(super) number: Number,
     pub(super) abort: AbortHandle,
     pub(super) context: Option<Arc<Context>>,
@@ -48,7 +48,7 @@ pub(super) enum Sink {
     Batch(Arc<Batch>),
 }
 
-impl Flights {
+impl InFlight {
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -88,7 +88,7 @@ impl Flights {
 
     /// Starts a call and enters it into the table before it can end; false, and nothing is started, if another one with its id took
     /// off since it was looked for.
-    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> Flight) -> bool {
+    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
         let mut table = self.table();
         match table.entry(id) {
             Entry::Occupied(_) => false,
@@ -116,18 +116,18 @@ impl Flights {
 
     /// Drops a call, or a request that listens, without an answer; false if there is none of this id.
     pub(crate) fn cancel(&self, id: &Id<'_>) -> bool {
-        self.remove(id, |_| true).map(Flight::stop).or_else(|| self.remove_listen(id).map(Listen::stop)).is_some()
+        self.remove(id, |_| true).map(InFlightCall::stop).or_else(|| self.remove_listen(id).map(Listen::stop)).is_some()
     }
 
     /// Drops every call, and every request that listens.
     pub(crate) fn cancel_all(&self) {
         self.take_listens().into_values().for_each(Listen::stop);
-        let flights = std::mem::take(&mut *self.table());
-        self.count.fetch_sub(flights.len(), Ordering::AcqRel);
-        flights.into_values().for_each(Flight::stop);
+        let in_flight = std::mem::take(&mut *self.table());
+        self.count.fetch_sub(in_flight.len(), Ordering::AcqRel);
+        in_flight.into_values().for_each(InFlightCall::stop);
     }
 
-    fn remove(&self, id: &Id<'_>, is_meant: impl FnOnce(&Flight) -> bool) -> Option<Flight> {
+    fn remove(&self, id: &Id<'_>, is_meant: impl FnOnce(&InFlightCall) -> bool) -> Option<InFlightCall> {
         let mut table = self.table();
         table.get(id.as_json()).filter(|flight| is_meant(flight))?;
         let flight = table.remove(id.as_json())?;
@@ -145,12 +145,12 @@ impl Flights {
         self.listens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Id<'static>, Flight>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Id<'static>, InFlightCall>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Flight {
+impl InFlightCall {
     fn stop(self) {
         if let Some(context) = &self.context {
             context.cancel();

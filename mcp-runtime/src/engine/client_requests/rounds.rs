@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Asker, Asking, Wire, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, ask::Question},
     jsonrpc::raw,
-    revision::spell::Object,
+    revision::encode::Object,
 };
 
 /// What a client brings when it calls again.
@@ -70,7 +70,7 @@ pub(crate) struct Rounds {
     capabilities: Box<str>,
     keys: Arc<StateKeys>,
     binding: Binding,
-    wire: Arc<Wire>,
+    encoding: Arc<Encoding>,
 }
 
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl Rounds {
         capabilities: &str,
         keys: Arc<StateKeys>,
         binding: Binding,
-        wire: Arc<Wire>,
+        encoding: Arc<Encoding>,
     ) -> Self {
         let Retry { answers, state } = retry;
         let (asked, State { answered, once, .. }) = match state {
@@ -112,7 +112,7 @@ impl Rounds {
             capabilities: capabilities.into(),
             keys,
             binding,
-            wire,
+            encoding,
         }
     }
 
@@ -152,17 +152,17 @@ impl Rounds {
         }
         requests.end();
         result.string("requestState", &state);
-        self.wire.end_result_as(&mut out, "input_required", None);
+        self.encoding.end_result_as(&mut out, "input_required", None);
         Ok(out)
     }
 }
 
-impl Asker for Rounds {
+impl ClientRequester for Rounds {
     fn capabilities(&self) -> &str {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> Asking {
+    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> AnswerFuture {
         let digest = question_digest(&self.binding.digest(), question.method, &question.params);
         let mut round = lock(&self.round);
         if let Some(answer) = self.known(&mut round, &question.key, &digest, fits) {

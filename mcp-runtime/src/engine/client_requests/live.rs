@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use crate::{
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
-    handler::{Asker, Asking, Peer as _, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
     jsonrpc::{Answer, Id, raw},
-    revision::spell::Object,
+    revision::encode::Object,
 };
 
 /// The questions of one session that are not yet answered.
@@ -152,12 +152,12 @@ pub(in crate::engine) fn put(
     Ok(Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) })
 }
 
-impl Asker for Live {
+impl ClientRequester for Live {
     fn capabilities(&self) -> &str {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> Asking {
+    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
         let sent = self.send(&question);
         let timeout = self.timeout;
         Box::pin(async move {

@@ -6,7 +6,7 @@ use crate::error::Fault;
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
 /// What a transport knows of a message beside its text.
-pub(crate) trait Origin: std::fmt::Debug + Send + Sync {
+pub(crate) trait RequestSource: std::fmt::Debug + Send + Sync {
     /// Compares what a stateless request says with what the transport says of it.
     ///
     /// # Errors
