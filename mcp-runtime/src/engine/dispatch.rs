@@ -23,8 +23,8 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        ClientInfo, ClientRequester, Context, ContextParts, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        TaskHandoff,
+        ClientInfo, ClientRequester, Context, ContextParts, Input, LogThreshold, OwnedEnv, Peer, Produced, Refusal,
+        StatusMessages, TaskHandoff,
         entry::{Common, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
@@ -56,7 +56,7 @@ pub(super) struct Request<'a> {
 pub(super) struct Ways {
     pub(super) requester: Option<Arc<dyn ClientRequester>>,
     pub(super) peer: Option<Arc<dyn Peer>>,
-    pub(super) notes: Option<Arc<dyn Notes>>,
+    pub(super) task_status: Option<Arc<dyn StatusMessages>>,
     pub(super) handoff: Option<Arc<dyn TaskHandoff>>,
 }
 
@@ -187,7 +187,7 @@ impl Connection {
             principal: source.and_then(|source| source.principal()).map(Into::into),
             client: self.client(request),
             revision: request.speaker.dialect.revision(),
-            attachment: source.map(|source| Arc::clone(source).attachment()),
+            head: source.map(|source| Arc::clone(source) as _),
         }
     }
 
@@ -422,22 +422,22 @@ impl Connection {
     }
 
     pub(super) fn context(&self, request: &Request<'_>, name: &str, ways: Ways) -> Context {
-        let Ways { requester, peer, notes, handoff } = ways;
+        let Ways { requester, peer, task_status, handoff } = ways;
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
             peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
-            attachment: self.source.as_ref().map(|source| Arc::clone(source).attachment()),
+            head: self.source.as_ref().map(|source| Arc::clone(source) as _),
             principal: self.source.as_ref().and_then(|source| source.principal()).map(Into::into),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),
             name: name.into(),
             progress_token: meta.progress_token().map(Into::into),
-            log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
+            log: if stateless { LogThreshold::Request(request.speaker.level) } else { LogThreshold::Session },
             meta: meta.whole.map(Into::into),
             client: self.client(request),
             requester,
-            notes,
+            task_status,
             handoff,
         })
     }
