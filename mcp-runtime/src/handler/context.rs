@@ -86,7 +86,7 @@ impl Drop for Waiting<'_> {
 /// What the engine knows of a call.
 pub(crate) struct ContextParts {
     pub(crate) peer: Arc<dyn Peer>,
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) id: Id<'static>,
     /// The tool, prompt or resource.
     pub(crate) name: Box<str>,
