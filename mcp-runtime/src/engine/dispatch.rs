@@ -28,7 +28,7 @@ use crate::{
         entry::{Common, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
-    jsonrpc::{Id, Message, raw},
+    jsonrpc::{self, Id, Message, raw},
     model::Level,
     registry::{Found, Item, ListKind, Tool},
     revision::{self, Dialect, Feature},
@@ -36,7 +36,7 @@ use crate::{
 
 /// In which dialect a request is made, and what it says of itself.
 pub(super) struct Speaker {
-    pub(super) dialect: &'static dyn Dialect,
+    pub(super) dialect: &'static Dialect,
     /// The log level of a stateless request.
     pub(super) level: Option<Level>,
 }
@@ -85,15 +85,15 @@ impl Connection {
             "prompts/get" if offers.prompts => self.get_prompt(&request, out),
             "prompts/list" if offers.prompts => self.list(&request, ListKind::Prompts, out),
             "completion/complete" if offers.completions => self.complete(&request, out),
-            "ping" if has(Feature::SessionUtilities) => self.acknowledge(&request, out),
-            "logging/setLevel" if offers.logging && has(Feature::SessionUtilities) => {
+            "ping" if has(Feature::Ping) => self.acknowledge(&request, out),
+            "logging/setLevel" if offers.logging && has(Feature::LogLevel) => {
                 self.level.set(params::level(params.member("level"), "level")?);
                 self.acknowledge(&request, out)
             }
-            "resources/subscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+            "resources/subscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
                 self.subscribe(&request, out)
             }
-            "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+            "resources/unsubscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
                 self.unsubscribe(&request, out)
             }
             "skills/list" if offers.skills && has(Feature::Extensions) => self.list_skills(&request, out),
@@ -108,7 +108,16 @@ impl Connection {
                 results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
                 Ok(true)
             }
-            method => Err(Fault::MethodNotFound(method.to_owned())),
+            method => match speaker.dialect.method(method) {
+                Some(respond) => {
+                    let encoding = self.engine.encoding(speaker.dialect);
+                    let result =
+                        results::of_dialect(encoding, respond, message.params.as_ref().map(jsonrpc::Object::json))?;
+                    results::respond(out, id, &result);
+                    Ok(true)
+                }
+                None => Err(Fault::MethodNotFound(method.to_owned())),
+            },
         }
     }
 

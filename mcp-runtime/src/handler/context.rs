@@ -57,7 +57,7 @@ struct Inner {
 /// What the engine knows about a call.
 pub(crate) struct ContextParts {
     pub(crate) peer: Arc<dyn Peer>,
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) id: Id<'static>,
     /// The name of the tool or prompt, or the URI of the resource.
     pub(crate) name: Box<str>,
