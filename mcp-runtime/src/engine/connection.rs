@@ -210,12 +210,12 @@ impl Connection {
     }
 
     /// Returns the dialect of the session.
-    fn session_dialect(&self) -> Option<&'static dyn Dialect> {
+    fn session_dialect(&self) -> Option<&'static Dialect> {
         self.context.session.get().map(|session| session.dialect)
     }
 
     /// Returns the dialect of messages that do not name one.
-    fn default_dialect(&self) -> &'static dyn Dialect {
+    fn default_dialect(&self) -> &'static Dialect {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 

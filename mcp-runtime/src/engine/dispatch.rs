@@ -32,12 +32,12 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         "prompts/get" if offers.prompts => prompts::get(request, out),
         "prompts/list" if offers.prompts => lists::list(request, ListKind::Prompts, out),
         "completion/complete" if offers.completions => completion::complete(request, out),
-        "ping" if has(Feature::SessionUtilities) => lifecycle::ping(request, out),
-        "logging/setLevel" if offers.logging && has(Feature::SessionUtilities) => logging::set_level(request, out),
-        "resources/subscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+        "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
+        "logging/setLevel" if offers.logging && has(Feature::LogLevel) => logging::set_level(request, out),
+        "resources/subscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::subscribe(request, out)
         }
-        "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+        "resources/unsubscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::unsubscribe(request, out)
         }
         "skills/list" if offers.skills && has(Feature::Extensions) => skills::list(request, out),
@@ -49,7 +49,7 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         method if offers.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
         "initialize" if has(Feature::Handshake) => lifecycle::initialize(request, out),
         "server/discover" if has(Feature::RequestMeta) => lifecycle::discover(request, out),
-        method => Err(Fault::MethodNotFound(method.to_owned())),
+        method => lifecycle::dialect_method(method, request, out),
     }
 }
 

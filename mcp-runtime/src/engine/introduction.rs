@@ -4,25 +4,31 @@ use std::time::Duration;
 
 use super::tasks::extension::EXTENSION;
 use crate::{
-    handler::Encoding,
+    handler::{Encoding, comma},
     jsonrpc::write,
     model::Implementation,
     registry::Offers,
-    revision::{self, Dialect, Feature, encode, encode::Object},
+    revision::{Dialect, Feature, Revision, encode, encode::Object},
 };
 
 /// Returns the encoding of a dialect. Its results name the server with its name and version only; `server/discover`
 /// returns the full identity.
-pub(super) fn encoding(dialect: &'static dyn Dialect, identity: &Implementation, is_private: bool) -> Encoding {
+pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
     Encoding { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
 }
 
-fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Encoding {
+fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
     let mut member = Vec::new();
     if dialect.has(Feature::ResultType) {
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
         encode::implementation(&mut member, dialect.features(), identity);
+    }
+    for (name, json) in dialect.meta_members() {
+        comma(&mut member);
+        write::string(&mut member, name);
+        member.push(b':');
+        member.extend_from_slice(json.as_bytes());
     }
     Encoding { dialect, features: dialect.features(), identity: member, is_private: false }
 }
@@ -40,14 +46,14 @@ pub(super) struct Introduction<'a> {
 
 impl Introduction<'_> {
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
-    pub(super) fn write(&self, dialect: &'static dyn Dialect) -> Vec<u8> {
+    pub(super) fn write(&self, dialect: &'static Dialect) -> Vec<u8> {
         let encoding = &identified(dialect, self.identity);
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         if encoding.has(Feature::Handshake) {
             result.string("protocolVersion", encoding.dialect.name());
         } else {
-            let versions = revision::ALL.iter().map(|dialect| dialect.name());
+            let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
             encode::array(result.key("supportedVersions"), versions, write::string);
         }
         capabilities(result.key("capabilities"), self.offers, self.announces_changes, encoding);

@@ -21,7 +21,7 @@ use crate::{
     handler::{Encoding, States},
     model::Implementation,
     registry::{Offers, Pager, Stock},
-    revision::{self, Dialect},
+    revision::{self, Dialect, Revision},
 };
 
 /// The description and the settings of a server.
@@ -58,17 +58,16 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
-    /// One per entry of [`revision::ALL`], oldest first.
-    encodings: [Arc<Encoding>; revision::ALL.len()],
+    /// One per entry of [`Revision::ALL`].
+    encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
-        let mut encodings =
-            revision::ALL.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
-        encodings.reverse();
+        let encodings = revision::DIALECTS
+            .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
         Self {
             catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
             workshop: Workshop::new(stock),
@@ -96,16 +95,16 @@ impl Engine {
         self.announces_changes.load(Ordering::Acquire)
     }
 
-    pub(super) fn encoding(&self, dialect: &'static dyn Dialect) -> &Arc<Encoding> {
+    pub(super) fn encoding(&self, dialect: &'static Dialect) -> &Arc<Encoding> {
         &self.encodings[dialect.revision() as usize]
     }
 
-    pub(super) fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
+    pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
         Pager { encoding: self.encoding(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
-    pub(super) fn introduction<'a>(&self, catalog: &'a Catalog, dialect: &'static dyn Dialect) -> &'a [u8] {
+    pub(super) fn introduction<'a>(&self, catalog: &'a Catalog, dialect: &'static Dialect) -> &'a [u8] {
         catalog.introduction(dialect, || {
             let introduction = Introduction {
                 identity: &self.identity,

@@ -11,8 +11,8 @@ use crate::{
     },
     error::Fault,
     handler::{
-        ClientRequester, Context, ContextParts, Finished, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        TaskHandoff,
+        ClientRequester, Context, ContextParts, Finished, Input, LogThreshold, OwnedEnv, Peer, Produced, Refusal,
+        StatusMessages, TaskHandoff,
         entry::{Common, Hints, Run, ServerFnEntry},
         on_a_thread,
     },
@@ -35,7 +35,7 @@ pub(crate) struct CallTarget<'a> {
 pub(crate) struct CallOptions {
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
     pub(crate) peer: Option<Arc<dyn Peer>>,
-    pub(crate) notes: Option<Arc<dyn Notes>>,
+    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
 }
 
@@ -214,13 +214,16 @@ pub(crate) fn requester(
 
 /// Creates the context of a function.
 pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options: CallOptions) -> Context {
-    let CallOptions { requester, peer, notes, handoff } = options;
+    let CallOptions { requester, peer, task_status, handoff } = options;
     let meta = &request.params.meta;
-    let log =
-        if request.has(Feature::RequestMeta) { LogGate::Request(request.dialect.level) } else { LogGate::Session };
+    let log = if request.has(Feature::RequestMeta) {
+        LogThreshold::Request(request.dialect.level)
+    } else {
+        LogThreshold::Session
+    };
     Context::new(ContextParts {
         peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
-        attachment: request.connection.source.as_ref().map(|source| Arc::clone(source).attachment()),
+        head: request.connection.source.as_ref().map(|source| Arc::clone(source) as _),
         principal: request.principal().map(Into::into),
         dialect: request.dialect(),
         id: request.id.to_owned(),
@@ -230,7 +233,7 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
         meta: meta.whole.map(Into::into),
         client: request.client(),
         requester,
-        notes,
+        task_status,
         handoff,
     })
 }

@@ -37,7 +37,7 @@ pub(crate) fn respond(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
 /// Writes a whole error response; without an id where none could be read.
 ///
 /// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
-pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &dyn Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
     let mut response = Object::begin(out);
     response.raw("jsonrpc", br#""2.0""#);
     match id {

@@ -11,7 +11,7 @@ use crate::{
         subscriptions::subscriber::Subscriber,
     },
     error::Fault,
-    revision,
+    revision::{self, encode::Object},
 };
 
 /// Opens a session.
@@ -76,5 +76,17 @@ pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 /// Answers `ping`.
 pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
     response::respond(out, request.id, &response::empty(request.encoding()));
+    Ok(true)
+}
+
+/// Answers a method that only the dialect of the request declares.
+pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let Some(respond) = request.dialect().method(method) else {
+        return Err(Fault::MethodNotFound(method.to_owned()));
+    };
+    let mut result = Vec::new();
+    respond(request.params.json(), &mut Object::begin(&mut result))?;
+    request.encoding().end_result(&mut result, None);
+    response::respond(out, request.id, &result);
     Ok(true)
 }

@@ -60,7 +60,7 @@ impl<'a> RequestContext<'a> {
         self.connection.session.get()
     }
 
-    pub(crate) fn dialect(&self) -> &'static dyn Dialect {
+    pub(crate) fn dialect(&self) -> &'static Dialect {
         self.dialect.dialect
     }
 
@@ -91,7 +91,7 @@ impl<'a> RequestContext<'a> {
             principal: source.and_then(|source| source.principal()).map(Into::into),
             client: self.client(),
             revision: self.dialect.dialect.revision(),
-            attachment: source.map(|source| Arc::clone(source).attachment()),
+            head: source.map(|source| Arc::clone(source) as _),
         }
     }
 

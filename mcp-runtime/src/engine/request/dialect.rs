@@ -11,7 +11,7 @@ use crate::{
 /// The dialect of a request, and the options that the request itself sets.
 #[derive(Debug)]
 pub(crate) struct RequestDialect {
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     /// The log level of a stateless request.
     pub(crate) level: Option<Level>,
 }
@@ -25,7 +25,7 @@ impl RequestDialect {
     ///
     /// Returns a fault if the version is missing, unsupported, or contradicts the transport.
     pub(crate) fn determine(
-        session: Option<&'static dyn Dialect>,
+        session: Option<&'static Dialect>,
         source: Option<&dyn RequestSource>,
         method: &str,
         params: &Params<'_>,

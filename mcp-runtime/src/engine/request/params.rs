@@ -64,6 +64,11 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Returns the JSON of the whole object.
+    pub(crate) fn json(&self) -> Option<&'a str> {
+        self.whole
+    }
+
     /// A member of any name, as JSON.
     pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
         member(self.whole?, name)
@@ -116,7 +121,7 @@ impl<'a> Meta<'a> {
     /// Checks what every stateless request must carry, and finds the dialect that it is in.
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
-    pub(crate) fn stateless(&self) -> Result<(&'static dyn Dialect, Option<Level>), Fault> {
+    pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
         let Some(dialect) = crate::revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });

@@ -119,7 +119,7 @@ pub(crate) fn call_as_task(
     let options = CallOptions {
         requester: Some(Arc::clone(&side) as _),
         peer: Some(Arc::clone(&side) as _),
-        notes: Some(Arc::clone(&side) as _),
+        task_status: Some(Arc::clone(&side) as _),
         handoff: None,
     };
     let uses_context = item.uses_context || forwards_log;
@@ -202,7 +202,7 @@ pub(crate) fn call_deferred(
     let options = CallOptions {
         requester: Some(Arc::clone(&deferral) as _),
         peer: Some(Arc::clone(&deferral) as _),
-        notes: Some(side),
+        task_status: Some(side),
         handoff: Some(deferral),
     };
     call_with(request, item, target, arguments, options, out)
