@@ -6,7 +6,7 @@ use crate::model::{Operator, Part, Resource};
 
 /// ```text
 /// ResourceEntry {
-///     common: Common { … },
+///     common: CommonEntry { … },
 ///     uri: "file:///{+path}",
 ///     template: Some(&[
 ///         Part::Literal("file:///"),
@@ -21,7 +21,7 @@ use crate::model::{Operator, Part, Resource};
 /// ```
 pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     let here = here();
-    let common = common(&resource.common, "resource", private);
+    let common = common(&resource.common, "write_resource", private);
     let uri = &resource.uri;
     let template = option(resource.template.as_ref().map(|parts| slice(parts.iter().map(|one| part(one, private)))));
     let mime_type = option(resource.mime_type.as_ref());

@@ -1,9 +1,7 @@
 use std::sync::Arc;
 
 use super::{
-    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap,
-    env::find,
-    schema::Violation,
+    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap, env::find, schema::Violation,
     slot::Decode,
 };
 use crate::jsonrpc::raw;

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Context, Encoding, Finished, Input, Outcome, Reason, Refusal, Reply, Running, write_tool_error},
+    handler::{
+        CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
+        write_tool_error,
+    },
     jsonrpc::Id,
     revision::Feature,
 };
@@ -38,7 +41,7 @@ impl Callee {
         input: Input<'_>,
         entered: Option<&Context>,
         id: &Id<'_>,
-    ) -> Result<Running, Refusal> {
+    ) -> Result<CallFuture, HandlerError> {
         catch_unwind(AssertUnwindSafe(|| Context::enter(entered, || function(input))))
             .unwrap_or_else(|panic| Err(self.panicked(&*panic, id).into()))
     }
@@ -109,20 +112,29 @@ impl Callee {
     }
 
     /// Ends the response that was begun at `start`, or replaces it if the call came to no result.
-    pub(crate) fn settle(&self, out: &mut Vec<u8>, start: usize, encoding: &Encoding, id: &Id<'_>, outcome: Outcome) {
+    pub(crate) fn settle(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        encoding: &Encoding,
+        id: &Id<'_>,
+        outcome: HandlerResult,
+    ) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
-            Err(refusal) => refusal.into_reason(),
+            Err(refusal) => refusal.into_kind(),
         };
         out.truncate(start);
         let fault = match reason {
-            Reason::Fault(fault) => fault,
-            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, encoding, id, &why),
-            Reason::Failed { why, .. } => {
+            HandlerErrorKind::Fault(fault) => fault,
+            HandlerErrorKind::Failed { message: why, .. } if self.is_tool => {
+                return self.refuse_for_model(out, encoding, id, &why);
+            }
+            HandlerErrorKind::Failed { message: why, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
-            Reason::Arguments(violations) => {
+            HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
                 if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
@@ -143,4 +155,4 @@ impl Callee {
 }
 
 /// The call of an async function.
-pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<Running, Refusal>;
+pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;

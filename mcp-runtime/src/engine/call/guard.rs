@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::handler::{Context, Finished, Outcome, Reason, Running};
+use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult};
 
 /// A function that keeps its thread longer than this holds up its connection, and the log says so.
 const SLOW: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 /// A future whose panics are caught, also those of its destructor.
 pub(crate) struct GuardedCall {
     /// None once it is over.
-    running: Option<Running>,
+    running: Option<CallFuture>,
     /// Of the function that runs; none where that one has a guard of its own.
     context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
@@ -33,12 +33,17 @@ pub(crate) struct GuardedCall {
 
 impl GuardedCall {
     /// Guards a function.
-    pub(crate) fn new(running: Running, context: Option<Arc<Context>>, forwards_log: bool, name: &'static str) -> Self {
+    pub(crate) fn new(
+        running: CallFuture,
+        context: Option<Arc<Context>>,
+        forwards_log: bool,
+        name: &'static str,
+    ) -> Self {
         Self { running: Some(running), context, forwards_log, complains: false, departing: None, name }
     }
 
     /// Guards what stands around a function, and so has no part in its context.
-    pub(crate) fn layer(running: Running, name: &'static str) -> Self {
+    pub(crate) fn layer(running: CallFuture, name: &'static str) -> Self {
         Self::new(running, None, false, name)
     }
 
@@ -110,9 +115,9 @@ impl Drop for GuardedCall {
 }
 
 /// Answers with what the client lacks where a function failed of it, whose own error holds no more than a sentence.
-pub(crate) fn with_missing_capability(outcome: Outcome, context: Option<&Context>) -> Outcome {
-    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::missing_capability)) {
-        (Reason::Failed { .. }, Some(fault)) => fault.into(),
+pub(crate) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
+    outcome.map_err(|refusal| match (refusal.kind(), context.and_then(Context::missing_capability)) {
+        (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
         _ => refusal,
     })
 }

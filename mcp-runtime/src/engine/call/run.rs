@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
-    handler::{Context, Encoding, Input, Outcome, Reply, Running, entry::Run},
+    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, entry::Handler},
     jsonrpc::Id,
 };
 
@@ -39,13 +39,13 @@ pub(crate) struct PreparedCall<'a> {
 
 impl PreparedCall<'_> {
     /// Calls an annotated function; true if the response was written.
-    pub(crate) fn run(self, run: &Run, input: Input<'_>, out: &mut Vec<u8>) -> bool {
-        match run {
-            Run::Sync(function) => {
+    pub(crate) fn run(self, handler: &Handler, input: Input<'_>, out: &mut Vec<u8>) -> bool {
+        match handler {
+            Handler::Sync(function) => {
                 self.run_at_once(|reply| function(input, reply), input, out);
                 true
             }
-            Run::Async(function) => {
+            Handler::Async(function) => {
                 let started = self.callee.start(*function, input, self.entered(), &self.id);
                 match started {
                     Ok(running) => self.drive(running, out),
@@ -59,10 +59,10 @@ impl PreparedCall<'_> {
         }
     }
 
-    fn run_at_once(&self, function: impl FnOnce(&mut Reply<'_>) -> Outcome, input: Input<'_>, out: &mut Vec<u8>) {
+    fn run_at_once(&self, function: impl FnOnce(&mut Reply<'_>) -> HandlerResult, input: Input<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         response::begin(out, &self.id);
-        let result = input.contract.result();
+        let result = input.contract.output_schema();
         let mut reply = Reply {
             out,
             encoding: self.encoding,
@@ -80,13 +80,13 @@ impl PreparedCall<'_> {
     }
 
     /// Polls a future once, and makes a task of it only if it is not ready; true if the response was written.
-    pub(crate) fn drive(self, running: Running, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn drive(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
         let guarded = GuardedCall::new(running, self.context.clone(), self.forwards_log, self.callee.name);
         self.drive_guarded(guarded, out)
     }
 
     /// Does the same for a future whose function has a guard of its own, within layers.
-    pub(crate) fn drive_layered(self, running: Running, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn drive_layered(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
         let guarded = GuardedCall::layer(running, self.callee.name);
         self.drive_guarded(guarded, out)
     }

@@ -29,7 +29,7 @@ use crate::{
     error::Fault,
     handler::{
         Finished, Input,
-        entry::{Run, TaskSupport},
+        entry::{Handler, TaskSupport},
     },
     jsonrpc::raw,
     registry::{Item, Tool},
@@ -108,7 +108,7 @@ pub(crate) fn call_as_task(
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
-    let Run::Async(function) = &item.common.run else {
+    let Handler::Async(function) = &item.common.handler else {
         return call_with(request, item, target, arguments, CallOptions::default(), out);
     };
     check_in_flight(request)?;

@@ -18,7 +18,9 @@ use super::{
 use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
+    handler::{
+        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, TaskHandoff, ask::Question,
+    },
     jsonrpc::Id,
     model::Level,
 };
@@ -81,7 +83,7 @@ impl Deferral {
 
 impl Ticket {
     /// Makes a task of the rest; where none can be kept, the rest stays a call.
-    async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
+    async fn redeem(self, side: Arc<Side>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
@@ -117,7 +119,7 @@ impl TaskHandoff for Deferral {
         if self.is_wanted() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running {
+    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture {
         let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ticket) = ticket else { return rest };
         let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);

@@ -12,7 +12,7 @@ use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, time::now},
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
-    handler::{Context, Encoding, Finished, Running},
+    handler::{CallFuture, Context, Encoding, Finished},
     jsonrpc::{Id, raw},
 };
 
@@ -107,7 +107,7 @@ impl Runner {
     }
 
     /// Runs the function to its end, or to the task's.
-    pub(super) async fn run(self, running: Running) {
+    pub(super) async fn run(self, running: CallFuture) {
         let Err(error) = self.try_run(running).await else { return };
         tracing::error!(%error, "the store of tasks failed, so that a task was ended");
         for attempt in 0..TRIES {
@@ -141,7 +141,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
+    async fn try_run(&self, running: CallFuture) -> Result<(), TaskStoreError> {
         let Self { store, task, job } = self;
         let mut task = task.clone();
         let Job { callee, context, side, .. } = job;

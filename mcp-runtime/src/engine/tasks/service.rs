@@ -11,7 +11,7 @@ use super::{
 use crate::{
     backend::{MemoryTasks, TaskRecord, TaskRoom, TaskStore, time::now},
     error::Fault,
-    handler::Running,
+    handler::CallFuture,
     random,
 };
 
@@ -36,7 +36,7 @@ pub(crate) struct NewTask {
 /// Why there is no task, and what it would have run.
 pub(super) struct Refused {
     pub(super) fault: Fault,
-    pub(super) running: Running,
+    pub(super) running: CallFuture,
 }
 
 impl Tasks {
@@ -58,7 +58,7 @@ impl Tasks {
     /// # Errors
     ///
     /// There are too many, or the store fails.
-    pub(super) async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Refused> {
+    pub(super) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Refused> {
         let NewTask { id, owner, ttl } = new;
         let ttl = milliseconds(ttl.unwrap_or(self.terms.ttl).min(self.terms.longest));
         let of_owner = if owner.is_empty() { self.terms.in_all } else { self.terms.of_owner };

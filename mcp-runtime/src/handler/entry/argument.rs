@@ -4,9 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use super::rule::{ArgumentDefault, Rule};
-use crate::handler::{
-    Argument, CallEnv, Dependency, output::ToolOutput, server_fn::ServerFnFuture, slot::is_optional,
-};
+use crate::handler::{Argument, CallEnv, Dependency, output::ToolOutput, server_fn::ServerFnFuture, slot::is_optional};
 
 /// One argument.
 #[derive(Debug)]

@@ -11,9 +11,7 @@ use crate::model::{
     template::{self, Part},
 };
 
-pub use argument::{
-    ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json,
-};
+pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
 pub use rule::{ArgumentDefault, Bound, Rule};
 
 /// One annotated function.
