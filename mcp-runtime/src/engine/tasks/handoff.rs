@@ -95,7 +95,7 @@ impl Ticket {
 }
 
 impl TaskHandoff for Deferral {
-    fn depart(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.is_wanted.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
@@ -104,7 +104,7 @@ impl TaskHandoff for Deferral {
         Box::pin(self.side.desk().decided())
     }
 
-    fn poll_wanted(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
         if ticket.is_none() {
             return Poll::Pending;
@@ -113,7 +113,7 @@ impl TaskHandoff for Deferral {
         if self.is_wanted() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn take(&self, rest: Running, context: Arc<Context>) -> Running {
+    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running {
         let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ticket) = ticket else { return rest };
         let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);
@@ -158,7 +158,7 @@ impl Peer for Deferral {
         self.peer().session_level()
     }
 
-    fn pause(&self, retry: Duration) {
-        self.peer().pause(retry);
+    fn close_sse_stream(&self, retry: Duration) {
+        self.peer().close_sse_stream(retry);
     }
 }

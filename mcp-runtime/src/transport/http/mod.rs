@@ -7,7 +7,6 @@
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
 mod body;
-mod context;
 mod endpoint;
 mod guard;
 mod headers;

@@ -2,9 +2,9 @@
 //!
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
-use std::{any::Any, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, request::Parts};
+use http::{Extensions, HeaderMap, request::Parts};
 
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     engine::{Mirrored, Permit, RequestSource},
     error::Fault,
+    handler::RequestHead,
     jsonrpc::raw,
     revision,
 };
@@ -41,16 +42,18 @@ impl HttpRequestSource {
         headers.clear();
         headers
     }
+}
 
-    pub(super) fn headers(&self) -> &HeaderMap {
+impl RequestHead for HttpRequestSource {
+    fn headers(&self) -> &HeaderMap {
         &self.request.headers
     }
 
-    pub(super) fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.request.extensions.get()
+    fn extensions(&self) -> &Extensions {
+        &self.request.extensions
     }
 
-    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+    fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer
     }
 }
@@ -110,11 +113,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        self.extension().map(Principal::as_str)
-    }
-
-    fn attachment(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
+        self.request.extensions.get().map(Principal::as_str)
     }
 }
 
