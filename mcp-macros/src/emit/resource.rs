@@ -1,8 +1,9 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
+use mcp_uri_template::{Operator, Part};
 use super::{Entry, argument::server_function, common::common, here, option, slice};
-use crate::model::{Operator, Part, Resource};
+use crate::model::Resource;
 
 /// ```text
 /// ResourceEntry {

@@ -1,11 +1,8 @@
+use mcp_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{
-    Common, Kind, Owner, Part,
-    literal::Number,
-    template::{self, Malformed},
-};
+use super::{Common, Kind, Owner, literal::Number};
 use crate::{
     errors::{Errors, listed},
     nearest::nearest,
@@ -63,14 +60,12 @@ fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
         errors.at(Span::call_site(), format_args!("a resource begins with its URI\nhelp: {help}"));
         return None;
     };
-    template::parse(&uri.value())
-        .map_err(|malformed| {
-            for Malformed { at, what, help } in malformed {
-                let help = help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-                errors.at(inside(uri, at), format_args!("{what}{help}"));
-            }
-        })
-        .ok()
+    let report = |found: Vec<ParseError>| {
+        for error in found {
+            errors.at(inside(uri, error.range.clone()), error);
+        }
+    };
+    mcp_uri_template::parse(&uri.value()).map_err(report).ok()
 }
 
 /// The place of some bytes of a literal, where the compiler can tell it.

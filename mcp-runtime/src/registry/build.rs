@@ -15,10 +15,9 @@ use crate::{
     error::BuildError,
     handler::{
         Context, Contract, EarlierArguments, States,
-        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Rule, ServerFnEntry, Source},
+        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Part, Rule, ServerFnEntry, Source},
         schema::{self, Keyword, Property},
     },
-    model::template::Part,
 };
 
 /// As many contracts as take longer to compile than a thread takes to start.

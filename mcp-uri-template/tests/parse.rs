@@ -1,4 +1,6 @@
-use super::{Operator, Part, parse};
+//! Parsing, and the errors it reports.
+
+use mcp_uri_template::{Operator, Part, parse};
 
 fn literal(text: &str) -> Part {
     Part::Literal(text.to_owned())
@@ -9,7 +11,7 @@ fn expression(operator: Operator, variables: &[&str]) -> Part {
 }
 
 #[test]
-fn templates_of_levels_1_to_3_are_taken_apart() {
+fn levels_1_to_3() {
     for (template, expected) in [
         ("notes://all", vec![literal("notes://all")]),
         ("a:{b}", vec![literal("a:"), expression(Operator::Simple, &["b"])]),
@@ -36,7 +38,7 @@ fn templates_of_levels_1_to_3_are_taken_apart() {
 }
 
 #[test]
-fn what_is_wrong_is_named_where_it_stands() {
+fn errors_point_at_the_offending_text() {
     for (template, expected) in [
         ("", &[("", "`` has no scheme")][..]),
         ("notes", &[("notes", "`notes` has no scheme")]),
@@ -45,27 +47,27 @@ fn what_is_wrong_is_named_where_it_stands() {
         ("a:{", &[("{", "`{` is not closed")]),
         ("a:{b", &[("{b", "`{b` is not closed")]),
         ("a:{b{c}", &[("{b", "`{b` is not closed")]),
-        ("a:b}", &[("}", "`}` closes nothing")]),
-        ("a:{}", &[("{}", "`{}` names no variable")]),
-        ("a:{?}", &[("{?}", "a variable of `{?}` has no name")]),
-        ("a:{b,}", &[("{b,}", "a variable of `{b,}` has no name")]),
-        ("a:{b c}", &[("b c", "`b c` is no name of a variable")]),
-        ("a:{b..c}", &[("b..c", "`b..c` is no name of a variable")]),
-        ("a:{ü}", &[("ü", "`ü` is no name of a variable")]),
-        ("a:{b}{b}", &[("b", "the variable `b` stands twice in the template")]),
-        ("a:{!b}", &[("{!b}", "`{!b}` begins with `!`, which is no operator of RFC 6570")]),
-        ("a: b", &[(" ", "` ` cannot stand in a URI")]),
+        ("a:b}", &[("}", "unmatched `}`")]),
+        ("a:{}", &[("{}", "`{}` has no variable")]),
+        ("a:{?}", &[("{?}", "`{?}` has a variable without a name")]),
+        ("a:{b,}", &[("{b,}", "`{b,}` has a variable without a name")]),
+        ("a:{b c}", &[("b c", "`b c` is not a valid variable name")]),
+        ("a:{b..c}", &[("b..c", "`b..c` is not a valid variable name")]),
+        ("a:{ü}", &[("ü", "`ü` is not a valid variable name")]),
+        ("a:{b}{b}", &[("b", "duplicate variable `b`")]),
+        ("a:{!b}", &[("{!b}", "unknown operator `!` in `{!b}`")]),
+        ("a: b", &[(" ", "` ` is not allowed in a URI")]),
         ("a:%2", &[("%", "`%` is not followed by two hexadecimal digits")]),
-        ("a:{b c}{", &[("b c", "`b c` is no name of a variable"), ("{", "`{` is not closed")]),
+        ("a:{b c}{", &[("b c", "`b c` is not a valid variable name"), ("{", "`{` is not closed")]),
     ] {
         let errors = parse(template).expect_err(template);
-        let found: Vec<_> = errors.iter().map(|error| (&template[error.at.clone()], error.what.as_str())).collect();
+        let found: Vec<_> = errors.iter().map(|error| (&template[error.range.clone()], error.message.as_str())).collect();
         assert_eq!(found, expected, "{template}");
     }
 }
 
 #[test]
-fn modifiers_of_level_4_are_refused() {
+fn level_4_modifiers_are_rejected() {
     for (template, at, help) in [
         ("a:{b*}", "b*", "write `b` without `*`"),
         ("a:{?b,c*}", "c*", "write `c` without `*`"),
@@ -73,7 +75,7 @@ fn modifiers_of_level_4_are_refused() {
     ] {
         let errors = parse(template).expect_err(template);
         assert_eq!(errors.len(), 1, "{template}");
-        assert_eq!(&template[errors[0].at.clone()], at);
+        assert_eq!(&template[errors[0].range.clone()], at);
         assert_eq!(errors[0].help.as_deref(), Some(help));
     }
 }

@@ -1,8 +1,14 @@
-use super::{
+//! Expansion and matching, with the examples of RFC 6570.
+
+use mcp_uri_template::{
+    MAX_URI_LENGTH,
     Operator::{self, Fragment, Label, Path, PathParameter, Query, QueryContinuation, Reserved, Simple},
-    Part::{self, Expression, Literal},
+    Part::{Expression, Literal},
     expand, matches,
 };
+
+/// A template as the macros write it.
+type Part = mcp_uri_template::Part<&'static str, &'static [&'static str]>;
 
 /// The values of <https://www.rfc-editor.org/rfc/rfc6570#section-1.2>.
 const VALUES: &[(&str, &str)] = &[
@@ -24,9 +30,9 @@ const fn of(operator: Operator, variables: &'static [&'static str]) -> Part {
     Expression { operator, variables }
 }
 
-/// The examples of sections 1.2 and 3.2. The last column tells whether a match finds the values again.
+/// The examples of sections 1.2 and 3.2. The last column says whether matching returns the same values.
 #[test]
-fn examples_of_the_rfc() {
+fn rfc_examples() {
     for (parts, expected, back) in [
         (&[of(Simple, &["var"])] as &[Part], "value", true),
         (&[of(Simple, &["hello"])], "Hello%20World%21", true),
@@ -103,7 +109,7 @@ fn examples_of_the_rfc() {
 }
 
 #[test]
-fn matching() {
+fn values_of_matching_uris() {
     const FILE: &[Part] = &[Literal("file:///"), of(Reserved, &["path"])];
     const NOTE: &[Part] = &[Literal("note://"), of(Simple, &["id"])];
     const NAME: &[Part] = &[of(Simple, &["name"]), Literal("."), of(Simple, &["end"])];
@@ -173,7 +179,7 @@ fn matching() {
 }
 
 #[test]
-fn expanding() {
+fn expansions() {
     for (parts, values, expected) in [
         (&[Literal("a b/"), of(Simple, &["x"])] as &[Part], &[("x", "ü/")] as &[(&str, &str)], "a%20b/%C3%BC%2F"),
         (&[of(Reserved, &["x"])], &[("x", "a%20b%zz%")], "a%20b%25zz%25"),
@@ -185,9 +191,9 @@ fn expanding() {
     }
 }
 
-/// Each of these takes hours if the time grows with the square of the length, or worse.
+/// Each of these would take hours if the time were quadratic in the length, or worse.
 #[test]
-fn hostile_uris_take_little_time() {
+fn hostile_uris_match_in_linear_time() {
     const MANY: &[Part] = &[
         of(Reserved, &["a", "b", "c", "d", "e"]),
         Literal(","),
@@ -209,9 +215,9 @@ fn hostile_uris_take_little_time() {
         (NAMED, "&s="),
         (NAMED, ";a"),
     ] {
-        let uri = unit.repeat(super::LONGEST / unit.len());
+        let uri = unit.repeat(MAX_URI_LENGTH / unit.len());
         assert_eq!(matches(parts, &uri), None);
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(20));
-    assert_eq!(matches(&[of(Simple, &["a"])], &"a".repeat(super::LONGEST + 1)), None);
+    assert_eq!(matches(&[of(Simple, &["a"])], &"a".repeat(MAX_URI_LENGTH + 1)), None);
 }
