@@ -61,7 +61,8 @@ fn errors_point_at_the_offending_text() {
         ("a:{b c}{", &[("b c", "`b c` is not a valid variable name"), ("{", "`{` is not closed")]),
     ] {
         let errors = parse(template).expect_err(template);
-        let found: Vec<_> = errors.iter().map(|error| (&template[error.range.clone()], error.message.as_str())).collect();
+        let found: Vec<_> =
+            errors.iter().map(|error| (&template[error.range.clone()], error.message.as_str())).collect();
         assert_eq!(found, expected, "{template}");
     }
 }

@@ -108,11 +108,11 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
 }
 
 fn variables_of(parts: &[Part]) -> impl Iterator<Item = &str> {
-    let variables = |part| match part {
-        &Part::Literal(_) => &[][..],
-        Part::Expression { variables, .. } => variables,
-    };
-    parts.iter().flat_map(variables).map(String::as_str)
+    let expressions = parts.iter().filter_map(|part| match part {
+        Part::Literal(_) => None,
+        Part::Expression { variables, .. } => Some(variables),
+    });
+    expressions.flatten().map(String::as_str)
 }
 
 fn place_of(uri: &LitStr, variable: &str) -> Span {

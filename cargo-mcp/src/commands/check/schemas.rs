@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jsonschema::Draft;
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{

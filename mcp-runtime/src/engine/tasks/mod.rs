@@ -24,7 +24,6 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
 use tokio::{sync::Notify, task::AbortHandle};
 
@@ -32,6 +31,7 @@ use crate::{
     backend::{MemoryTasks, TaskRecord, TaskRoom, TaskStore, TaskStoreError, time::now},
     error::Fault,
     handler::Running,
+    random,
 };
 pub(super) use calling::{Execution, declares_extension};
 use runner::{Job, Runner};
@@ -133,14 +133,9 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Makes an id that nobody can guess: 192 random bits.
+/// Returns an unguessable id for a task.
 fn new_id() -> Result<String, Fault> {
-    let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        tracing::error!(%error, "there is no randomness for an id");
-        Fault::internal("the server has no randomness")
-    })?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+    random::id().ok_or_else(|| Fault::internal("cannot generate a task id"))
 }
 
 /// Says that a store failed; why, only the log knows.

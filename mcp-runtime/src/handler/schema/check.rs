@@ -13,6 +13,8 @@ mod node;
 mod number;
 mod report;
 #[cfg(test)]
+mod suite;
+#[cfg(test)]
 mod tests;
 mod violation;
 mod walk;
