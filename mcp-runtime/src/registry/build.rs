@@ -258,7 +258,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             schema: (argument.of.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.of.optional)(),
             default,
-            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
     let input = schema::input(properties, generator)?;

@@ -61,8 +61,8 @@ fn what_types_imply() {
     }
     let mut generator = generator();
     let mut ranged = property::<u8>(&mut generator, true);
-    ranged.rules = vec![Rule::Header("X"), Rule::Examples(vec![json!(1)])];
+    ranged.keywords = vec![Keyword::Header("X"), Keyword::Examples(vec![json!(1)])];
     assert!(input(vec![ranged.clone()], generator.clone()).unwrap().implied);
-    ranged.rules.push(Rule::Minimum(0.into()));
+    ranged.keywords.push(Keyword::Minimum(0.into()));
     assert!(!input(vec![ranged], generator).unwrap().implied);
 }

@@ -1,35 +1,36 @@
-//! Turns the schemas that schemars generates into schemas that weak clients understand.
+//! Simplifies the schemas that schemars generates, so that clients with limited support for JSON Schema understand them.
 //!
-//! References are replaced by what they refer to, unless a type recurs; an optional property is not nullable; formats that name
-//! Rust types go; an enum of unit variants is a plain `enum`. What a schema accepts changes in one way only: `null` for a
-//! property that may be absent anyway. Whatever else an author put into a schema stays.
+//! References are inlined unless a type is recursive, optional properties are not nullable, formats that name Rust types are removed,
+//! and enums of unit variants become a plain `enum`. The set of accepted values changes in one way only: optional properties no longer
+//! accept `null`. Everything else that an author put into a schema is preserved.
 
 mod implied;
+mod keywords;
 mod merge;
-mod rules;
 mod simplify;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::collections::BTreeMap;
 
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::rules::Rule;
+pub(crate) use self::keywords::Keyword;
 use self::simplify::Simplifier;
-use super::{check::Checker, pointer};
+use super::{
+    check::Checker,
+    error::SchemaError,
+    pointer,
+    subschemas::{DIALECT, visit_references_mut},
+};
 
-/// The dialect of JSON Schema that is enforced.
-const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-
-/// Makes the generator for the schemas of arguments: for what serde accepts.
+/// Creates the generator for the schemas of arguments, which describe what serde deserializes.
 pub(crate) fn generator() -> SchemaGenerator {
     settings().into_generator()
 }
 
-/// Makes the generator for the schemas of results: for what serde writes.
+/// Creates the generator for the schemas of results, which describe what serde serializes.
 pub(crate) fn output_generator() -> SchemaGenerator {
     settings().for_serialize().into_generator()
 }
@@ -41,40 +42,40 @@ fn settings() -> SchemaSettings {
     })
 }
 
-/// One argument, as the function declares it.
+/// An argument as declared by its function.
 #[derive(Debug, Clone)]
 pub(crate) struct Property {
-    /// Its name.
+    /// The name.
     pub(crate) name: &'static str,
-    /// What it is for. If empty, the type's own description stands.
+    /// The description. If empty, the type's own description is used.
     pub(crate) description: &'static str,
-    /// What the generator's `subschema_for` returned.
+    /// The schema that the generator's `subschema_for` returned.
     pub(crate) schema: Value,
-    /// Whether it must be given.
+    /// Whether a call must contain the argument.
     pub(crate) required: bool,
-    /// What it is if it is not given.
+    /// The default value.
     pub(crate) default: Option<Value>,
-    /// What its author says beside the type.
-    pub(crate) rules: Vec<Rule>,
+    /// The keywords from `#[arg(…)]`.
+    pub(crate) keywords: Vec<Keyword>,
 }
 
 /// The schema of a function's arguments.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Input {
-    /// The schema: always an object.
+pub(crate) struct InputSchema {
+    /// The schema, which is always that of an object.
     pub(crate) schema: Value,
-    /// Whether decoding the arguments into their types enforces the whole schema, so that they need not be checked again.
+    /// Whether decoding the arguments enforces the whole schema, so that a separate check is unnecessary.
     pub(crate) implied: bool,
 }
 
 /// Builds the schema of a function's arguments.
 ///
-/// The properties' schemas must come from the generator's `subschema_for`: they refer to its definitions.
+/// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its definitions.
 ///
 /// # Errors
 ///
-/// A sentence that names the argument, if a rule does not fit its type or its default or an example breaks its rules.
-pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<Input, String> {
+/// Fails if a keyword is not applicable to the type of its argument, or if a default or an example violates the schema.
+pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
     let definitions = generator.take_definitions(true);
     let mut simplifier = Simplifier::new(definitions.clone(), true);
     let mut implied = true;
@@ -83,25 +84,26 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
     let mut finished = Map::new();
     for property in properties {
         let name = property.name;
-        implied =
-            implied && implied::implied(&property.schema, &definitions) && !property.rules.iter().any(Rule::constrains);
+        implied = implied
+            && implied::implied(&property.schema, &definitions)
+            && !property.keywords.iter().any(Keyword::constrains);
         if property.required {
             required.push(Value::from(name));
         }
-        for rule in &property.rules {
-            if let Rule::Header(header) = rule
+        for keyword in &property.keywords {
+            if let Keyword::Header(header) = keyword
                 && let Some(other) = headers.insert(header.to_ascii_lowercase(), name)
             {
-                return Err(format!("the arguments `{other}` and `{name}` have the same `header`, `{header}`"));
+                let message = format!("the arguments `{other}` and `{name}` have the same `header`, `{header}`");
+                return Err(SchemaError::new(message));
             }
         }
-        let schema = argument(property, &mut simplifier, &definitions)
-            .map_err(|reason| format!("the argument `{name}` is wrong: {reason}"))?;
+        let schema = argument(property, &mut simplifier, &definitions).map_err(|error| error.of_argument(name))?;
         finished.insert(name.to_owned(), schema);
     }
     let definitions = simplifier.finish();
     for (name, schema) in &finished {
-        check_samples(schema, &definitions).map_err(|reason| format!("the argument `{name}` is wrong: {reason}"))?;
+        check_samples(schema, &definitions).map_err(|error| error.of_argument(name))?;
     }
     let mut schema = json!({ "type": "object", "additionalProperties": false });
     insert(&mut schema, "properties", Value::Object(finished));
@@ -111,18 +113,17 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
     if !definitions.is_empty() {
         insert(&mut schema, "$defs", definitions.into());
     }
-    Ok(Input { schema, implied })
+    Ok(InputSchema { schema, implied })
 }
 
-/// Builds the schema of a function's arguments from that of a type whose fields they are.
+/// Builds the schema of a function's arguments from the schema of a type whose fields are the arguments.
 ///
-/// A schema that names its dialect is a document of its author's, which stays as it is. Definitions that the author had the generator
-/// make are added to its own.
+/// A schema with `$schema` was written by the author and is left unchanged, except that definitions from the generator are added.
 ///
 /// # Errors
 ///
-/// A sentence that says why it cannot be the schema of arguments.
-pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<Input, String> {
+/// Fails if the schema is not that of an object, has an unsupported `$schema`, or has conflicting definitions.
+pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
     let mut definitions = generator.take_definitions(true);
     let (schema, implied) = match document(&schema, &mut definitions) {
         Some(document) => (document?, false),
@@ -137,19 +138,21 @@ pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Resu
             (schema, implied)
         }
     };
-    match is_object(&schema) {
-        true => Ok(Input { schema, implied }),
-        false => Err("what is flattened must have fields: the `type` of its schema is not `object`".to_owned()),
+    if is_object(&schema) {
+        Ok(InputSchema { schema, implied })
+    } else {
+        Err(SchemaError::new("a flattened type must have named fields, but the `type` of its schema is not `object`"))
     }
 }
 
-/// Finds the document that a schema is, or refers to, if it names its dialect.
-fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Result<Value, String>> {
+/// Returns the schema, or the definition that it refers to, if it has a `$schema`.
+fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Result<Value, SchemaError>> {
     let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
     let document = name.as_ref().map_or(Some(schema), |name| definitions.get(name))?;
     let dialect = document.get("$schema")?;
     if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) {
-        return Some(Err(format!("its `$schema` is {dialect}, but only \"{DIALECT}\" can be enforced")));
+        let message = format!("unsupported `$schema` {dialect}, expected \"{DIALECT}\"");
+        return Some(Err(SchemaError::new(message)));
     }
     let mut document = document.clone();
     name.and_then(|name| definitions.remove(&name));
@@ -157,8 +160,8 @@ fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Resu
     Some(defined.map(|()| document))
 }
 
-/// Adds definitions to those that a schema has.
-fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), String> {
+/// Adds definitions to a schema.
+fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), SchemaError> {
     if definitions.is_empty() {
         return Ok(());
     }
@@ -168,16 +171,18 @@ fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), Str
     };
     for (name, definition) in definitions {
         match own.get(&name) {
-            Some(other) if *other != definition => return Err(format!("`{name}` is defined in two ways")),
+            Some(other) if *other != definition => {
+                return Err(SchemaError::new(format!("conflicting definitions of `{name}`")));
+            }
             _ => own.insert(name, definition),
         };
     }
     Ok(())
 }
 
-/// Builds the schema of a function's result from what the generator's `subschema_for` returned.
+/// Builds the schema of a function's result from the schema that the generator's `subschema_for` returned.
 ///
-/// Unlike an argument, a property keeps its `null`: with the schema of what serde writes, `null` may well be there.
+/// Unlike in arguments, optional properties stay nullable, because serde may serialize them as `null`.
 pub(crate) fn output(schema: Value, mut generator: SchemaGenerator) -> Value {
     let mut simplifier = Simplifier::new(generator.take_definitions(true), false);
     let mut schema = simplifier.root(schema);
@@ -191,18 +196,18 @@ pub(crate) fn output(schema: Value, mut generator: SchemaGenerator) -> Value {
     schema
 }
 
-/// Tells whether the schema is that of an object, which is what the protocol wants at the root.
+/// Returns whether the schema is that of an object, as the protocol requires at the root.
 pub(crate) fn is_object(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// Makes a schema that is not that of an object into one: the value stands in the member `result`.
+/// Wraps a schema in that of an object with the member `result`.
 pub(crate) fn wrap(mut schema: Value) -> Value {
     const RESULT: &str = "#/properties/result";
 
     let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
-    // What referred to the root, or to a place in it, must follow it to where it now is.
-    walk::each_reference(&mut schema, &mut |reference| {
+    // References to the root, or into it, must point to its new location.
+    visit_references_mut(&mut schema, &mut |reference| {
         if let Some(path) = reference.strip_prefix('#')
             && (path.is_empty() || path.starts_with('/'))
             && !path.starts_with("/$defs/")
@@ -225,7 +230,7 @@ fn argument(
     property: Property,
     simplifier: &mut Simplifier,
     definitions: &Map<String, Value>,
-) -> Result<Value, String> {
+) -> Result<Value, SchemaError> {
     let mut schema = match property.schema {
         Value::Bool(true) => json!({}),
         other => other,
@@ -235,8 +240,8 @@ fn argument(
     }
     let mut schema = simplifier.property(schema, !property.required);
     if let Value::Object(schema) = &mut schema {
-        for rule in property.rules {
-            rules::apply(schema, definitions, rule)?;
+        for keyword in property.keywords {
+            keywords::apply(schema, definitions, keyword)?;
         }
     }
     if let Some(default) = property.default.filter(|default| !default.is_null()) {
@@ -245,8 +250,8 @@ fn argument(
     Ok(schema)
 }
 
-/// Makes sure that an argument's default and examples fit its schema: they are what a model copies.
-fn check_samples(schema: &Value, definitions: &Map<String, Value>) -> Result<(), String> {
+/// Checks the default and the examples of an argument against its schema, because models copy them.
+fn check_samples(schema: &Value, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
     let default = schema.get("default").map(|value| ("default", value));
     let examples = schema.get("examples").and_then(Value::as_array).into_iter().flatten();
     let mut samples = default.into_iter().chain(examples.map(|value| ("examples", value))).peekable();
@@ -256,9 +261,9 @@ fn check_samples(schema: &Value, definitions: &Map<String, Value>) -> Result<(),
     let mut root = json!({ "allOf": [schema] });
     insert(&mut root, "$defs", definitions.clone().into());
     let checker = Checker::compile(&root)?;
-    for (rule, sample) in samples {
+    for (keyword, sample) in samples {
         if let Some(violation) = checker.violations(&sample.to_string()).first() {
-            return Err(format!("its `{rule}` breaks its own rules: {violation}"));
+            return Err(SchemaError::new(format!("its `{keyword}` does not match its schema: {violation}")));
         }
     }
     Ok(())

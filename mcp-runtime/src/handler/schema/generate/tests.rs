@@ -1,4 +1,4 @@
-mod rules;
+mod keywords;
 mod types;
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Property, Rule, generator, input, is_object, output, output_generator, wrap};
+use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
 use crate::handler::schema::check::Checker;
 
 /// A tree.
@@ -117,7 +117,7 @@ impl JsonSchema for Address {
 
 fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: bool) -> Property {
     let schema = generator.subschema_for::<T>().into();
-    Property { name: "p", description: "", schema, required, default: None, rules: Vec::new() }
+    Property { name: "p", description: "", schema, required, default: None, keywords: Vec::new() }
 }
 
 fn argument<T: JsonSchema>(required: bool) -> Value {
@@ -129,7 +129,7 @@ fn argument<T: JsonSchema>(required: bool) -> Value {
     schema
 }
 
-fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, String> {
+fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, SchemaError> {
     let mut generator = generator();
     let mut property = property::<T>(&mut generator, false);
     edit(&mut property);
@@ -353,7 +353,7 @@ fn nesting_without_end_keeps_references() {
         generator.definitions_mut().insert(format!("T{index}"), schema);
     }
     let schema = json!({"$ref": "#/$defs/T39"});
-    let property = Property { name: "p", description: "", schema, required: true, default: None, rules: Vec::new() };
+    let property = Property { name: "p", description: "", schema, required: true, default: None, keywords: Vec::new() };
     let first = input(vec![property.clone()], generator.clone()).unwrap().schema;
     assert!(Checker::compile(&first).is_ok());
     assert!(first.to_string().len() < 1 << 20, "{}", first.to_string().len());

@@ -1,43 +1,43 @@
-//! What an author says of an argument beside its type, merged into its schema.
+//! Keywords that `#[arg(…)]` adds to the schema of an argument.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::{Map, Number, Value};
 
-use crate::handler::schema::pointer;
+use crate::handler::schema::{error::SchemaError, pointer};
 
-/// One rule or remark from `#[arg(…)]`.
+/// A keyword from `#[arg(…)]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Rule {
-    /// The least value.
+pub(crate) enum Keyword {
+    /// The minimum.
     Minimum(Number),
-    /// The greatest value.
+    /// The maximum.
     Maximum(Number),
-    /// A value that every value must be above.
+    /// An exclusive minimum.
     ExclusiveMinimum(Number),
-    /// A value that every value must be below.
+    /// An exclusive maximum.
     ExclusiveMaximum(Number),
-    /// The least number of characters, items or members.
+    /// The minimum number of characters, items or members.
     MinLength(u64),
-    /// The greatest number of characters, items or members.
+    /// The maximum number of characters, items or members.
     MaxLength(u64),
-    /// A regular expression that must match somewhere.
+    /// A regular expression, which is not anchored.
     Pattern(&'static str),
-    /// The name of a format of strings.
+    /// The name of a string format.
     Format(&'static str),
-    /// Values that show what is meant.
+    /// Example values.
     Examples(Vec<Value>),
-    /// The HTTP header that repeats the argument, without `Mcp-Param-` in front.
+    /// The HTTP header that repeats the argument, without the prefix `Mcp-Param-`.
     Header(&'static str),
 }
 
-impl Rule {
-    /// Whether the rule refuses values that the type allows.
+impl Keyword {
+    /// Returns whether the keyword rejects values that the type accepts.
     pub(super) fn constrains(&self) -> bool {
         !matches!(self, Self::Examples(_) | Self::Header(_))
     }
 
-    /// What the author calls it.
+    /// Returns the name of the option of `#[arg(…)]`.
     fn name(&self) -> &'static str {
         match self {
             Self::Minimum(_) | Self::Maximum(_) | Self::ExclusiveMinimum(_) | Self::ExclusiveMaximum(_) => "range",
@@ -50,65 +50,72 @@ impl Rule {
     }
 }
 
-/// Puts the rule into the schema, unless it makes no sense for the type.
+/// Adds the keyword to the schema.
 ///
 /// # Errors
 ///
-/// A sentence that says what the rule is for, to which the caller adds the argument's name.
+/// Fails if the keyword is not applicable to the type, or if no value would be valid.
 pub(super) fn apply(
     schema: &mut Map<String, Value>,
     definitions: &Map<String, Value>,
-    rule: Rule,
-) -> Result<(), String> {
+    keyword: Keyword,
+) -> Result<(), SchemaError> {
     let types = types(schema, definitions, 0);
-    let misfit = |expected: &str| {
+    let name = keyword.name();
+    let not_applicable = |expected: &str| {
         let found = types.iter().copied().collect::<Vec<_>>().join(" or ");
-        let found = if found.is_empty() { "anything".to_owned() } else { found };
-        Err(format!("`{}` does not fit its type, expected {expected}, found {found}", rule.name()))
+        let found = if found.is_empty() { "any type".to_owned() } else { found };
+        Err(SchemaError::new(format!("`{name}` requires {expected}, found {found}")))
     };
     let is = |name: &str| types.contains(name);
-    match rule {
-        Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMinimum(_) | Rule::ExclusiveMaximum(_)
+    match keyword {
+        Keyword::Minimum(_) | Keyword::Maximum(_) | Keyword::ExclusiveMinimum(_) | Keyword::ExclusiveMaximum(_)
             if !(is("integer") || is("number")) =>
         {
-            misfit("a number")
+            not_applicable("a number")
         }
-        Rule::Minimum(bound) => tighten(schema, "minimum", bound, Ordering::Greater),
-        Rule::ExclusiveMinimum(bound) => tighten(schema, "exclusiveMinimum", bound, Ordering::Greater),
-        Rule::Maximum(bound) => tighten(schema, "maximum", bound, Ordering::Less),
-        Rule::ExclusiveMaximum(bound) => tighten(schema, "exclusiveMaximum", bound, Ordering::Less),
-        Rule::MinLength(_) | Rule::MaxLength(_) => {
+        Keyword::Minimum(bound) => tighten(schema, "minimum", bound, Ordering::Greater),
+        Keyword::ExclusiveMinimum(bound) => tighten(schema, "exclusiveMinimum", bound, Ordering::Greater),
+        Keyword::Maximum(bound) => tighten(schema, "maximum", bound, Ordering::Less),
+        Keyword::ExclusiveMaximum(bound) => tighten(schema, "exclusiveMaximum", bound, Ordering::Less),
+        Keyword::MinLength(_) | Keyword::MaxLength(_) => {
             let keywords = match (is("string"), is("array"), is("object")) {
                 (true, false, false) => ("minLength", "maxLength"),
                 (false, true, false) => ("minItems", "maxItems"),
                 (false, false, true) => ("minProperties", "maxProperties"),
-                _ => return misfit("a string, an array or an object"),
+                _ => return not_applicable("a string, an array or an object"),
             };
-            match rule {
-                Rule::MinLength(least) => tighten(schema, keywords.0, least.into(), Ordering::Greater),
-                Rule::MaxLength(most) => tighten(schema, keywords.1, most.into(), Ordering::Less),
+            match keyword {
+                Keyword::MinLength(least) => tighten(schema, keywords.0, least.into(), Ordering::Greater),
+                Keyword::MaxLength(most) => tighten(schema, keywords.1, most.into(), Ordering::Less),
                 _ => Ok(()),
             }
         }
-        Rule::Pattern(_) | Rule::Format(_) if !is("string") => misfit("a string"),
-        Rule::Pattern(pattern) => set(schema, "pattern", pattern.into()),
-        Rule::Format(format) => set(schema, "format", format.into()),
-        Rule::Examples(examples) => set(schema, "examples", examples.into()),
-        Rule::Header(name) => {
+        Keyword::Pattern(_) | Keyword::Format(_) if !is("string") => not_applicable("a string"),
+        Keyword::Pattern(pattern) => set(schema, "pattern", pattern.into()),
+        Keyword::Format(format) => set(schema, "format", format.into()),
+        Keyword::Examples(examples) => set(schema, "examples", examples.into()),
+        Keyword::Header(name) => {
             if name.is_empty() || !name.bytes().all(is_tchar) {
-                return Err(format!("`{name}` is not the name of a header, expected letters, digits and `-`"));
+                let message = format!("invalid header name `{name}`, expected letters, digits and `-`");
+                return Err(SchemaError::new(message));
             }
             let primitive = |name: &&str| matches!(*name, "string" | "integer" | "boolean");
             if types.is_empty() || !types.iter().all(primitive) {
-                return misfit("a string, an integer or a boolean");
+                return not_applicable("a string, an integer or a boolean");
             }
             set(schema, "x-mcp-header", name.into())
         }
     }
 }
 
-/// Sets a bound, and keeps the tighter one if the type has its own. Then makes sure that something fits.
-fn tighten(schema: &mut Map<String, Value>, keyword: &str, bound: Number, tighter: Ordering) -> Result<(), String> {
+/// Sets a bound unless the type has a tighter one.
+fn tighten(
+    schema: &mut Map<String, Value>,
+    keyword: &str,
+    bound: Number,
+    tighter: Ordering,
+) -> Result<(), SchemaError> {
     let present = schema.get(keyword).and_then(Value::as_number);
     if present.is_none_or(|present| compare(&bound, present) == tighter) {
         schema.insert(keyword.to_owned(), Value::Number(bound));
@@ -123,13 +130,14 @@ fn tighten(schema: &mut Map<String, Value>, keyword: &str, bound: Number, tighte
         if let (Some(least), Some(most)) = (number(low), number(high))
             && compare(least, most) == Ordering::Greater
         {
-            return Err(format!("nothing fits, as `{low}` is {least} and `{high}` is {most}"));
+            let message = format!("no value is valid: `{low}` is {least}, but `{high}` is {most}");
+            return Err(SchemaError::new(message));
         }
     }
     Ok(())
 }
 
-fn set(schema: &mut Map<String, Value>, keyword: &str, value: Value) -> Result<(), String> {
+fn set(schema: &mut Map<String, Value>, keyword: &str, value: Value) -> Result<(), SchemaError> {
     schema.insert(keyword.to_owned(), value);
     Ok(())
 }
@@ -141,7 +149,7 @@ fn compare(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// Returns the types that a schema states or that its branches do, without `null`. Nothing is stated of one that allows anything.
+/// Returns the types of a schema or of its branches, without `null`. Returns an empty set if the types are unrestricted.
 fn types<'a>(schema: &'a Map<String, Value>, definitions: &'a Map<String, Value>, depth: usize) -> BTreeSet<&'a str> {
     const DEPTH: usize = 16;
 
@@ -163,7 +171,7 @@ fn types<'a>(schema: &'a Map<String, Value>, definitions: &'a Map<String, Value>
     found
 }
 
-/// The characters of a token in HTTP, see <https://www.rfc-editor.org/rfc/rfc9110#name-tokens>.
+/// Returns whether the byte is allowed in an HTTP token, see <https://www.rfc-editor.org/rfc/rfc9110#name-tokens>.
 fn is_tchar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! Finds schemas that need no checking, because decoding into the Rust type refuses everything that they refuse.
+//! Finds schemas that need no separate check, because decoding into the Rust type enforces them.
 
 use std::collections::BTreeSet;
 
@@ -6,78 +6,78 @@ use serde_json::{Map, Value};
 
 use crate::handler::schema::pointer;
 
-/// Tells whether every value that serde decodes into the type also fits the schema which schemars generated for that type.
+/// Returns whether every value that serde decodes into the type is valid according to the schema that schemars generated for it.
 ///
-/// The schema must be as generated: what tells the bounds of an `u8` from those that an author set on an `i64` is its `format`.
-/// In doubt the answer is no, which costs a check and is never wrong.
+/// The schema must be unmodified: only its `format` distinguishes the bounds of a `u8` from those that an author set on an `i64`.
+/// Returns `false` if in doubt, which costs a check but is always correct.
 pub(super) fn implied(schema: &Value, definitions: &Map<String, Value>) -> bool {
-    Judge { definitions, judged: BTreeSet::new() }.schema(schema, Place::Field)
+    Analysis { definitions, visited: BTreeSet::new() }.schema(schema, TypePart::Field)
 }
 
-/// Where a schema stands.
+/// The part of a type that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// It is that of a field, where an author may have extended it.
+enum TypePart {
+    /// A field, whose schema the author may have extended.
     Field,
-    /// It is the whole of a type, and comes from the derive.
+    /// A whole type, whose schema comes from the derive macro.
     Type,
-    /// It is one variant of an enum.
+    /// A variant of an enum.
     Variant,
 }
 
 #[derive(Debug)]
-struct Judge<'a> {
+struct Analysis<'a> {
     definitions: &'a Map<String, Value>,
-    /// Definitions that were or are being looked at, so that a recursion ends.
-    judged: BTreeSet<String>,
+    /// The definitions visited so far, so that recursion ends.
+    visited: BTreeSet<String>,
 }
 
-impl Judge<'_> {
-    fn schema(&mut self, schema: &Value, place: Place) -> bool {
+impl Analysis<'_> {
+    fn schema(&mut self, schema: &Value, part: TypePart) -> bool {
         match schema {
             Value::Bool(anything) => *anything,
             Value::Object(schema) => {
-                self.bounds(schema) && schema.iter().all(|(keyword, value)| self.keyword(schema, keyword, value, place))
+                self.bounds(schema) && schema.iter().all(|(keyword, value)| self.keyword(schema, keyword, value, part))
             }
             _ => false,
         }
     }
 
-    fn keyword(&mut self, schema: &Map<String, Value>, keyword: &str, value: &Value, place: Place) -> bool {
+    fn keyword(&mut self, schema: &Map<String, Value>, keyword: &str, value: &Value, part: TypePart) -> bool {
         match keyword {
             "$comment" | "title" | "description" | "default" | "examples" | "deprecated" | "readOnly" | "writeOnly" => {
                 true
             }
-            // All three are looked at together.
+            // Checked together in `bounds`.
             "format" | "minimum" | "maximum" => true,
             "type" => typed(schema, value),
             "$ref" => value.as_str().is_some_and(|reference| self.reference(reference)),
             "properties" => values(value).all(|property| {
-                let tag = place == Place::Variant && property.get("const").is_some_and(Value::is_string);
-                tag || self.schema(property, Place::Field)
+                let tag = part == TypePart::Variant && property.get("const").is_some_and(Value::is_string);
+                tag || self.schema(property, TypePart::Field)
             }),
             "required" => elements(value).all(|name| {
                 let own = schema.get("properties").and_then(Value::as_object);
                 name.as_str().is_some_and(|name| own.is_some_and(|own| own.contains_key(name)))
             }),
-            "items" => value.is_boolean() || self.schema(value, Place::Field),
-            "prefixItems" => elements(value).all(|item| self.schema(item, Place::Field)),
-            // serde wants a tuple's length, but a list's length is the author's rule.
+            "items" => value.is_boolean() || self.schema(value, TypePart::Field),
+            "prefixItems" => elements(value).all(|item| self.schema(item, TypePart::Field)),
+            // serde enforces the length of a tuple; the length of a list is the author's constraint.
             "minItems" | "maxItems" => {
                 let length = schema.get("prefixItems").and_then(Value::as_array).map(Vec::len);
                 length.is_some() && value.as_u64() == length.and_then(|length| u64::try_from(length).ok())
             }
             "additionalProperties" => match value {
-                // serde wants the one key that names the variant. Of a struct it is not known whether serde denies more.
-                Value::Bool(false) => place == Place::Variant && one_required_property(schema),
-                other => self.schema(other, Place::Field),
+                // serde requires the single key that names the variant. Whether it denies unknown fields of a struct is not visible.
+                Value::Bool(false) => part == TypePart::Variant && one_required_property(schema),
+                other => self.schema(other, TypePart::Field),
             },
-            "enum" => place != Place::Field && elements(value).all(Value::is_string),
-            "const" => place != Place::Field && value.is_string(),
+            "enum" => part != TypePart::Field && elements(value).all(Value::is_string),
+            "const" => part != TypePart::Field && value.is_string(),
             "anyOf" | "oneOf" => elements(value).all(|branch| {
-                // A branch without a type, such as one that only demands members, is an author's rule.
+                // A branch without a type, such as one with only `required`, is the author's constraint.
                 let stated = ["type", "$ref", "anyOf"].iter().any(|keyword| branch.get(keyword).is_some());
-                let inner = if place == Place::Type { Place::Variant } else { Place::Field };
+                let inner = if part == TypePart::Type { TypePart::Variant } else { TypePart::Field };
                 stated && self.schema(branch, inner)
             }),
             _ => false,
@@ -88,16 +88,16 @@ impl Judge<'_> {
         let Some(name) = pointer::definition(reference) else { return false };
         let definitions = self.definitions;
         let Some(schema) = definitions.get(&name) else { return false };
-        !self.judged.insert(name) || self.schema(schema, Place::Type)
+        !self.visited.insert(name) || self.schema(schema, TypePart::Type)
     }
 
-    /// Tells whether bounds and `format` are those of a primitive type.
+    /// Returns whether the bounds and the `format` are those of a primitive type.
     fn bounds(&self, schema: &Map<String, Value>) -> bool {
         let bounds = (schema.get("minimum"), schema.get("maximum"));
         let number = |value: Option<&Value>, expected: i64| value.is_some_and(|value| value.as_i64() == Some(expected));
         match (schema.get("format").and_then(Value::as_str), bounds) {
             (None, bounds) => bounds == (None, None) && !schema.contains_key("format"),
-            (Some("float" | "double"), bounds) => bounds == (None, None) && says(schema, "number"),
+            (Some("float" | "double"), bounds) => bounds == (None, None) && has_type(schema, "number"),
             (Some("uint8"), (minimum, maximum)) => number(minimum, 0) && number(maximum, 255),
             (Some("uint16"), (minimum, maximum)) => number(minimum, 0) && number(maximum, 65_535),
             (Some("int8"), (minimum, maximum)) => number(minimum, -128) && number(maximum, 127),
@@ -109,7 +109,7 @@ impl Judge<'_> {
     }
 }
 
-/// Tells whether decoding enforces the type. Of an integer that takes the `format`, without which an author said so of a float.
+/// Returns whether decoding enforces the `type`. An `integer` without a `format` may be the author's constraint on a float.
 fn typed(schema: &Map<String, Value>, kind: &Value) -> bool {
     let integer = schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int"));
     match kind {
@@ -119,7 +119,7 @@ fn typed(schema: &Map<String, Value>, kind: &Value) -> bool {
     }
 }
 
-fn says(schema: &Map<String, Value>, name: &str) -> bool {
+fn has_type(schema: &Map<String, Value>, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(kind)) => kind == name,
         Some(Value::Array(kinds)) => kinds.iter().all(|kind| kind == name || kind == "null"),

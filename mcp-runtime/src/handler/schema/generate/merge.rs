@@ -1,19 +1,19 @@
-//! Joins and reduces the keywords of single schemas.
+//! Merges and reduces the keywords of a single schema.
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that say something for people and constrain nothing.
+/// Keywords that constrain nothing.
 const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Joins a schema with the keywords that stand beside the reference to it. Both apply; of annotations, the sibling's wins.
+/// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings take precedence.
 pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
     let (annotations, constraints): (Map<_, _>, Map<_, _>) =
         siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
     schema.extend(annotations);
-    if constraints.iter().all(|(keyword, value)| joins(schema.get(keyword), keyword, value)) {
+    if constraints.iter().all(|(keyword, value)| is_mergeable(schema.get(keyword), keyword, value)) {
         for (keyword, value) in constraints {
-            join(&mut schema, keyword, value);
+            merge_keyword(&mut schema, keyword, value);
         }
     } else if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
         all.push(Value::Object(constraints));
@@ -21,8 +21,8 @@ pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>
     schema
 }
 
-/// Tells whether a keyword can be added to a schema that has `present` for it.
-fn joins(present: Option<&Value>, keyword: &str, added: &Value) -> bool {
+/// Returns whether a keyword can be merged into a schema in which its value is `present`.
+fn is_mergeable(present: Option<&Value>, keyword: &str, added: &Value) -> bool {
     match (keyword, present, added) {
         (_, None, _) => true,
         (_, Some(present), added) if present == added => true,
@@ -34,7 +34,7 @@ fn joins(present: Option<&Value>, keyword: &str, added: &Value) -> bool {
     }
 }
 
-fn join(schema: &mut Map<String, Value>, keyword: String, value: Value) {
+fn merge_keyword(schema: &mut Map<String, Value>, keyword: String, value: Value) {
     match (schema.get_mut(&keyword), value) {
         (Some(Value::Array(present)), Value::Array(added)) => {
             for item in added {
@@ -50,7 +50,7 @@ fn join(schema: &mut Map<String, Value>, keyword: String, value: Value) {
     }
 }
 
-/// Takes `null` out of the schema of a property that may be absent: clients leave it out, and many understand nothing else.
+/// Removes `null` from the schema of an optional property. Many clients do not understand nullable types and omit the property instead.
 pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");
@@ -90,18 +90,19 @@ pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Tells whether nothing but `null` fits the schema.
+/// Returns whether the schema accepts only `null`.
 fn only_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
         || schema.get("const").is_some_and(Value::is_null)
         || schema.get("enum").and_then(Value::as_array).is_some_and(|values| values.as_slice() == [Value::Null])
 }
 
-/// Turns a choice between single strings, which is how an enum of unit variants with doc comments comes out, into an `enum`.
-/// The comments move into the description.
+/// Replaces a choice between strings by an `enum` and moves the descriptions of the choices into its own.
+///
+/// schemars generates such choices for enums whose unit variants have doc comments.
 pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
     let taken = ["enum", "const"].iter().any(|keyword| schema.contains_key(*keyword));
-    if taken || !states_string_or_nothing(schema) || (schema.contains_key("oneOf") && schema.contains_key("anyOf")) {
+    if taken || !is_string_or_untyped(schema) || (schema.contains_key("oneOf") && schema.contains_key("anyOf")) {
         return;
     }
     for keyword in ["oneOf", "anyOf"] {
@@ -130,11 +131,11 @@ pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Reads a schema that allows certain strings and says nothing else but a description.
+/// Returns the strings and the description of a schema that has nothing else.
 fn choice(schema: &Value) -> Option<(Vec<&str>, Option<&str>)> {
     let schema = schema.as_object()?;
     let known = |keyword: &String| matches!(keyword.as_str(), "const" | "enum" | "type" | "description");
-    if !schema.keys().all(known) || !states_string_or_nothing(schema) {
+    if !schema.keys().all(known) || !is_string_or_untyped(schema) {
         return None;
     }
     let strings = match (schema.get("const"), schema.get("enum")) {
@@ -145,6 +146,6 @@ fn choice(schema: &Value) -> Option<(Vec<&str>, Option<&str>)> {
     Some((strings, schema.get("description").and_then(Value::as_str)))
 }
 
-fn states_string_or_nothing(schema: &Map<String, Value>) -> bool {
+fn is_string_or_untyped(schema: &Map<String, Value>) -> bool {
     schema.get("type").is_none_or(|kind| kind == "string")
 }

@@ -1,20 +1,20 @@
-//! Rewrites schemas into ones that mean the same and that more clients understand.
+//! Rewrites schemas into equivalent ones that more clients understand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    merge::{choices_to_enum, drop_null, merge},
-    walk::{Holds, each_reference, each_within, holds, read_references, size},
+use super::merge::{choices_to_enum, drop_null, merge};
+use crate::handler::schema::{
+    pointer,
+    subschemas::{KeywordValue, size, visit_references, visit_subschemas_mut},
 };
-use crate::handler::schema::pointer;
 
-/// How many values may be copied to replace references in one schema. A type that nests others many times over would else grow
-/// beyond all bounds; behind this limit its references stay.
+/// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow exponentially; beyond
+/// this limit, references are kept.
 const COPIED_VALUES: usize = 10_000;
 
-/// How deep schemas may nest before references are left alone.
+/// The nesting depth below which schemas are left unchanged.
 const DEPTH: usize = 100;
 
 /// Simplifies schemas that share one set of definitions.
@@ -22,35 +22,35 @@ const DEPTH: usize = 100;
 pub(super) struct Simplifier {
     definitions: Map<String, Value>,
     recursive: BTreeSet<String>,
-    /// Whether an optional property loses `null`.
-    nullless: bool,
-    /// Definitions that a kept reference names.
+    /// Whether `null` is removed from optional properties.
+    drops_null: bool,
+    /// The definitions that references still point to.
     kept: BTreeSet<String>,
-    /// Definitions that authors wrote into their schemas. References are about the root, so that is where they belong.
+    /// Definitions that authors wrote into nested schemas. They move to the root, where references to them point.
     hoisted: Map<String, Value>,
-    /// How many enclosing schemas define a name for themselves.
+    /// The number of enclosing schemas that define a name themselves.
     shadowed: BTreeMap<String, usize>,
     copied: usize,
 }
 
-/// Where a schema stands.
+/// The context of a schema.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    /// It is that of a property which may be absent.
+struct SchemaContext {
+    /// Whether the schema describes an optional property.
     optional: bool,
-    /// It is asserted of the instance as it is, and not part of a condition. Only then may a change narrow what it accepts.
-    plain: bool,
-    /// A reference is replaced even if it recurs.
+    /// Whether the schema applies unconditionally. Only then may a rewrite narrow the set of accepted values.
+    asserted: bool,
+    /// Whether the schema is the root, where references to recursive types are inlined as well.
     root: bool,
     depth: usize,
 }
 
 impl Simplifier {
-    pub(super) fn new(definitions: Map<String, Value>, nullless: bool) -> Self {
+    pub(super) fn new(definitions: Map<String, Value>, drops_null: bool) -> Self {
         Self {
             recursive: recursive(&definitions),
             definitions,
-            nullless,
+            drops_null,
             kept: BTreeSet::new(),
             hoisted: Map::new(),
             shadowed: BTreeMap::new(),
@@ -60,21 +60,23 @@ impl Simplifier {
 
     /// Simplifies the schema of a property of the root.
     pub(super) fn property(&mut self, schema: Value, optional: bool) -> Value {
-        self.schema(schema, Place { optional, plain: true, root: false, depth: 0 })
+        self.schema(schema, SchemaContext { optional, asserted: true, root: false, depth: 0 })
     }
 
-    /// Simplifies a schema that becomes the root. It is spelled out even if its type recurs.
+    /// Simplifies a schema that becomes the root. It is inlined even if its type is recursive.
     pub(super) fn root(&mut self, schema: Value) -> Value {
-        self.schema(schema, Place { optional: false, plain: true, root: true, depth: 0 })
+        self.schema(schema, SchemaContext { optional: false, asserted: true, root: true, depth: 0 })
     }
 
-    /// Returns the definitions that the simplified schemas still refer to.
+    /// Returns the definitions that references still point to.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let mut finished = Map::new();
         while let Some(name) = self.kept.iter().find(|name| !finished.contains_key(*name)).cloned() {
             let schema = self.definitions.get(&name).cloned().unwrap_or_default();
             let schema = match schema {
-                Value::Object(map) => self.object(map, Place { optional: false, plain: true, root: false, depth: 0 }),
+                Value::Object(map) => {
+                    self.object(map, SchemaContext { optional: false, asserted: true, root: false, depth: 0 })
+                }
                 other => other,
             };
             finished.insert(name, schema);
@@ -83,27 +85,27 @@ impl Simplifier {
         finished
     }
 
-    fn schema(&mut self, schema: Value, place: Place) -> Value {
+    fn schema(&mut self, schema: Value, context: SchemaContext) -> Value {
         match schema {
             Value::Bool(true) => json!({}),
-            Value::Object(map) => self.object(map, place),
+            Value::Object(map) => self.object(map, context),
             other => other,
         }
     }
 
-    fn object(&mut self, mut schema: Map<String, Value>, place: Place) -> Value {
-        // Below an `$id` references mean something else.
-        if schema.contains_key("$id") || place.depth > DEPTH {
+    fn object(&mut self, mut schema: Map<String, Value>, context: SchemaContext) -> Value {
+        // An `$id` changes the base of references.
+        if schema.contains_key("$id") || context.depth > DEPTH {
             self.keep_references(&schema);
             return Value::Object(schema);
         }
         let mut own = self.shadow(&schema);
         let mut replaced = BTreeSet::new();
         loop {
-            if place.optional && self.nullless {
+            if context.optional && self.drops_null {
                 schema = drop_null(schema);
             }
-            match self.resolve(&mut schema, place.root, &mut replaced) {
+            match self.resolve(&mut schema, context.root, &mut replaced) {
                 Some(definition) => {
                     let siblings = std::mem::replace(&mut schema, definition);
                     schema = merge(schema, siblings);
@@ -115,19 +117,19 @@ impl Simplifier {
         if generated_format(&schema) {
             schema.remove("format");
         }
-        self.within(&mut schema, place);
+        self.nested(&mut schema, context);
         for name in own {
             self.shadowed.entry(name).and_modify(|count| *count -= 1);
         }
         choices_to_enum(&mut schema);
-        if place.plain {
-            state_items(&mut schema);
+        if context.asserted {
+            add_items(&mut schema);
         }
         self.hoist(&mut schema);
         Value::Object(schema)
     }
 
-    /// Takes the reference out of the schema if it can be replaced, and returns what it refers to.
+    /// Removes the reference from the schema and returns its target, if it can be inlined.
     fn resolve(
         &mut self,
         schema: &mut Map<String, Value>,
@@ -135,7 +137,7 @@ impl Simplifier {
         replaced: &mut BTreeSet<String>,
     ) -> Option<Map<String, Value>> {
         let name = self.definition(schema.get("$ref")?.as_str()?)?;
-        // What recurs is spelled out once, at the root. The second time round the reference stays.
+        // A recursive type is inlined once, at the root.
         if self.recursive.contains(&name) && !(root && replaced.insert(name.clone())) {
             self.kept.insert(name);
             return None;
@@ -159,34 +161,34 @@ impl Simplifier {
         Some(definition)
     }
 
-    /// Returns the name of the generator's definition that a reference is about.
+    /// Returns the name of the generator's definition that a reference points to.
     fn definition(&self, reference: &str) -> Option<String> {
         let name = pointer::definition(reference)?;
         let shadowed = self.shadowed.get(&name).is_some_and(|&count| count > 0);
         (!shadowed && self.definitions.contains_key(&name)).then_some(name)
     }
 
-    /// Simplifies what stands within the schema.
-    fn within(&mut self, schema: &mut Map<String, Value>, place: Place) {
+    /// Simplifies the subschemas.
+    fn nested(&mut self, schema: &mut Map<String, Value>, context: SchemaContext) {
         let required: Vec<String> = match schema.get("required") {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
-        let depth = place.depth + 1;
-        each_within(schema, &mut |keyword, name, inner| {
+        let depth = context.depth + 1;
+        visit_subschemas_mut(schema, &mut |keyword, name, inner| {
             let condition = matches!(keyword, "if" | "then" | "else" | "not" | "contains" | "dependentSchemas");
-            let plain = place.plain && !condition;
+            let asserted = context.asserted && !condition;
             let optional =
-                plain && keyword == "properties" && name.is_some_and(|name| !required.iter().any(|r| r == name));
-            // `additionalProperties: true` is how everyone writes it.
-            if inner.is_boolean() && holds(keyword) == Holds::One && keyword != "items" {
+                asserted && keyword == "properties" && name.is_some_and(|name| !required.iter().any(|r| r == name));
+            // `additionalProperties: true` is the customary form.
+            if inner.is_boolean() && KeywordValue::of(keyword) == KeywordValue::Schema && keyword != "items" {
                 return;
             }
-            *inner = self.schema(inner.take(), Place { optional, plain, root: false, depth });
+            *inner = self.schema(inner.take(), SchemaContext { optional, asserted, root: false, depth });
         });
     }
 
-    /// Notes the names that the schema defines for itself.
+    /// Marks the names that the schema defines itself as shadowed and returns them.
     fn shadow(&mut self, schema: &Map<String, Value>) -> Vec<String> {
         let Some(Value::Object(own)) = schema.get("$defs") else { return Vec::new() };
         let names: Vec<String> = own.keys().cloned().collect();
@@ -196,7 +198,7 @@ impl Simplifier {
         names
     }
 
-    /// Moves the schema's own definitions to the root, where references to them point, as far as their names are free there.
+    /// Moves the schema's own definitions to the root, where references to them point, unless their names are taken.
     fn hoist(&mut self, schema: &mut Map<String, Value>) {
         let Some(Value::Object(own)) = schema.remove("$defs") else { return };
         let mut left = Map::new();
@@ -211,10 +213,9 @@ impl Simplifier {
         }
     }
 
-    /// Keeps whatever a schema that is left as it is refers to.
+    /// Keeps the definitions that an unchanged schema refers to.
     fn keep_references(&mut self, schema: &Map<String, Value>) {
-        let mut schema = Value::Object(schema.clone());
-        each_reference(&mut schema, &mut |reference| {
+        visit_references(&Value::Object(schema.clone()), &mut |reference| {
             if let Some(name) = self.definition(reference) {
                 self.kept.insert(name);
             }
@@ -227,27 +228,27 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
     let mut references: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, schema) in definitions {
         let found = references.entry(name).or_default();
-        read_references(schema, &mut |reference| found.extend(pointer::definition(reference)));
+        visit_references(schema, &mut |reference| found.extend(pointer::definition(reference)));
     }
-    let recurs = |start: &&String| {
+    let is_recursive = |start: &&String| {
         let mut seen = BTreeSet::new();
-        let mut open = vec![start.as_str()];
-        while let Some(name) = open.pop() {
+        let mut pending = vec![start.as_str()];
+        while let Some(name) = pending.pop() {
             for next in references.get(name).into_iter().flatten() {
                 if next == *start {
                     return true;
                 }
                 if seen.insert(next) {
-                    open.push(next);
+                    pending.push(next);
                 }
             }
         }
         false
     };
-    definitions.keys().filter(recurs).cloned().collect()
+    definitions.keys().filter(is_recursive).cloned().collect()
 }
 
-/// Tells whether the schema has a `format` that names a Rust type and that no specification registers.
+/// Returns whether the schema has a `format` that names a Rust type and is not registered by any specification.
 fn generated_format(schema: &Map<String, Value>) -> bool {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return false };
     let digits = format.strip_prefix('u').unwrap_or(format).strip_prefix("int");
@@ -255,8 +256,8 @@ fn generated_format(schema: &Map<String, Value>) -> bool {
         || matches!(format, "isize" | "usize" | "float" | "double" | "decimal" | "char" | "ip" | "partial-date-time")
 }
 
-/// Says of an array whose items are not described, or only those in front, what they are: some clients refuse such an array.
-fn state_items(schema: &mut Map<String, Value>) {
+/// Adds the `items` that an array lacks, because some clients reject arrays without them.
+fn add_items(schema: &mut Map<String, Value>) {
     let array = schema.get("type").is_some_and(|kind| kind == "array");
     if !array || schema.contains_key("items") || schema.contains_key("unevaluatedItems") {
         return;
