@@ -1,10 +1,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
+    call::in_flight::InFlight,
     client_requests::Questions,
-    in_flight::InFlight,
     outbox::{Outbox, SessionLevel},
-    subscriptions::Subscriber,
+    subscriptions::subscriber::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
 
@@ -13,7 +13,7 @@ use crate::{handler::ClientInfo, revision::Dialect};
 pub(crate) struct Session {
     /// What its tasks belong to, if nobody knows whose the session is; made for the first one.
     pub(super) id: OnceLock<String>,
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of what the client declared.
     pub(crate) capabilities: Arc<str>,

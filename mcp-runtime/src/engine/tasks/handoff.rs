@@ -10,9 +10,13 @@ use std::{
     time::Duration,
 };
 
-use super::{NewTask, Tasks, new_id, runner::Job, side::Side};
+use super::{
+    runner::Job,
+    service::{NewTask, Tasks, new_id},
+    side::Side,
+};
 use crate::{
-    engine::{calls::Answering, outbox::Outbox},
+    engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
     jsonrpc::Id,
@@ -37,7 +41,7 @@ pub(super) struct Ticket {
     pub(super) owner: String,
     pub(super) encoding: Arc<Encoding>,
     pub(super) id: Id<'static>,
-    pub(super) answering: Answering,
+    pub(super) callee: Callee,
     pub(super) forwards_log: bool,
     pub(super) is_layered: bool,
 }
@@ -78,16 +82,16 @@ impl Deferral {
 impl Ticket {
     /// Makes a task of the rest; where none can be kept, the rest stays a call.
     async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, encoding, id, answering, forwards_log, is_layered } = self;
+        let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
         let desk = Arc::clone(side.desk());
-        let job = Job { encoding, id, answering, context: Some(context), forwards_log, is_layered, side };
+        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, side };
         let refused = match tasks.create(new, job, rest).await {
             Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
             Err(refused) => refused,
         };
-        tracing::warn!(name = answering.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
+        tracing::warn!(name = callee.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
         drop(tasks);
         desk.refuse();
         Ok(refused.running.await)
@@ -95,7 +99,7 @@ impl Ticket {
 }
 
 impl TaskHandoff for Deferral {
-    fn depart(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.is_wanted.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
@@ -104,7 +108,7 @@ impl TaskHandoff for Deferral {
         Box::pin(self.side.desk().decided())
     }
 
-    fn poll_wanted(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+    fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
         if ticket.is_none() {
             return Poll::Pending;
@@ -113,7 +117,7 @@ impl TaskHandoff for Deferral {
         if self.is_wanted() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn take(&self, rest: Running, context: Arc<Context>) -> Running {
+    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running {
         let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ticket) = ticket else { return rest };
         let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);
@@ -158,7 +162,7 @@ impl Peer for Deferral {
         self.peer().session_level()
     }
 
-    fn pause(&self, retry: Duration) {
-        self.peer().pause(retry);
+    fn close_sse_stream(&self, retry: Duration) {
+        self.peer().close_sse_stream(retry);
     }
 }

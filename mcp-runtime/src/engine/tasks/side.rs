@@ -17,7 +17,7 @@ use crate::{
     backend::{TaskInput, TaskRecord},
     engine::{client_requests::Kept, outbox::Outbox},
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Encoding, Notes, Peer, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, Peer, StatusMessages, ask::Question},
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
@@ -237,8 +237,8 @@ impl Drop for Open {
     }
 }
 
-impl Notes for Side {
-    fn note(&self, message: &str) {
+impl StatusMessages for Side {
+    fn set(&self, message: &str) {
         self.desk.papers().news.note = Some(shortened(message));
         self.desk.noted.notify_one();
     }
@@ -268,5 +268,5 @@ impl Peer for Side {
         outbox.map_or(Level::Info, |outbox| outbox.session_level())
     }
 
-    fn pause(&self, _: Duration) {}
+    fn close_sse_stream(&self, _: Duration) {}
 }

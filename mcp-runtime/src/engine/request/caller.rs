@@ -1,14 +1,13 @@
 //! Who calls, and what it sees of the server.
 
 use std::{
-    any::Any,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use crate::{
-    handler::{ClientInfo, entry::EntryInfo},
+    handler::{ClientInfo, RequestHead, entry::EntryInfo},
     registry::Item,
     revision::Revision,
 };
@@ -16,11 +15,11 @@ use crate::{
 /// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 #[derive(Debug)]
 pub struct Caller {
-    pub(super) principal: Option<Box<str>>,
-    pub(super) client: Option<ClientInfo>,
-    pub(super) revision: Revision,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
-    pub(super) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) principal: Option<Box<str>>,
+    pub(crate) client: Option<ClientInfo>,
+    pub(crate) revision: Revision,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
+    pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
 impl Caller {
@@ -40,10 +39,23 @@ impl Caller {
         self.revision
     }
 
-    /// What the transport knows of the request, of one type.
+    /// The headers of the HTTP request; `None` over other transports.
     #[cfg(feature = "http")]
-    pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
-        self.attachment.as_ref()?.downcast_ref()
+    pub fn headers(&self) -> Option<&http::HeaderMap> {
+        Some(self.head.as_deref()?.headers())
+    }
+
+    /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    #[cfg(feature = "http")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.head.as_deref()?.extensions().get()
+    }
+
+    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy. See
+    /// [`Context::peer_addr`](crate::Context::peer_addr).
+    #[cfg(feature = "http")]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.head.as_deref()?.peer_addr()
     }
 }
 
@@ -59,8 +71,8 @@ impl Visibility {
     }
 
     /// What one caller sees.
-    pub(super) fn of(&self, caller: Caller) -> Sight {
-        Sight(Some(Arc::new((self.clone(), caller))))
+    pub(crate) fn of(&self, caller: Caller) -> VisibleTo {
+        VisibleTo(Some(Arc::new((self.clone(), caller))))
     }
 }
 
@@ -72,20 +84,20 @@ impl fmt::Debug for Visibility {
 
 /// What one caller sees: everything, unless somebody decides.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sight(Option<Arc<(Visibility, Caller)>>);
+pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
 
-impl Sight {
-    pub(super) fn is_limited(&self) -> bool {
+impl VisibleTo {
+    pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 
     /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
-    pub(super) fn sees(&self, item: &Item) -> bool {
+    pub(crate) fn sees(&self, item: &Item) -> bool {
         self.sees_entry(&item.info())
     }
 
     /// Says the same of what is no function: of a skill.
-    pub(super) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
+    pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
         catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
             tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");
