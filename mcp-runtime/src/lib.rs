@@ -90,6 +90,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
+    pub use mcp_uri_template::Operator;
     pub use serde_json;
 
     #[cfg(feature = "lock")]
@@ -108,14 +109,11 @@ pub mod __private {
             complete, complete_dependencies, dependency,
             entry::{
                 ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Collect, CommonEntry, DefaultValue, Entry,
-                Handler, Hints, OutputType, PromptEntry, ResourceEntry, Rule, ServerFnEntry, SourceLocation,
+                Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule, ServerFnEntry, SourceLocation,
                 TaskSupport, ToolEntry, boxed, default_json,
             },
             list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource, write_tool,
         },
-        model::{
-            Icon, Role,
-            template::{Operator, Part},
-        },
+        model::{Icon, Role},
     };
 }

@@ -72,7 +72,7 @@ impl Contract {
     pub(super) fn checker(&self) -> &Checker {
         self.checker.get_or_init(|| {
             Checker::compile(&self.schema).unwrap_or_else(|error| {
-                tracing::error!(error, "the schema of a function cannot be compiled");
+                tracing::error!(%error, "the schema of a function cannot be compiled");
                 Checker::default()
             })
         })

@@ -16,11 +16,11 @@ use crate::{
     handler::{
         Context, Contract, Dependency, EarlierArguments, StateMap,
         entry::{
-            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Rule, ServerFnEntry, SourceLocation,
+            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Part, Rule, ServerFnEntry,
+            SourceLocation,
         },
         schema::{self, Keyword, Property},
     },
-    model::template::Part,
 };
 
 /// As many contracts as take longer to compile than a thread takes to start.
@@ -261,7 +261,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             schema: (argument.of.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.of.optional)(),
             default,
-            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
     let input = schema::input(properties, generator)?;
