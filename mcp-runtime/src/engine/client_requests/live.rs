@@ -135,10 +135,10 @@ pub(in crate::engine) fn put(
     request.string("method", method);
     request.raw("params", params.as_bytes());
     request.end();
-    outbox.ask();
+    outbox.open_question();
     if message.len() > UNREAD_NOTIFICATIONS || !outbox.notify(&message) {
         questions.give_up(number);
-        outbox.end_question();
+        outbox.close_question();
         let why = match message.len() > UNREAD_NOTIFICATIONS {
             true => format!(
                 "a question of {} bytes is too large, at most {UNREAD_NOTIFICATIONS} may be sent",
@@ -205,6 +205,6 @@ impl Drop for Waiting {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             self.outbox.notify(message.as_bytes());
         }
-        self.outbox.end_question();
+        self.outbox.close_question();
     }
 }

@@ -155,7 +155,7 @@ pub(crate) fn call_as_task(
         }
         Err(refusal) => {
             let start = out.len();
-            callee.settle(out, start, encoding, request.id, Err(refusal));
+            callee.end_response(out, start, encoding, request.id, Err(refusal));
             return Ok(true);
         }
     };

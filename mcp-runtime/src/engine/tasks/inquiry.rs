@@ -50,7 +50,7 @@ impl Inquiry {
             set_status(task);
         });
         match changed.await.map_err(|error| failed(&error))? {
-            Changed::Done(_) | Changed::Ended(_) => Ok(response::empty(&self.encoding)),
+            Changed::Done(_) | Changed::Ended(_) => Ok(response::empty_result(&self.encoding)),
             Changed::Gone => Err(unknown()),
         }
     }
@@ -66,7 +66,7 @@ impl Inquiry {
         let is_extension = self.encoding.has(Feature::TaskExtension);
         match cancelled.await.map_err(|error| failed(&error))? {
             Changed::Gone => Err(unknown()),
-            Changed::Done(_) | Changed::Ended(_) if is_extension => Ok(response::empty(&self.encoding)),
+            Changed::Done(_) | Changed::Ended(_) if is_extension => Ok(response::empty_result(&self.encoding)),
             Changed::Done(task) => Ok(encode::details(&self.encoding, &task)),
             Changed::Ended(_) => Err(Fault::invalid_params("the task has ended, so that it cannot be cancelled")),
         }

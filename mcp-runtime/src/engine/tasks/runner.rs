@@ -49,7 +49,7 @@ impl Job {
     fn outcome(&self, finished: Option<Result<Finished, Fault>>) -> Outcome {
         let finished = finished.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.callee.finish(&mut response, &self.encoding, &self.id, finished);
+        self.callee.write_response(&mut response, &self.encoding, &self.id, finished);
         Outcome::read(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
@@ -150,7 +150,7 @@ impl Runner {
             true => GuardedCall::layer(running, callee.name),
             false => GuardedCall::new(running, context.clone(), job.forwards_log, callee.name),
         };
-        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &job.id));
+        let mut work = Box::pin(callee.run_with_timeout(guarded.warning_if_slow(), context.as_deref(), &job.id));
         let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
         let mut quiet = pin!(sleep(Duration::ZERO));
         let finished = loop {

@@ -108,7 +108,7 @@ impl Endpoint {
     }
 
     /// Answers every request that listens.
-    pub(super) fn end_listens(&self) {
+    pub(super) fn end_listeners(&self) {
         self.shared
             .closing
             .send_if_modified(|closing| std::mem::replace(closing, Closing::Listens.max(*closing)) < Closing::Listens);

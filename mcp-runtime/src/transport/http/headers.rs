@@ -9,7 +9,7 @@ use http::{Extensions, HeaderMap, HeaderName, header::AsHeaderName, request::Par
 
 use super::{context::Principal, work::Work};
 use crate::{
-    engine::{Mirrored, Permit, RequestSource},
+    engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     handler::RequestHead,
     jsonrpc::raw,
@@ -65,7 +65,7 @@ impl RequestHead for HttpRequestSource {
 }
 
 impl RequestSource for HttpRequestSource {
-    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
+    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
         let version = raw::string(request.version).unwrap_or_default();
         expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
@@ -265,7 +265,7 @@ mod tests {
     fn requests_are_compared() {
         let version = ("MCP-Protocol-Version", "2026-07-28");
         let call = ("mcp-method", "tools/call");
-        let request = Mirrored { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
+        let request = MirroredFields { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
         for (headers, fits) in [
             (&[version, call, ("Mcp-Name", "add")][..], true),
             (&[version, call, ("Mcp-Name", "  add  ")], true),

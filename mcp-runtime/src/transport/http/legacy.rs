@@ -113,7 +113,7 @@ impl Legacy {
         connection.set_source(self.endpoint.request_source(request));
         let mut answers = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut answers);
-        if receipt.is_too_much {
+        if receipt.is_overloaded {
             answers.truncate(answers.trim_ascii_end().len());
             return response::busy_with(answers);
         }

@@ -154,7 +154,7 @@ impl Site {
 
     /// Answers whoever listens, lets what is in work end, then ends the streams, then the connections.
     async fn end(self, connections: GracefulShutdown, grace: Duration) {
-        self.service.endpoint.end_listens();
+        self.service.endpoint.end_listeners();
         let closing = connections.shutdown();
         tokio::pin!(closing);
         // Idle connections end now.

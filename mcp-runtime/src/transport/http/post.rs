@@ -17,7 +17,7 @@ use super::{
     stream::{CancelOnDrop, Events, Manner, Stream},
 };
 use crate::{
-    engine::{Connection, Receipt, RequestSource},
+    engine::{Connection, ReceiveOutcome, RequestSource},
     revision,
 };
 
@@ -41,7 +41,7 @@ struct Exchange {
     is_stateless: bool,
     /// How a message that is no request is refused if it belongs to a session, but does not say to which.
     homeless: Option<Box<HttpResponse>>,
-    receipt: Receipt,
+    receipt: ReceiveOutcome,
     /// The lines that are there.
     lines: Vec<u8>,
     /// Ends the calls of a stateless request when nobody waits for it any more.
@@ -154,7 +154,7 @@ impl Endpoint {
         let mut deadline = pin!(tokio::time::sleep(self.options().stream_after));
         let outbox = Arc::clone(exchange.connection.outbox());
         loop {
-            let news = poll_fn(|cx| outbox.poll_news_or_end(cx));
+            let news = poll_fn(|cx| outbox.poll_output_or_end(cx));
             if first(news, deadline.as_mut()).await.is_err() {
                 return self.answer(*exchange, Form::Stream);
             }
@@ -183,7 +183,7 @@ impl Endpoint {
         // A request without a session, and without one being opened, is stateless, or else malformed.
         let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
         let is_stateless = exchange.is_stateless && opened.is_none();
-        if exchange.receipt.is_too_much {
+        if exchange.receipt.is_overloaded {
             return response::busy_with(exchange.lines);
         }
         let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
@@ -244,7 +244,7 @@ impl Exchange {
         match () {
             () if outbox.is_listening() => Some(Form::Stream),
             () if is_settled && is_one_line(&self.lines) => Some(Form::Whole),
-            () if is_settled || !self.lines.is_empty() || outbox.is_paused() => Some(Form::Stream),
+            () if is_settled || !self.lines.is_empty() || outbox.is_close_requested() => Some(Form::Stream),
             () => None,
         }
     }

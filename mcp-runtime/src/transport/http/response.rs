@@ -33,7 +33,7 @@ pub(super) fn json_with(headers: HeaderMap, status: StatusCode, message: Vec<u8>
 /// A response that refuses a request, with an error that belongs to no request.
 pub(super) fn refuse(status: StatusCode, fault: &Fault) -> HttpResponse {
     let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, fault);
+    crate::engine::write_error(&mut message, revision::newest(), None, fault);
     json(status, message)
 }
 
@@ -45,7 +45,7 @@ pub(super) fn refuse_because(status: StatusCode, why: &str) -> HttpResponse {
 /// A response for now: come back later.
 pub(super) fn busy(why: &str) -> HttpResponse {
     let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, &Fault::overloaded(why));
+    crate::engine::write_error(&mut message, revision::newest(), None, &Fault::overloaded(why));
     busy_with(message)
 }
 

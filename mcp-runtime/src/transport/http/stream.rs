@@ -94,7 +94,7 @@ impl Stream {
 
     /// Says whether everything that will ever come is in the log.
     pub(super) fn is_over(&self) -> bool {
-        self.ends.load(Ordering::Acquire) && self.outbox.is_settled()
+        self.ends.load(Ordering::Acquire) && self.outbox.is_finished()
     }
 
     /// Says whether nothing more will come than is there.
@@ -157,7 +157,7 @@ impl Stream {
         if log.carrier != carrier || log.last > at {
             return Poll::Ready(());
         }
-        self.outbox.poll_news_or_pause(cx)
+        self.outbox.poll_output_or_close_request(cx)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -338,13 +338,13 @@ impl Events {
                 return Poll::Ready(None);
             }
             // Without ids, the client could not come back.
-            if let Some(retry) = self.stream.outbox.take_pause().filter(|_| self.manner.ids) {
+            if let Some(retry) = self.stream.outbox.take_close_request().filter(|_| self.manner.ids) {
                 // The stream goes on, its response does not.
                 self.over = true;
                 return Poll::Ready(Some(self.farewell(retry)));
             }
             if self.poll_closing(cx) {
-                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listens()) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listeners()) {
                     continue;
                 }
                 self.over = true;

@@ -62,7 +62,7 @@ async fn a_result_is_waited_for() {
 async fn a_task_ends_as_its_call_would_have() {
     for (tool, arguments, message, expected) in [
         ("failing_job", json!({}), "the job failed", Ok("the job failed")),
-        ("work", json!({"label": 7}), "the arguments of `work` do not fit", Ok("the arguments of `work` do not fit")),
+        ("work", json!({"label": 7}), "invalid arguments for `work`", Ok("invalid arguments for `work`")),
         (
             "impatient",
             json!({}),
