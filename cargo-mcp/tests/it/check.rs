@@ -103,11 +103,11 @@ fn the_whole_report() {
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
     });
     let done = Server::new(&file).run(&["check", "--deny", "dotted-name"]);
-    let refused = "not spoken: `server/discover` is answered with error -32601: method not found: server/discover";
+    let refused = "not supported: `server/discover` is answered with error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
-        \x20 2024-11-05  not spoken: it offers 2025-06-18\n\
-        \x20 2025-03-26  not spoken: it offers 2025-06-18\n\
+        \x20 2024-11-05  not supported: it offers 2025-06-18\n\
+        \x20 2025-03-26  not supported: it offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
         \x20 2026-07-28  {refused}\n\
@@ -116,19 +116,19 @@ fn the_whole_report() {
         \x20 note[revision-refused]: 2024-11-05: it offers 2025-06-18\n\
         \x20 note[revision-refused]: 2025-03-26: it offers 2025-06-18\n\
         \x20 note[revision-refused]: 2026-07-28: `server/discover` is answered with error -32601: method not found: server/discover\n\
-        \x20   help: nothing, unless such clients matter\n\
+        \x20   help: no action is required unless such clients matter\n\
         \n\
         tool `fetch.page`\n\
-        \x20 warning[array-without-items]: the argument `a` is an array of anything\n\
-        \x20   help: say in `items` what the array holds\n\
-        \x20 warning[dotted-name]: its name has a dot\n\
+        \x20 warning[array-without-items]: argument `a` is an array without `items`\n\
+        \x20   help: describe the elements in `items`\n\
+        \x20 warning[dotted-name]: the name contains a dot\n\
         \x20   help: use an underscore\n\
-        \x20 warning[missing-description]: the argument `a` has no description\n\
-        \x20   help: describe it; with `mcp-runtime` it is the doc comment\n\
+        \x20 warning[missing-description]: argument `a` has no description\n\
+        \x20   help: add a description; with `mcp-runtime`, write a doc comment\n\
         \n\
-        tokens (an estimate: a token for each 3.5 characters of name, description and input schema as compact JSON)\n\
+        tokens (estimated: one token per 3.5 characters of the name, description and input schema as compact JSON)\n\
         \x20 fetch.page      39\n\
-        \x20 in all          39\n\
+        \x20 total           39\n\
         \n\
         0 errors, 3 warnings, 3 notes\n"
     );
@@ -137,8 +137,8 @@ fn the_whole_report() {
     assert_eq!(
         done.failed(1),
         format!(
-            "error: `{program}` does not pass the check\n\
-             help: `cargo mcp check --explain CODE` tells more, `--allow CODE` leaves a code out\n"
+            "error: `{program}` failed the check\n\
+             help: `cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it\n"
         )
     );
 }
@@ -155,7 +155,7 @@ fn the_report_for_programs() {
     let handshakes = report["handshakes"].as_array_mut().expect("handshakes");
     handshakes.drain(1..3);
     report["findings"].as_array_mut().expect("findings").retain(|found| found["code"] != "revision-refused");
-    let help = "run `cargo mcp lock` to accept";
+    let help = "run `cargo mcp lock` to accept the change";
     let entry = json!({"kind": "tool", "name": "fetch.page"});
     assert_eq!(
         report,
@@ -174,11 +174,11 @@ fn the_report_for_programs() {
                 },
             ],
             "findings": [
-                {"level": "warning", "code": "dotted-name", "entry": entry, "message": "its name has a dot", "help": "use an underscore"},
+                {"level": "warning", "code": "dotted-name", "entry": entry, "message": "the name contains a dot", "help": "use an underscore"},
                 {"level": "error", "code": "compatible-change", "entry": entry, "message": "the title changed", "help": help},
             ],
             "tokens": {
-                "method": "a token for each 3.5 characters of name, description and input schema as compact JSON",
+                "method": "one token per 3.5 characters of the name, description and input schema as compact JSON",
                 "total": 33,
                 "tools": [{"name": "fetch.page", "tokens": 33}],
             },
@@ -216,7 +216,7 @@ fn github_shows_findings_beside_a_run() {
         .good();
     assert_eq!(
         told,
-        "::warning title=dotted-name::tool `fetch.page`: its name has a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
+        "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
     );
 }
 
@@ -227,32 +227,32 @@ fn a_wrong_command_line_is_told() {
         (
             &["check", "--explain", "schema-reff"][..],
             2,
-            "error: there is no code `schema-reff`\nhelp: did you mean `schema-ref`?\n",
+            "error: unknown code `schema-reff`\nhelp: did you mean `schema-ref`?\n",
         ),
         (
             &["check", "--allow", "frobnicate", "--", &hello],
             2,
-            "error: there is no code `frobnicate`\nhelp: `cargo mcp check --explain list` lists them\n",
+            "error: unknown code `frobnicate`\nhelp: `cargo mcp check --explain list` lists all codes\n",
         ),
         (
             &["check", "--locked=none.json", "--", &hello],
             2,
-            "error: `none.json` cannot be read: No such file or directory (os error 2)\nhelp: run `cargo mcp lock` to write it\n",
+            "error: cannot read `none.json`: No such file or directory (os error 2)\nhelp: run `cargo mcp lock` to create it\n",
         ),
         (
             &["check", "--locked", "--revision", "2025-11-25", "--", &hello],
             2,
-            "error: `--locked` compares the newest revision that the server speaks, and `--revision 2025-11-25` is another\nhelp: leave one of them out\n",
+            "error: `--locked` compares the newest revision that the server supports and conflicts with `--revision 2025-11-25`\nhelp: omit one of them\n",
         ),
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is no lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to write it anew\n",
+            "error: `Cargo.toml` is not a lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
             2,
-            "error: `--revision 2025-11-25`: a lock is of the newest revision that a server speaks, which says the most\nhelp: leave `--revision` out\n",
+            "error: `--revision 2025-11-25` cannot be used here: a lock file records the newest revision that the server supports\nhelp: omit `--revision`\n",
         ),
         (
             &["check", "--", "/no/such/program"],
@@ -281,10 +281,10 @@ fn a_change_is_told_and_accepted() {
     after["tools"][0]["inputSchema"]["properties"]["b"] =
         json!({"type": "string", "description": "What else is fetched."});
     let server = Server::new(&before);
-    assert_eq!(server.run(&["lock"]).good(), "wrote `mcp.lock.json`\n");
-    assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is as it was\n");
+    assert_eq!(server.run(&["lock"]).good(), "created `mcp.lock.json`\n");
+    assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is up to date\n");
     let same = server.run(&["check", "--locked"]).good();
-    assert!(same.contains("\nthe server is what `mcp.lock.json` says\n"), "{same}");
+    assert!(same.contains("\nthe server matches `mcp.lock.json`\n"), "{same}");
 
     server.becomes(&after);
     let done = server.run(&["check", "--locked"]);
@@ -292,7 +292,7 @@ fn a_change_is_told_and_accepted() {
                    compatible  tool `fetch_page`: argument `b` is new and optional\n";
     let expected = format!(
         "{changes}\nthe server is not what `mcp.lock.json` says: 1 breaking change and 1 compatible change\n\
-         help: run `cargo mcp lock` to accept\n"
+         help: run `cargo mcp lock` to accept the changes\n"
     );
     assert!(done.stdout.contains(&expected), "{}", done.stdout);
     assert!(
@@ -307,7 +307,7 @@ fn a_change_is_told_and_accepted() {
 
     let copy = text(&server.path("copy.json"));
     fs::copy(server.path("mcp.lock.json"), &copy).expect("the file is copied");
-    assert_eq!(server.run(&["lock"]).good(), format!("{changes}rewrote `mcp.lock.json`\n"));
+    assert_eq!(server.run(&["lock"]).good(), format!("{changes}updated `mcp.lock.json`\n"));
     server.run(&["check", "--locked"]).good();
     server.run(&["check", &format!("--locked={copy}")]).failed(1);
 }
