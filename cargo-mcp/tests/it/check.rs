@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Done, cargo_mcp, example, repository, run};
 
-/// The server that lists what a file says, built once.
+/// Builds the server that lists the content of a file. Returns its path.
 fn listed() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -32,7 +32,7 @@ fn text(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// A directory with a file for `listed`.
+/// A directory with the file for `listed`.
 struct Server {
     directory: tempfile::TempDir,
 }
@@ -40,11 +40,11 @@ struct Server {
 impl Server {
     fn new(file: &Value) -> Self {
         let server = Self { directory: tempfile::tempdir().expect("a directory") };
-        server.becomes(file);
+        server.set(file);
         server
     }
 
-    fn becomes(&self, file: &Value) {
+    fn set(&self, file: &Value) {
         fs::write(self.path("server.json"), file.to_string()).expect("the file is written");
     }
 
@@ -52,7 +52,7 @@ impl Server {
         self.directory.path().join(name)
     }
 
-    /// Runs a command against it.
+    /// Runs a command with the server.
     fn run(&self, words: &[&str]) -> Done {
         let file = text(&self.path("server.json"));
         let words: Vec<&str> = words.iter().copied().chain(["--", listed(), &file]).collect();
@@ -97,7 +97,7 @@ fn line(finding: &Value) -> String {
 }
 
 #[test]
-fn the_whole_report() {
+fn the_report_for_humans() {
     let file = json!({
         "speaks": ["2025-06-18", "2025-11-25"],
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
@@ -147,11 +147,10 @@ fn the_whole_report() {
 fn the_report_for_programs() {
     let server = Server::new(&with(json!({"name": "fetch.page"})));
     server.run(&["lock"]).good();
-    server
-        .becomes(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
+    server.set(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
     let done = server.run(&["check", "--locked", "--format", "json"]);
     let mut report: Value = serde_json::from_str(&done.stdout).expect("JSON");
-    // Those of revisions that are not spoken are alike.
+    // The unsupported revisions in between are all alike.
     let handshakes = report["handshakes"].as_array_mut().expect("handshakes");
     handshakes.drain(1..3);
     report["findings"].as_array_mut().expect("findings").retain(|found| found["code"] != "revision-refused");
@@ -189,7 +188,7 @@ fn the_report_for_programs() {
 }
 
 #[test]
-fn findings_are_denied_and_allowed() {
+fn findings_can_be_denied_and_allowed() {
     let warns = with(json!({"name": "fetch.page"}));
     let notes = with(json!({"annotations": {}}));
     let fails = with(json!({"name": "fetch page"}));
@@ -210,7 +209,7 @@ fn findings_are_denied_and_allowed() {
 }
 
 #[test]
-fn github_shows_findings_beside_a_run() {
+fn the_report_for_github() {
     let told = Server::new(&with(json!({"name": "fetch.page"})))
         .run(&["check", "--revision", "2025-11-25", "--format", "github"])
         .good();
@@ -221,7 +220,7 @@ fn github_shows_findings_beside_a_run() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told() {
+fn invalid_command_lines_are_rejected() {
     let hello = text(&example("hello"));
     for (words, code, expected) in [
         (
@@ -275,7 +274,7 @@ fn a_wrong_command_line_is_told() {
 }
 
 #[test]
-fn a_change_is_told_and_accepted() {
+fn changes_are_reported_and_accepted() {
     let before = taking("a", json!({"type": "integer", "maximum": 100}));
     let mut after = taking("a", json!({"type": "integer", "maximum": 50}));
     after["tools"][0]["inputSchema"]["properties"]["b"] =
@@ -286,7 +285,7 @@ fn a_change_is_told_and_accepted() {
     let same = server.run(&["check", "--locked"]).good();
     assert!(same.contains("\nthe server matches `mcp.lock.json`\n"), "{same}");
 
-    server.becomes(&after);
+    server.set(&after);
     let done = server.run(&["check", "--locked"]);
     let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` was 100, is 50\n\
                    compatible  tool `fetch_page`: argument `b` is new and optional\n";
@@ -302,7 +301,7 @@ fn a_change_is_told_and_accepted() {
     );
     assert!(done.stdout.contains("error[compatible-change]: argument `b` is new and optional\n"), "{}", done.stdout);
     done.failed(1);
-    // Only what breaks callers, for those who want it so.
+    // Both kinds of changes can be allowed.
     server.run(&["check", "--locked", "--allow", "breaking-change", "--allow", "compatible-change"]).good();
 
     let copy = text(&server.path("copy.json"));
@@ -313,7 +312,7 @@ fn a_change_is_told_and_accepted() {
 }
 
 #[test]
-fn a_package_has_its_lock_beside_its_manifest() {
+fn the_lock_file_of_a_package_is_next_to_its_manifest() {
     let words = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
     assert_eq!(
         run(&words).good(),
@@ -326,7 +325,7 @@ fn a_package_has_its_lock_beside_its_manifest() {
 }
 
 #[test]
-fn examples_have_no_errors() {
+fn the_examples_pass() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("a.txt"), "a file").expect("it is written");
     for (name, notes) in [
@@ -338,7 +337,7 @@ fn examples_have_no_errors() {
         ("everything", ""),
     ] {
         let mut command = cargo_mcp(&["check", "--read"]);
-        // Its schemas and names are those that the conformance suite asks for.
+        // The conformance suite dictates the names and schemas of `everything`.
         if !notes.is_empty() {
             command.args(["--deny", notes]);
         }
@@ -349,7 +348,7 @@ fn examples_have_no_errors() {
     run(&["check", &tea.url, "--read", "--deny", "notes"]).good();
 }
 
-/// A program that serves HTTP, until it is dropped.
+/// A program that serves HTTP, killed on drop.
 struct Http {
     program: Child,
     url: String,
@@ -367,7 +366,7 @@ impl Http {
         let url = lines
             .find_map(|line| Some(line.split_once(" listens on ")?.1.to_owned()))
             .expect("it says where it listens");
-        // Read on, so that the program can write on.
+        // Keep reading, so that the program does not block.
         std::thread::spawn(move || lines.for_each(drop));
         Self { program, url }
     }
@@ -381,7 +380,7 @@ impl Drop for Http {
 }
 
 #[test]
-fn every_revision_is_spoken_over_stdio_and_http() {
+fn every_revision_is_supported_over_stdio_and_http() {
     let all = "handshakes\n\
         \x20 2024-11-05  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
         \x20 2025-03-26  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\

@@ -1,8 +1,8 @@
-//! Each code, found in a server that has one thing wrong.
+//! Each code, with a server that has exactly this problem.
 
 use super::*;
 
-/// Every code that a listing shows, with the whole line.
+/// Returns codes, servers, options and the expected finding.
 fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
     let none: Vec<&str> = Vec::new();
     let text = json!({"type": "string"});
@@ -368,7 +368,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
 }
 
 #[test]
-fn every_code_is_found() {
+fn every_code_is_reported() {
     for (code, file, options, expected) in findings() {
         let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
         let done = Server::new(&file).run(&words);
@@ -391,7 +391,7 @@ fn every_code_has_a_test_and_an_explanation() {
     let listed = run(&["check", "--explain", "list"]).good();
     let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let mut tested: BTreeSet<&str> = findings().iter().map(|(code, ..)| *code).collect();
-    // These are those of `a_change_is_told_and_accepted`.
+    // Covered by `changes_are_reported_and_accepted`.
     tested.extend(["breaking-change", "compatible-change"]);
     assert_eq!(codes, tested);
     for code in codes {
