@@ -316,7 +316,7 @@ fn the_lock_file_of_a_package_is_next_to_its_manifest() {
     let words = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
     assert_eq!(
         run(&words).good(),
-        "`examples/notes/mcp.lock.json` is as it was\n",
+        "`examples/notes/mcp.lock.json` is up to date\n",
         "`cargo test` and the command agree"
     );
     let checked =
