@@ -553,7 +553,19 @@ impl BuiltServer {
         stop: impl Future<Output = ()>,
         ready: impl FnOnce(std::net::SocketAddr),
     ) -> io::Result<()> {
-        transport::http::serve(Arc::clone(&self.engine), address.into(), options, ready, stop).await
+        let listener = self.bind_http(address.into(), options).await?;
+        ready(listener.address());
+        listener.serve(stop).await;
+        Ok(())
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) async fn bind_http(
+        &self,
+        address: std::net::SocketAddr,
+        options: crate::HttpOptions,
+    ) -> io::Result<transport::http::Listener> {
+        transport::http::Listener::bind(Arc::clone(&self.engine), address, options).await
     }
 
     /// Makes a service of it, to be mounted into axum or anything else that speaks `http` and `tower`.

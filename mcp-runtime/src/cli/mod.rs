@@ -1,5 +1,7 @@
 //! The command line of a server: what `main!()` and `#[server]` expand to.
 
+#[cfg(feature = "http")]
+mod address;
 mod help;
 mod options;
 mod show;
@@ -164,12 +166,10 @@ async fn run(
         #[cfg(feature = "http")]
         Mode::Http(address) => {
             let path = options.http.path.clone();
-            let ready = |address| {
-                let told = format!("{} listens on http://{address}{path}\n", package.name);
-                let _ = io::Write::write_all(&mut io::stderr(), told.as_bytes());
-            };
+            let listener = server.bind_http(address, options.http).await.map_err(Failure::new)?;
+            address::report(package, &format!("http://{}{path}", listener.address())).map_err(Failure::new)?;
             let stop = crate::transport::stop(server.engine().limits.grace);
-            server.serve_http_until(address, options.http, stop, ready).await.map_err(Failure::new)?;
+            listener.serve(stop).await;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {

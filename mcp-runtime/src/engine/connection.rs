@@ -267,8 +267,7 @@ impl Connection {
             }
         };
         if let Err(fault) = self.dispatch(&speaker, message, &params, &id, sink, out) {
-            // Of itself, the engine fails of nothing else.
-            receipt.is_too_much = matches!(fault, Fault::Internal(_));
+            receipt.is_too_much = matches!(fault, Fault::Overloaded(_));
             results::refuse(out, speaker.dialect, Some(&id), &fault);
         }
         receipt

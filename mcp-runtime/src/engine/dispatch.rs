@@ -380,7 +380,7 @@ impl Connection {
     pub(super) fn check_in_flight(&self) -> Result<(), Fault> {
         let most = self.engine.limits.in_flight;
         if self.in_flight.count() >= most {
-            return Err(Fault::internal(format!("too many requests in flight, at most {most} may be")));
+            return Err(Fault::overloaded(format!("too many requests in flight, at most {most} may be")));
         }
         Ok(())
     }

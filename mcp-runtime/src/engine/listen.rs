@@ -98,10 +98,10 @@ impl Connection {
         let filter = wanted.honoured(offers, self.engine.announces_changes(), is_there);
         if self.in_flight.listening() >= LISTENS {
             let why = format!("too many requests listen on this connection, at most {LISTENS} may");
-            return Err(Fault::Internal(why));
+            return Err(Fault::Overloaded(why));
         }
         let subscriber = Subscriber::listening(&self.engine.subscriptions, &self.outbox, request.id.as_json());
-        let subscriber = subscriber.ok_or_else(|| Fault::internal("too many requests listen"))?;
+        let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many requests listen"))?;
         let encoding = self.engine.encoding(request.speaker.dialect);
         let mut listen = Listen::begin(subscriber, &filter, request.id, &self.outbox, encoding);
         if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {

@@ -116,7 +116,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Send + Sync + 'static {
             Fault::MethodNotFound(_) => -32601,
             Fault::InvalidParams(_) | Fault::UnknownTool(_) | Fault::UnknownPrompt(_) => -32602,
             Fault::ResourceNotFound(_) => self.resource_not_found(),
-            Fault::Internal(_) => -32603,
+            Fault::Internal(_) | Fault::Overloaded(_) => -32603,
             Fault::UnsupportedVersion { .. } => self.unsupported_version(),
             Fault::HeaderMismatch(_) => -32020,
             Fault::MissingCapability { .. } => self.missing_capability(),

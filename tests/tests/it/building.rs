@@ -154,7 +154,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
         assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected}\nis not among\n{error}");
     }
     assert_eq!(problems.len(), expected.len(), "{error}");
-    assert!(error.to_string().starts_with("the server cannot be built, 7 things are wrong:\n  - "));
+    assert!(error.to_string().starts_with("the server cannot be built, 7 problems found:\n  - "));
 }
 
 #[test]

@@ -126,7 +126,7 @@ pub(in crate::engine) fn put(
 ) -> Result<Waiting, Fault> {
     let Some((number, answer)) = questions.ask(most) else {
         let why = format!("too many questions wait for the client, at most {most} may");
-        return Err(Fault::internal(why));
+        return Err(Fault::overloaded(why));
     };
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);

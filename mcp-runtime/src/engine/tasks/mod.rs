@@ -116,7 +116,7 @@ impl Tasks {
             Ok(false) => {
                 let why =
                     format!("there are too many tasks: at most {} may be kept, {of_owner} of one client", room.in_all);
-                return Err(Refused { fault: Fault::Internal(why), running });
+                return Err(Refused { fault: Fault::Overloaded(why), running });
             }
             Err(error) => return Err(Refused { fault: failed(&error), running }),
         }

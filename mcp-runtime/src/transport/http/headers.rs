@@ -133,7 +133,7 @@ fn expect(header: &str, given: Option<&str>, expected: &str) -> Result<(), Fault
 }
 
 fn too_much() -> Fault {
-    Fault::internal("too many requests are in work")
+    Fault::overloaded("too many requests are in work")
 }
 
 fn mismatch(why: String) -> Fault {

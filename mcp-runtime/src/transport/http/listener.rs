@@ -23,47 +23,65 @@ use crate::engine::Engine;
 const HEADERS: usize = 100;
 const HEADER_BYTES: usize = 64 << 10;
 
-/// Serves HTTP until `stop`, and what is in work then is answered.
-///
-/// # Errors
-///
-/// An address that cannot be listened on; one that others can reach, without a host that is allowed.
-pub(crate) async fn serve(
-    engine: Arc<Engine>,
+/// A server that is bound to an address.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
     address: SocketAddr,
-    options: HttpOptions,
-    ready: impl FnOnce(SocketAddr),
-    stop: impl Future<Output = ()>,
-) -> io::Result<()> {
-    if let Some(why) = options.refuse(address) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    let listener = TcpListener::bind(address).await?;
-    let grace = engine.limits.grace;
-    let mut places = Places::new(options.max_connections);
-    let site = Site::new(engine, options);
-    ready(listener.local_addr()?);
-    let connections = GracefulShutdown::new();
-    tokio::pin!(stop);
-    loop {
-        match first(stop.as_mut(), listener.accept()).await {
-            Err(Ok((stream, peer))) => {
-                if let Some((stream, place)) = places.admit(stream) {
-                    let socket = Socket::new(stream, site.options.write_timeout);
-                    site.connect(socket, peer, place, &connections);
-                }
-            }
-            Err(Err(error)) => {
-                // Too many open files, for one: others may end.
-                tracing::warn!(%error, "a connection cannot be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Ok(()) => break,
+    places: Places,
+    site: Site,
+    grace: Duration,
+}
+
+impl Listener {
+    /// Binds an address.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
+    pub(crate) async fn bind(engine: Arc<Engine>, address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
+        if let Some(why) = options.refuse(address) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            grace: engine.limits.grace,
+            places: Places::new(options.max_connections),
+            site: Site::new(engine, options),
+        })
     }
-    drop(listener);
-    site.end(connections, grace).await;
-    Ok(())
+
+    /// The bound address, with the actual port if port 0 was requested.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts connections until `stop` completes, then shuts down gracefully.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { listener, mut places, site, grace, .. } = self;
+        let connections = GracefulShutdown::new();
+        tokio::pin!(stop);
+        loop {
+            match first(stop.as_mut(), listener.accept()).await {
+                Err(Ok((stream, peer))) => {
+                    if let Some((stream, place)) = places.admit(stream) {
+                        let socket = Socket::new(stream, site.options.write_timeout);
+                        site.connect(socket, peer, place, &connections);
+                    }
+                }
+                Err(Err(error)) => {
+                    // Usually too many open files: wait until some are closed.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Ok(()) => break,
+            }
+        }
+        drop(listener);
+        site.end(connections, grace).await;
+    }
 }
 
 /// What stands at which path.

@@ -35,7 +35,7 @@ pub use body::HttpBody;
 pub use context::Principal;
 pub use options::HttpOptions;
 
-pub(crate) use listener::serve;
+pub(crate) use listener::Listener;
 
 use crate::engine::Engine;
 use endpoint::Endpoint;

@@ -45,7 +45,7 @@ pub(super) fn refuse_because(status: StatusCode, why: &str) -> HttpResponse {
 /// A response for now: come back later.
 pub(super) fn busy(why: &str) -> HttpResponse {
     let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, &Fault::internal(why));
+    crate::engine::refuse(&mut message, revision::newest(), None, &Fault::overloaded(why));
     busy_with(message)
 }
 

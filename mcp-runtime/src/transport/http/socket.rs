@@ -145,7 +145,7 @@ impl Places {
 /// What a connection too many is told.
 fn refusal() -> Vec<u8> {
     let mut body = Vec::new();
-    crate::engine::refuse(&mut body, revision::newest(), None, &Fault::internal("there are too many connections"));
+    crate::engine::refuse(&mut body, revision::newest(), None, &Fault::overloaded("there are too many connections"));
     let mut response = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
          retry-after: 1\r\nconnection: close\r\n\r\n",
