@@ -13,7 +13,8 @@ use options::{Mode, Options};
 use crate::{
     BuiltServer, Server,
     handler::{Contract, Encoding, Input, Refusal, States, entry::ArgumentEntry, from_strings},
-    registry, revision,
+    registry,
+    revision::{self, Revision},
     testing::TestClient,
     transport::Stdio,
 };
@@ -234,7 +235,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
 }
 
 fn client(server: &BuiltServer) -> TestClient {
-    server.test_client(revision::newest().revision())
+    server.test_client(Revision::LATEST)
 }
 
 fn fail(package: &Package, code: u8, why: &str) -> ExitCode {

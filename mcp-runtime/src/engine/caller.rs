@@ -1,14 +1,13 @@
 //! Who calls, and what it sees of the server.
 
 use std::{
-    any::Any,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use crate::{
-    handler::{ClientInfo, entry::EntryInfo},
+    handler::{ClientInfo, RequestHead, entry::EntryInfo},
     registry::Item,
     revision::Revision,
 };
@@ -19,8 +18,8 @@ pub struct Caller {
     pub(super) principal: Option<Box<str>>,
     pub(super) client: Option<ClientInfo>,
     pub(super) revision: Revision,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
-    pub(super) attachment: Option<Arc<dyn Any + Send + Sync>>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
+    pub(super) head: Option<Arc<dyn RequestHead>>,
 }
 
 impl Caller {
@@ -40,10 +39,23 @@ impl Caller {
         self.revision
     }
 
-    /// What the transport knows of the request, of one type.
+    /// The headers of the HTTP request; `None` over other transports.
     #[cfg(feature = "http")]
-    pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
-        self.attachment.as_ref()?.downcast_ref()
+    pub fn headers(&self) -> Option<&http::HeaderMap> {
+        Some(self.head.as_deref()?.headers())
+    }
+
+    /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    #[cfg(feature = "http")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.head.as_deref()?.extensions().get()
+    }
+
+    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy. See
+    /// [`Context::peer_addr`](crate::Context::peer_addr).
+    #[cfg(feature = "http")]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.head.as_deref()?.peer_addr()
     }
 }
 

@@ -333,12 +333,12 @@ impl Guarded {
     /// Goes on with what the call ends with, if the rest of it is to be a task.
     fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Caught> {
         let Some(context) = &self.departing else { return Poll::Pending };
-        let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_wanted(cx).is_ready()) else {
+        let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
             return Poll::Pending;
         };
         let (handoff, context) = (Arc::clone(handoff), Arc::clone(context));
         let Some(rest) = self.running.take() else { return Poll::Pending };
-        self.running = Some(handoff.take(rest, context));
+        self.running = Some(handoff.hand_off(rest, context));
         self.poll(cx)
     }
 }

@@ -6,15 +6,15 @@ use super::{Engine, results};
 use crate::{
     error::BuildError,
     registry::{Lists, Offers, Pager, Registry, Stock},
-    revision::{self, Dialect},
+    revision::{Dialect, Revision},
 };
 
 /// What the server offers at one moment. Whoever reads it never waits for a change, and keeps what it has begun with.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     pub(crate) registry: Registry,
-    /// One for each of [`revision::ALL`].
-    spoken: [Spoken; revision::ALL.len()],
+    /// One for each of [`Revision::ALL`].
+    spoken: [Spoken; Revision::ALL.len()],
 }
 
 /// The finished bytes of one dialect, made when they are first asked for.
@@ -35,7 +35,7 @@ impl Catalog {
         spoken.lists.get_or_init(|| Lists::write(&self.registry, pager))
     }
 
-    pub(super) fn introduction(&self, engine: &Engine, dialect: &'static dyn Dialect) -> &[u8] {
+    pub(super) fn introduction(&self, engine: &Engine, dialect: &'static Dialect) -> &[u8] {
         let spoken = &self.spoken[dialect.revision() as usize];
         spoken.introduction.get_or_init(|| results::introduction(engine, self, dialect))
     }

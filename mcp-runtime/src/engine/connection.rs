@@ -187,7 +187,7 @@ impl Connection {
     }
 
     /// The dialect for a message that does not say its own.
-    pub(super) fn dialect(&self) -> &'static dyn Dialect {
+    pub(super) fn dialect(&self) -> &'static Dialect {
         self.session.as_ref().map_or_else(revision::newest, |session| session.dialect)
     }
 

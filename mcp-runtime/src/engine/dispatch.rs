@@ -23,12 +23,12 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        ClientInfo, ClientRequester, Context, ContextParts, Input, LogGate, Notes, OwnedEnv, Peer, Produced, Refusal,
-        TaskHandoff,
+        ClientInfo, ClientRequester, Context, ContextParts, Input, LogThreshold, OwnedEnv, Peer, Produced, Refusal,
+        StatusMessages, TaskHandoff,
         entry::{Common, Hints, Run, ServerFnEntry},
         from_strings, on_a_thread,
     },
-    jsonrpc::{Id, Message, raw},
+    jsonrpc::{self, Id, Message, raw},
     model::Level,
     registry::{Found, Item, ListKind, Tool},
     revision::{self, Dialect, Feature},
@@ -36,7 +36,7 @@ use crate::{
 
 /// In which dialect a request is made, and what it says of itself.
 pub(super) struct Speaker {
-    pub(super) dialect: &'static dyn Dialect,
+    pub(super) dialect: &'static Dialect,
     /// The log level of a stateless request.
     pub(super) level: Option<Level>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Request<'a> {
 pub(super) struct Ways {
     pub(super) requester: Option<Arc<dyn ClientRequester>>,
     pub(super) peer: Option<Arc<dyn Peer>>,
-    pub(super) notes: Option<Arc<dyn Notes>>,
+    pub(super) task_status: Option<Arc<dyn StatusMessages>>,
     pub(super) handoff: Option<Arc<dyn TaskHandoff>>,
 }
 
@@ -85,15 +85,15 @@ impl Connection {
             "prompts/get" if offers.prompts => self.get_prompt(&request, out),
             "prompts/list" if offers.prompts => self.list(&request, ListKind::Prompts, out),
             "completion/complete" if offers.completions => self.complete(&request, out),
-            "ping" if has(Feature::SessionUtilities) => self.acknowledge(&request, out),
-            "logging/setLevel" if offers.logging && has(Feature::SessionUtilities) => {
+            "ping" if has(Feature::Ping) => self.acknowledge(&request, out),
+            "logging/setLevel" if offers.logging && has(Feature::LogLevel) => {
                 self.level.set(params::level(params.member("level"), "level")?);
                 self.acknowledge(&request, out)
             }
-            "resources/subscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+            "resources/subscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
                 self.subscribe(&request, out)
             }
-            "resources/unsubscribe" if offers.resources && changes && has(Feature::SessionUtilities) => {
+            "resources/unsubscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
                 self.unsubscribe(&request, out)
             }
             "skills/list" if offers.skills && has(Feature::Extensions) => self.list_skills(&request, out),
@@ -108,7 +108,16 @@ impl Connection {
                 results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
                 Ok(true)
             }
-            method => Err(Fault::MethodNotFound(method.to_owned())),
+            method => match speaker.dialect.method(method) {
+                Some(respond) => {
+                    let encoding = self.engine.encoding(speaker.dialect);
+                    let result =
+                        results::of_dialect(encoding, respond, message.params.as_ref().map(jsonrpc::Object::json))?;
+                    results::respond(out, id, &result);
+                    Ok(true)
+                }
+                None => Err(Fault::MethodNotFound(method.to_owned())),
+            },
         }
     }
 
@@ -187,7 +196,7 @@ impl Connection {
             principal: source.and_then(|source| source.principal()).map(Into::into),
             client: self.client(request),
             revision: request.speaker.dialect.revision(),
-            attachment: source.map(|source| Arc::clone(source).attachment()),
+            head: source.map(|source| Arc::clone(source) as _),
         }
     }
 
@@ -422,22 +431,22 @@ impl Connection {
     }
 
     pub(super) fn context(&self, request: &Request<'_>, name: &str, ways: Ways) -> Context {
-        let Ways { requester, peer, notes, handoff } = ways;
+        let Ways { requester, peer, task_status, handoff } = ways;
         let meta = &request.params.meta;
         let stateless = request.speaker.dialect.has(Feature::RequestMeta);
         Context::new(ContextParts {
             peer: peer.unwrap_or_else(|| Arc::clone(&self.outbox) as _),
-            attachment: self.source.as_ref().map(|source| Arc::clone(source).attachment()),
+            head: self.source.as_ref().map(|source| Arc::clone(source) as _),
             principal: self.source.as_ref().and_then(|source| source.principal()).map(Into::into),
             dialect: request.speaker.dialect,
             id: request.id.to_owned(),
             name: name.into(),
             progress_token: meta.progress_token().map(Into::into),
-            log: if stateless { LogGate::Request(request.speaker.level) } else { LogGate::Session },
+            log: if stateless { LogThreshold::Request(request.speaker.level) } else { LogThreshold::Session },
             meta: meta.whole.map(Into::into),
             client: self.client(request),
             requester,
-            notes,
+            task_status,
             handoff,
         })
     }

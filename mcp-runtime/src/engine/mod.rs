@@ -64,7 +64,7 @@ use crate::{
     handler::{Encoding, States},
     model::Implementation,
     registry::{Offers, Pager, Stock},
-    revision::{self, Dialect},
+    revision::{self, Dialect, Revision},
 };
 
 /// What one peer may take of the server.
@@ -145,17 +145,16 @@ pub(crate) struct Engine {
     tasks: Arc<Tasks>,
     visibility: Option<Visibility>,
     layers: Layers,
-    /// One for each of [`revision::ALL`], oldest first.
-    encodings: [Arc<Encoding>; revision::ALL.len()],
+    /// One for each of [`Revision::ALL`].
+    encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
-        let mut encodings =
-            revision::ALL.map(|dialect| Arc::new(results::encoding(dialect, &identity, visibility.is_some())));
-        encodings.reverse();
+        let encodings =
+            revision::DIALECTS.map(|dialect| Arc::new(results::encoding(dialect, &identity, visibility.is_some())));
         Self {
             catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
             workshop: Workshop::new(stock),
@@ -183,11 +182,11 @@ impl Engine {
         self.announces_changes.load(Ordering::Acquire)
     }
 
-    fn encoding(&self, dialect: &'static dyn Dialect) -> &Arc<Encoding> {
+    fn encoding(&self, dialect: &'static Dialect) -> &Arc<Encoding> {
         &self.encodings[dialect.revision() as usize]
     }
 
-    fn pager(&self, dialect: &'static dyn Dialect) -> Pager<'_> {
+    fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
         Pager { encoding: self.encoding(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
     }
 }

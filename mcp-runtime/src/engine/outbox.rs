@@ -342,7 +342,7 @@ impl Peer for Outbox {
         self.level.get()
     }
 
-    fn pause(&self, retry: Duration) {
+    fn close_sse_stream(&self, retry: Duration) {
         let mut state = self.state();
         state.pause = Some(retry);
         state.wake();

@@ -116,7 +116,7 @@ impl<'a> Meta<'a> {
     /// Checks what every stateless request must carry, and finds the dialect that it is in.
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
-    pub(super) fn stateless(&self) -> Result<(&'static dyn Dialect, Option<Level>), Fault> {
+    pub(super) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
         let Some(dialect) = crate::revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });

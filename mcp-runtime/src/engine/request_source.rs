@@ -1,12 +1,12 @@
-use std::{any::Any, sync::Arc};
+use std::any::Any;
 
-use crate::error::Fault;
+use crate::{error::Fault, handler::RequestHead};
 
 /// A call's place among those that a transport lets be in work: free again when it is dropped, at the call's end.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
 /// What a transport knows of a message beside its text.
-pub(crate) trait RequestSource: std::fmt::Debug + Send + Sync {
+pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Compares what a stateless request says with what the transport says of it.
     ///
     /// # Errors
@@ -45,9 +45,6 @@ pub(crate) trait RequestSource: std::fmt::Debug + Send + Sync {
 
     /// Whom the transport, or whoever stands before it, has found the sender to be.
     fn principal(&self) -> Option<&str>;
-
-    /// What functions may want to know of it.
-    fn attachment(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// The parts of a stateless request that a transport may repeat.

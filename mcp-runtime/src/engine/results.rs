@@ -3,25 +3,31 @@
 use super::{Catalog, Engine, tasks};
 use crate::{
     error::Fault,
-    handler::{Completions, Encoding},
+    handler::{Completions, Encoding, comma},
     jsonrpc::{Id, write},
     model::Implementation,
     registry::Offers,
-    revision::{self, Dialect, Feature, encode, encode::Object},
+    revision::{Dialect, Feature, Respond, Revision, encode, encode::Object},
 };
 
 /// What every result of a dialect says beside its own members: of the server no more than its name and version, which
 /// `server/discover` tells in full.
-pub(super) fn encoding(dialect: &'static dyn Dialect, identity: &Implementation, is_private: bool) -> Encoding {
+pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
     Encoding { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
 }
 
-fn identified(dialect: &'static dyn Dialect, identity: &Implementation) -> Encoding {
+fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
     let mut member = Vec::new();
     if dialect.has(Feature::ResultType) {
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
         encode::implementation(&mut member, dialect.features(), identity);
+    }
+    for (name, json) in dialect.meta_members() {
+        comma(&mut member);
+        write::string(&mut member, name);
+        member.push(b':');
+        member.extend_from_slice(json.as_bytes());
     }
     Encoding { dialect, features: dialect.features(), identity: member, is_private: false }
 }
@@ -56,7 +62,7 @@ pub(super) fn respond(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
 /// Writes a whole error response; without an id where none could be read.
 ///
 /// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
-pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &dyn Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
     let mut response = Object::begin(out);
     response.raw("jsonrpc", br#""2.0""#);
     match id {
@@ -86,6 +92,14 @@ pub(super) fn empty(encoding: &Encoding) -> Vec<u8> {
     out
 }
 
+/// Writes the result of a method that its dialect declares.
+pub(super) fn of_dialect(encoding: &Encoding, respond: Respond, params: Option<&str>) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::new();
+    respond(params, &mut Object::begin(&mut out))?;
+    encoding.end_result(&mut out, None);
+    Ok(out)
+}
+
 /// Writes the result of `completion/complete`.
 pub(super) fn completions(encoding: &Encoding, completions: &Completions) -> Vec<u8> {
     let mut out = Vec::new();
@@ -103,14 +117,14 @@ pub(super) fn completions(encoding: &Encoding, completions: &Completions) -> Vec
 }
 
 /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
-pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static dyn Dialect) -> Vec<u8> {
+pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static Dialect) -> Vec<u8> {
     let encoding = &identified(dialect, &engine.identity);
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
     if encoding.has(Feature::Handshake) {
         result.string("protocolVersion", encoding.dialect.name());
     } else {
-        let versions = revision::ALL.iter().map(|dialect| dialect.name());
+        let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
         encode::array(result.key("supportedVersions"), versions, write::string);
     }
     capabilities(result.key("capabilities"), catalog.registry.offers(), engine.announces_changes(), encoding);

@@ -13,7 +13,7 @@ use crate::{handler::ClientInfo, revision::Dialect};
 pub(crate) struct Session {
     /// What its tasks belong to, if nobody knows whose the session is; made for the first one.
     pub(super) id: OnceLock<String>,
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of what the client declared.
     pub(crate) capabilities: Arc<str>,

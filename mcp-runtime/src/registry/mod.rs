@@ -22,7 +22,7 @@ use crate::{
         entry::{Common, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
     model::template,
-    revision,
+    revision::Revision,
 };
 
 /// Places by name. The names are the author's own, so that nobody can choose them to collide.
@@ -110,7 +110,7 @@ pub(crate) struct Item {
     /// The values of each argument that takes only some.
     choices: Vec<Vec<String>>,
     /// As it stands in a list, in each dialect; made when it is first listed, and kept whatever changes around it.
-    spelled: [OnceLock<Box<[u8]>>; revision::ALL.len()],
+    spelled: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
 
 #[derive(Debug)]

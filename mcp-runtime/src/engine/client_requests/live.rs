@@ -15,7 +15,7 @@ use crate::{
     backend::InputResponse,
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
-    handler::{ClientRequester, Peer as _, ResponseFuture, ask::Question},
+    handler::{ClientRequester, Peer as _, AnswerFuture, ask::Question},
     jsonrpc::{Answer, Id, raw},
     revision::encode::Object,
 };
@@ -174,7 +174,7 @@ impl ClientRequester for LiveRequester {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> ResponseFuture {
+    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
         let sent = self.send(&question);
         let timeout = self.timeout;
         Box::pin(async move {

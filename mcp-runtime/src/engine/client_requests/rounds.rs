@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{ClientRequester, Encoding, ResponseFuture, ask::Question},
+    handler::{ClientRequester, Encoding, AnswerFuture, ask::Question},
     jsonrpc::raw,
     revision::encode::Object,
 };
@@ -170,7 +170,7 @@ impl ClientRequester for RoundsRequester {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> ResponseFuture {
+    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
         let digest = question_digest(&self.binding.digest(), question.method, &question.params);
         let mut round = lock(&self.round);
         if let Some(response) = self.response_to(&mut round, &question.key, &digest, is_valid) {

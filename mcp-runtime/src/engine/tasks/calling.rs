@@ -123,7 +123,7 @@ impl Connection {
         let ways = Ways {
             requester: Some(Arc::clone(&side) as _),
             peer: Some(Arc::clone(&side) as _),
-            notes: Some(Arc::clone(&side) as _),
+            task_status: Some(Arc::clone(&side) as _),
             handoff: None,
         };
         let wants_context = item.uses_context || forwards_log;
@@ -198,7 +198,7 @@ impl Connection {
         let ways = Ways {
             requester: Some(Arc::clone(&deferral) as _),
             peer: Some(Arc::clone(&deferral) as _),
-            notes: Some(side),
+            task_status: Some(side),
             handoff: Some(deferral),
         };
         self.call_by(request, item, subject, arguments, ways, out)

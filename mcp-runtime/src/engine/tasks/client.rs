@@ -15,7 +15,7 @@ use crate::{
         outbox::Outbox,
     },
     error::Fault,
-    handler::{ClientRequester, Encoding, Peer, ResponseFuture, TaskStatusSink, ask::Question},
+    handler::{ClientRequester, Encoding, Peer, AnswerFuture, StatusMessages, ask::Question},
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
@@ -61,7 +61,7 @@ impl ClientRequester for TaskClient {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> ResponseFuture {
+    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
         if !question.needs.is_declared_in(&self.capabilities) {
             let fault = Fault::MissingCapability { required: question.needs.required() };
             return Box::pin(ready(Err(fault)));
@@ -109,8 +109,8 @@ impl Drop for WithdrawOnDrop {
     }
 }
 
-impl TaskStatusSink for TaskClient {
-    fn set_message(&self, message: &str) {
+impl StatusMessages for TaskClient {
+    fn set(&self, message: &str) {
         self.inbox.set_message(message);
     }
 }
@@ -139,5 +139,5 @@ impl Peer for TaskClient {
         outbox.map_or(Level::Info, |outbox| outbox.session_level())
     }
 
-    fn pause(&self, _: Duration) {}
+    fn close_sse_stream(&self, _: Duration) {}
 }

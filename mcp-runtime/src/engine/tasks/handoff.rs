@@ -19,7 +19,7 @@ use crate::{
     engine::{calls::Answering, outbox::Outbox},
     error::Fault,
     handler::{
-        ClientRequester, Context, Encoding, Finished, Peer, ResponseFuture, Running, TaskHandoff, ask::Question,
+        ClientRequester, Context, Encoding, Finished, Peer, AnswerFuture, Running, TaskHandoff, ask::Question,
     },
     jsonrpc::Id,
     model::Level,
@@ -125,7 +125,7 @@ impl ClientRequester for DeferredTask {
         self.requester().capabilities()
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> ResponseFuture {
+    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
         self.requester().ask(question, is_valid)
     }
 
@@ -155,7 +155,7 @@ impl Peer for DeferredTask {
         self.peer().session_level()
     }
 
-    fn pause(&self, retry: Duration) {
-        self.peer().pause(retry);
+    fn close_sse_stream(&self, retry: Duration) {
+        self.peer().close_sse_stream(retry);
     }
 }

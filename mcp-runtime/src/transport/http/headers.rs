@@ -2,15 +2,16 @@
 //!
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
-use std::{any::Any, borrow::Cow, net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderName, header::AsHeaderName, request::Parts};
+use http::{Extensions, HeaderMap, HeaderName, header::AsHeaderName, request::Parts};
 
 use super::{context::Principal, work::Work};
 use crate::{
     engine::{Mirrored, Permit, RequestSource},
     error::Fault,
+    handler::RequestHead,
     jsonrpc::raw,
     revision,
 };
@@ -47,16 +48,18 @@ impl HttpRequestSource {
         headers.clear();
         headers
     }
+}
 
-    pub(super) fn headers(&self) -> &HeaderMap {
+impl RequestHead for HttpRequestSource {
+    fn headers(&self) -> &HeaderMap {
         &self.request.headers
     }
 
-    pub(super) fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.request.extensions.get()
+    fn extensions(&self) -> &Extensions {
+        &self.request.extensions
     }
 
-    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+    fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer
     }
 }
@@ -116,11 +119,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        self.extension().map(Principal::as_str)
-    }
-
-    fn attachment(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
+        self.request.extensions.get().map(Principal::as_str)
     }
 }
 
