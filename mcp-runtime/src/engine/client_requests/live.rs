@@ -15,7 +15,7 @@ use crate::{
     backend::InputResponse,
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
-    handler::{ClientRequester, Peer as _, AnswerFuture, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
     jsonrpc::{Answer, Id, raw},
     revision::encode::Object,
 };

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{ClientRequester, Encoding, AnswerFuture, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, ask::Question},
     jsonrpc::raw,
     revision::encode::Object,
 };

@@ -15,7 +15,7 @@ use crate::{
         outbox::Outbox,
     },
     error::Fault,
-    handler::{ClientRequester, Encoding, Peer, AnswerFuture, StatusMessages, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, Peer, StatusMessages, ask::Question},
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,

@@ -105,9 +105,7 @@ fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
 
 fn is_tool_error(task: &TaskRecord) -> bool {
     match &task.outcome {
-        Some(TaskOutcome::Result(json)) => {
-            raw::members(json).any(|(name, value)| name == "isError" && value == "true")
-        }
+        Some(TaskOutcome::Result(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
         Some(TaskOutcome::Error(_)) | None => false,
     }
 }

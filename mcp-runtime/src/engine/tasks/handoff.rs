@@ -12,15 +12,13 @@ use std::{
 
 use super::{
     client::TaskClient,
-    create::{NewTask, Rejected, Tasks, new_id},
     runner::Job,
+    service::{NewTask, Rejected, Tasks, new_id},
 };
 use crate::{
-    engine::{calls::Answering, outbox::Outbox},
+    engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
-    handler::{
-        ClientRequester, Context, Encoding, Finished, Peer, AnswerFuture, Running, TaskHandoff, ask::Question,
-    },
+    handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
     jsonrpc::Id,
     model::Level,
 };
@@ -44,7 +42,7 @@ pub(super) struct PendingTask {
     pub(super) owner: String,
     pub(super) encoding: Arc<Encoding>,
     pub(super) id: Id<'static>,
-    pub(super) answering: Answering,
+    pub(super) callee: Callee,
     pub(super) forwards_log: bool,
     pub(super) is_layered: bool,
 }
@@ -75,16 +73,16 @@ impl DeferredTask {
 impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     async fn start(self, client: Arc<TaskClient>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, encoding, id, answering, forwards_log, is_layered } = self;
+        let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
         let inbox = Arc::clone(client.inbox());
-        let job = Job { encoding, id, answering, context: Some(context), forwards_log, is_layered, client };
+        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
         let Rejected { fault, running } = match tasks.create(new, job, rest).await {
             Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
             Err(rejected) => rejected,
         };
-        tracing::warn!(name = answering.name, reason = %fault, "task rejected, continuing as a plain call");
+        tracing::warn!(name = callee.name, reason = %fault, "task rejected, continuing as a plain call");
         drop(tasks);
         inbox.reject();
         Ok(running.await)

@@ -16,24 +16,24 @@ use crate::{
     engine::{
         client_requests::{PendingRequest, PendingRequests, send_request},
         outbox::Outbox,
-        params,
+        request::params,
     },
     error::Fault,
     jsonrpc::raw,
 };
 
 /// The stream that the questions of a task are sent on.
-pub(super) struct QuestionStream {
-    pub(super) pending: Arc<PendingRequests>,
-    pub(super) outbox: Arc<Outbox>,
+pub(crate) struct QuestionStream {
+    pub(crate) pending: Arc<PendingRequests>,
+    pub(crate) outbox: Arc<Outbox>,
     /// The maximum number of pending requests of the session.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 /// A `tasks/result` request.
-pub(super) struct ResultRequest {
-    pub(super) request: TaskRequest,
-    pub(super) stream: QuestionStream,
+pub(crate) struct ResultRequest {
+    pub(crate) request: TaskRequest,
+    pub(crate) stream: QuestionStream,
 }
 
 /// A question that this request has sent to the client.
@@ -49,9 +49,9 @@ impl ResultRequest {
     /// # Cancel safety
     ///
     /// Cancels the questions that it has sent. The next request that waits for the task sends them again.
-    pub(super) async fn wait(self) -> Result<Vec<u8>, Fault> {
+    pub(crate) async fn wait(self) -> Result<Vec<u8>, Fault> {
         let mut sent: Vec<SentQuestion> = Vec::new();
-        let claims = &self.request.tasks.claims;
+        let claims = self.request.tasks.claims();
         let order = claims.next_order();
         loop {
             // Registered before the task is loaded, so that no change of the claims is missed.
@@ -82,7 +82,7 @@ impl ResultRequest {
         if sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.request.tasks.claims.claim(&task.id, &input.key, order) else { return Ok(()) };
+        let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
         let QuestionStream { pending, outbox, limit } = &self.stream;
         let mut request = send_request(pending, outbox, *limit, &input.method, &related(&input.params))?;
@@ -98,7 +98,7 @@ impl ResultRequest {
         sent: &mut [SentQuestion],
         claims_changed: impl Future<Output = ()>,
     ) -> Result<Option<(String, InputResponse)>, Fault> {
-        let mut task_changed = self.request.tasks.store.changed(&task.id, task.version);
+        let mut task_changed = self.request.tasks.store().changed(&task.id, task.version);
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut claims_changed = pin!(claims_changed);
         let event = poll_fn(|cx| {
@@ -121,7 +121,7 @@ impl ResultRequest {
 
     /// Stores a response in the record, where the runner finds it.
     async fn respond(&self, task: TaskRecord, key: &str, response: &InputResponse) -> Result<(), Fault> {
-        let updated = update(&*self.request.tasks.store, task, |task| {
+        let updated = update(&**self.request.tasks.store(), task, |task| {
             for input in task.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
                 input.response = Some(response.clone());
             }

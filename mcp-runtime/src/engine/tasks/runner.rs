@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp},
-    engine::calls::{Answering, Guarded},
+    engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{Context, Encoding, Finished, Running},
     jsonrpc::{Id, raw},
@@ -39,7 +39,7 @@ pub(super) struct Job {
     pub(super) encoding: Arc<Encoding>,
     /// The id of the request that created the task, for the log.
     pub(super) id: Id<'static>,
-    pub(super) answering: Answering,
+    pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
     /// Whether layers wrap the function, which then has a guard of its own.
@@ -58,9 +58,9 @@ impl Job {
 
     /// Returns the final state of the task, decoded from the response that a plain call would have received.
     fn final_state(&self, output: Output) -> FinalState {
-        let finished = output.unwrap_or_else(|| Ok(self.answering.timed_out(&self.encoding, &self.id)));
+        let finished = output.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.answering.finish(&mut response, &self.encoding, &self.id, finished);
+        self.callee.finish(&mut response, &self.encoding, &self.id, finished);
         FinalState::decode(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
@@ -151,14 +151,14 @@ impl Runner {
     }
 
     async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
-        let Job { answering, context, client, .. } = &self.job;
+        let Job { callee, context, client, .. } = &self.job;
         let end_guard = EndGuard(context.clone());
         let guarded = if self.job.is_layered {
-            Guarded::layer(running, answering.name)
+            GuardedCall::layer(running, callee.name)
         } else {
-            Guarded::new(running, context.clone(), self.job.forwards_log, answering.name)
+            GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
         };
-        let mut work = Box::pin(answering.wait(guarded.complaining(), context.as_deref(), &self.job.id));
+        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &self.job.id));
         let mut task = self.task.clone();
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut message_delay = pin!(sleep(Duration::ZERO));
@@ -226,16 +226,12 @@ impl Runner {
     }
 
     fn log_end(&self, message: &str) {
-        tracing::debug!(name = self.job.answering.name, id = self.job.id.as_json(), "{message}");
+        tracing::debug!(name = self.job.callee.name, id = self.job.id.as_json(), "{message}");
     }
 }
 
 /// Records what the function left in the inbox, and delivers the responses of the client to it.
-async fn exchange(
-    store: &dyn TaskStore,
-    task: TaskRecord,
-    client: &TaskClient,
-) -> Result<Updated, TaskStoreError> {
+async fn exchange(store: &dyn TaskStore, task: TaskRecord, client: &TaskClient) -> Result<Updated, TaskStoreError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
     let mut responses = Vec::new();
     let updated = update(store, task, |task| {

@@ -9,20 +9,20 @@ use std::{
 
 use tokio::{task::AbortHandle, time::sleep};
 
-use super::{calling::task_owner, encode};
+use super::encode;
 use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, Timestamp},
-    engine::{connection::Connection, dispatch::Request, outbox::Outbox},
-    error::Fault,
+    engine::outbox::Outbox,
     handler::Encoding,
+    jsonrpc::Id,
 };
 
 /// The maximum number of tasks of one subscription.
-pub(in crate::engine) const MAX_WATCHED_TASKS: usize = 128;
+pub(crate) const MAX_WATCHED_TASKS: usize = 128;
 
 /// Sends notifications about tasks until it is dropped.
 #[derive(Debug)]
-pub(in crate::engine) struct TaskWatch(Vec<AbortHandle>);
+pub(crate) struct TaskWatch(Vec<AbortHandle>);
 
 impl Drop for TaskWatch {
     fn drop(&mut self) {
@@ -39,6 +39,27 @@ struct WatchedTask {
     encoding: Arc<Encoding>,
     /// The id of the subscription, as JSON.
     subscription_id: Arc<str>,
+}
+
+/// Notifies a subscription of the current state and of every change of some tasks.
+pub(crate) fn watch_tasks(
+    store: &Arc<dyn TaskStore>,
+    owner: &str,
+    ids: Vec<String>,
+    outbox: &Arc<Outbox>,
+    encoding: &Arc<Encoding>,
+    subscription_id: &Id<'_>,
+) -> TaskWatch {
+    let (owner, subscription_id): (Arc<str>, Arc<str>) = (owner.into(), subscription_id.as_json().into());
+    let watched = ids.into_iter().map(|id| WatchedTask {
+        store: Arc::clone(store),
+        owner: Arc::clone(&owner),
+        id,
+        outbox: Arc::downgrade(outbox),
+        encoding: Arc::clone(encoding),
+        subscription_id: Arc::clone(&subscription_id),
+    });
+    TaskWatch(watched.map(|watched| tokio::spawn(watched.run()).abort_handle()).collect())
 }
 
 impl WatchedTask {

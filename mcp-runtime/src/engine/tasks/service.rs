@@ -20,8 +20,8 @@ use crate::{
 /// The tasks of one server.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    pub(super) store: Arc<dyn TaskStore>,
-    pub(super) claims: Arc<InputClaims>,
+    store: Arc<dyn TaskStore>,
+    claims: Arc<InputClaims>,
     options: TaskOptions,
     runners: Arc<Runners>,
 }
@@ -42,9 +42,17 @@ pub(super) struct Rejected {
 }
 
 impl Tasks {
-    pub(in crate::engine) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
+    pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
         Self { store, claims: Arc::default(), options, runners: Arc::default() }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn TaskStore> {
+        &self.store
+    }
+
+    pub(super) fn claims(&self) -> &Arc<InputClaims> {
+        &self.claims
     }
 
     /// Inserts a task, runs it in the background, and returns the encoded result for its client.
@@ -65,7 +73,7 @@ impl Tasks {
             Ok(false) => return Err(Rejected { fault: too_many(limits), running }),
             Err(error) => return Err(Rejected { fault: store_failed(&error), running }),
         }
-        tracing::debug!(name = job.answering.name, id = job.id.as_json(), "call became a task");
+        tracing::debug!(name = job.callee.name, id = job.id.as_json(), "call became a task");
         let created = encode::created(&job.encoding, &task);
         job.accept();
         let runner = Runner::new(Arc::clone(&self.store), task, job);
