@@ -2,7 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{
     call::in_flight::InFlight,
-    client_requests::Questions,
+    client_requests::PendingRequests,
     outbox::{Outbox, SessionLevel},
     subscriptions::subscriber::Subscriber,
 };
@@ -18,7 +18,7 @@ pub(crate) struct Session {
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
     /// The requests to the client that are not yet answered.
-    pub(crate) questions: Arc<Questions>,
+    pub(crate) pending_requests: Arc<PendingRequests>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]

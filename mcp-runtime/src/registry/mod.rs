@@ -21,7 +21,6 @@ use crate::{
         Contract,
         entry::{Common, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
-    model::template,
     revision::Revision,
 };
 
@@ -177,7 +176,7 @@ impl Registry {
             return Some(Found { item: &self.resources[index].item, variables: Vec::new() });
         }
         self.templates.iter().find_map(|template| {
-            let variables = template::matches(template.entry.template?, uri)?;
+            let variables = mcp_uri_template::matches(template.entry.template?, uri)?;
             sees(&template.item).then_some(Found { item: &template.item, variables })
         })
     }

@@ -6,7 +6,7 @@ use super::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 use crate::{
     engine::{
         request::params::{self, Params},
-        tasks::watch::WATCHED_TASKS,
+        tasks::watch::MAX_WATCHED_TASKS,
     },
     error::Fault,
     handler::entry::EntryKind,
@@ -100,8 +100,8 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {
-    let too_many = || Fault::InvalidParams(format!("too many subscriptions: the limit is {WATCHED_TASKS} tasks"));
-    read_strings(json, TASKS, WATCHED_TASKS, too_many)
+    let too_many = || Fault::InvalidParams(format!("too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks"));
+    read_strings(json, TASKS, MAX_WATCHED_TASKS, too_many)
 }
 
 /// Reads an array of strings without duplicates.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{filter::Filter, subscriber::Subscriber, subscription};
 use crate::{
-    engine::{call::response, outbox::Outbox, tasks::watch::Watch},
+    engine::{call::response, outbox::Outbox, tasks::watch::TaskWatch},
     handler::{Encoding, comma},
     jsonrpc::Id,
 };
@@ -14,7 +14,7 @@ pub(crate) struct Listener {
     outbox: Arc<Outbox>,
     encoding: Arc<Encoding>,
     /// Notifies the client of changes of tasks.
-    task_watch: Option<Watch>,
+    task_watch: Option<TaskWatch>,
 }
 
 impl Listener {
@@ -35,7 +35,7 @@ impl Listener {
     }
 
     /// Also notifies the client of changes of tasks, for as long as the listener exists.
-    pub(crate) fn watch_tasks(&mut self, watch: Watch) {
+    pub(crate) fn watch_tasks(&mut self, watch: TaskWatch) {
         self.task_watch = Some(watch);
     }
 
