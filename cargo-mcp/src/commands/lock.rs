@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Ok(old) => {
             // What is accepted is said, so that nobody accepts it unseen.
             if let Ok(old) = Lock::read(&old) {
-                anstream::print!("{}", mcp_lock::told(&old.changes(&lock)));
+                anstream::print!("{}", mcp_lock::listed(&old.changes(&lock)));
             }
             false
         }

@@ -247,7 +247,7 @@ fn a_wrong_command_line_is_told() {
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is no lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to write it anew\n",
+            "error: `Cargo.toml` is not a lock file: not a JSON object: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to write it anew\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
@@ -284,19 +284,19 @@ fn a_change_is_told_and_accepted() {
     assert_eq!(server.run(&["lock"]).good(), "wrote `mcp.lock.json`\n");
     assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is as it was\n");
     let same = server.run(&["check", "--locked"]).good();
-    assert!(same.contains("\nthe server is what `mcp.lock.json` says\n"), "{same}");
+    assert!(same.contains("\nthe server matches `mcp.lock.json`\n"), "{same}");
 
     server.becomes(&after);
     let done = server.run(&["check", "--locked"]);
-    let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` was 100, is 50\n\
+    let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` changed from 100 to 50\n\
                    compatible  tool `fetch_page`: argument `b` is new and optional\n";
     let expected = format!(
-        "{changes}\nthe server is not what `mcp.lock.json` says: 1 breaking change and 1 compatible change\n\
+        "{changes}\nthe server does not match `mcp.lock.json`: 1 breaking change and 1 compatible change\n\
          help: run `cargo mcp lock` to accept\n"
     );
     assert!(done.stdout.contains(&expected), "{}", done.stdout);
     assert!(
-        done.stdout.contains("error[breaking-change]: argument `a`: `maximum` was 100, is 50\n"),
+        done.stdout.contains("error[breaking-change]: argument `a`: `maximum` changed from 100 to 50\n"),
         "{}",
         done.stdout
     );

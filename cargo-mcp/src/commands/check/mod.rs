@@ -164,7 +164,7 @@ impl Args {
                 .help("run `cargo mcp lock` to write it")
         })?;
         let lock = Lock::read(&text).map_err(|why| {
-            Failure::usage(format_args!("`{}` is no lock file: {why}", lock::shown(&path)))
+            Failure::usage(format_args!("`{}` is not a lock file: {why}", lock::shown(&path)))
                 .help("run `cargo mcp lock` to write it anew")
         })?;
         Ok(Some(lock))

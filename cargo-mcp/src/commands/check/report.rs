@@ -79,7 +79,7 @@ impl Report<'_> {
     fn tell_changes(&self) {
         match self.changes {
             None => {}
-            Some([]) => anstream::println!("the server is what `{}` says\n", mcp_lock::FILE_NAME),
+            Some([]) => anstream::println!("the server matches `{}`\n", mcp_lock::FILE_NAME),
             Some(changes) => {
                 anstream::println!("{}\nhelp: run `cargo mcp lock` to accept\n", mcp_lock::report(changes));
             }

@@ -13,7 +13,7 @@ use crate::{
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
-    jsonrpc::{Answer, Id, raw},
+    jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
 };
 
@@ -29,12 +29,12 @@ struct Open {
 
 impl Questions {
     /// Takes an answer of the client's; false if nobody waits for it.
-    pub(crate) fn answer(&self, id: &Id<'_>, answer: Answer<'_>) -> bool {
+    pub(crate) fn answer(&self, id: &Id<'_>, answer: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|number| self.open().waiting.remove(&number));
         let Some(waiting) = waiting else { return false };
         let answer = match answer {
-            Answer::Result(json) => Ok(json.to_owned()),
-            Answer::Error(json) => Err(message_of(json)),
+            ResponseBody::Result(json) => Ok(json.to_owned()),
+            ResponseBody::Error(json) => Err(message_of(json)),
         };
         waiting.send(answer).is_ok()
     }
