@@ -1,4 +1,4 @@
-//! The time that a request may take to arrive.
+//! The timer for the time a request's head may take to arrive.
 
 use std::{
     pin::Pin,
@@ -9,17 +9,17 @@ use std::{
 
 use hyper::rt::{Sleep, Timer};
 
-/// The timer of one connection, for hyper, which sets a sleep for every request and drops it when the request is there.
+/// The timer of one connection. Hyper creates a sleep for every request and drops it when the request has arrived.
 ///
-/// All of them share one of the runtime's, so that it is not set and taken back for each: it stands at the deadline of an earlier one, and
-/// only when it goes off there, it is set for the one that is waited for.
+/// All these sleeps share one timer of the runtime, so that it is not registered and deregistered for each request. The
+/// shared timer keeps the deadline of an earlier sleep, and is reset to that of the current one when it expires.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SharedTimer(Arc<Mutex<Option<Alarm>>>);
+pub(super) struct SharedTimer(Arc<Mutex<Option<SharedSleep>>>);
 
-type Alarm = Pin<Box<tokio::time::Sleep>>;
+type SharedSleep = Pin<Box<tokio::time::Sleep>>;
 
 #[derive(Debug)]
-struct Pause {
+struct RequestSleep {
     deadline: tokio::time::Instant,
     timer: SharedTimer,
 }
@@ -30,7 +30,7 @@ impl Timer for SharedTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Pause { deadline: deadline.into(), timer: self.clone() })
+        Box::pin(RequestSleep { deadline: deadline.into(), timer: self.clone() })
     }
 
     fn now(&self) -> Instant {
@@ -38,25 +38,25 @@ impl Timer for SharedTimer {
     }
 }
 
-impl Future for Pause {
+impl Future for RequestSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut alarm = self.timer.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let alarm = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.deadline)));
-        if alarm.deadline() > self.deadline {
-            alarm.as_mut().reset(self.deadline);
+        let mut shared = self.timer.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleep = shared.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.deadline)));
+        if sleep.deadline() > self.deadline {
+            sleep.as_mut().reset(self.deadline);
         }
         loop {
-            match alarm.as_mut().poll(cx) {
-                Poll::Ready(()) if alarm.deadline() < self.deadline => alarm.as_mut().reset(self.deadline),
+            match sleep.as_mut().poll(cx) {
+                Poll::Ready(()) if sleep.deadline() < self.deadline => sleep.as_mut().reset(self.deadline),
                 polled => return polled,
             }
         }
     }
 }
 
-impl Sleep for Pause {}
+impl Sleep for RequestSleep {}
 
 #[cfg(test)]
 mod tests {
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs with a clock that stands still unless everything waits.
+    /// Runs with a paused clock, which advances when every task waits.
     fn with_paused_clock(test: impl Future<Output = ()>) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_time().start_paused(true).build().unwrap().block_on(test);
@@ -75,21 +75,21 @@ mod tests {
     }
 
     #[test]
-    fn each_sleep_ends_at_its_own_time() {
+    fn each_sleep_ends_at_its_deadline() {
         with_paused_clock(async {
             let timer = SharedTimer::default();
             let began = tokio::time::Instant::now();
             let sleep = |millis| timer.sleep(Duration::from_millis(millis));
-            // One that was waited for and dropped, as when a request came.
+            // A sleep that is dropped before its deadline, as when a request arrives.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
             assert_eq!(elapsed(began), 10);
-            // A later one, while the alarm stands at 1,000; then an earlier one.
+            // A later one, while the shared timer is set to 1,000 ms; then an earlier one.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
             sleep(100).await;
             assert_eq!(elapsed(began), 120);
             sleep(3000).await;
             assert_eq!(elapsed(began), 3120);
-            // One that is over before it is looked at.
+            // One that expires before it is first polled.
             let late = sleep(5);
             tokio::time::sleep(Duration::from_millis(50)).await;
             late.await;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_outlasts_the_alarm_of_an_earlier_one() {
+    fn a_sleep_outlasts_the_deadline_of_an_earlier_one() {
         with_paused_clock(async {
             let timer = SharedTimer::default();
             let began = tokio::time::Instant::now();

@@ -1,7 +1,7 @@
-/// Whom a request comes from, as a middleware has found out: it puts this into the extensions of the HTTP request.
+/// The identity of a caller, established by a middleware that inserts it into the extensions of the HTTP request.
 ///
-/// Functions find it with [`Context::principal`](crate::Context::principal), and [`Server::visible_to`](crate::Server::visible_to) with
-/// [`Caller::principal`](crate::Caller::principal).
+/// Functions read it with [`Context::principal`](crate::Context::principal), and
+/// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal).
 ///
 /// ```
 /// # use mcp_runtime::Principal;
@@ -13,12 +13,12 @@
 pub struct Principal(String);
 
 impl Principal {
-    /// Names somebody.
+    /// Creates a principal with this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
