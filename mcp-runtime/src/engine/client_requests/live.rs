@@ -16,7 +16,7 @@ use crate::{
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
-    jsonrpc::{Answer, Id, raw},
+    jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
 };
 
@@ -33,12 +33,12 @@ struct Pending {
 
 impl PendingRequests {
     /// Delivers a response of the client's. Returns `false` if no call is waiting for it.
-    pub(crate) fn respond(&self, id: &Id<'_>, response: Answer<'_>) -> bool {
+    pub(crate) fn respond(&self, id: &Id<'_>, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
         let response = match response {
-            Answer::Result(json) => InputResponse::Result(json.to_owned()),
-            Answer::Error(json) => InputResponse::Error(error_message(json)),
+            ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
+            ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
         waiting.send(response).is_ok()
     }
