@@ -179,7 +179,7 @@ fn arguments_may_be_json() {
 fn json_is_sent_as_it_stands() {
     // The server judges it, and not we.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).failed(1);
-    assert!(message.starts_with("error: `greet` failed: the arguments of `greet` do not fit:\n"), "{message}");
+    assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
 
 #[test]
