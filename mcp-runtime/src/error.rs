@@ -1,78 +1,86 @@
-//! What can go wrong, sorted by who can mend it.
+//! The errors of the crate, sorted by who can fix them.
 //!
-//! A [`Fault`] is answered to the client as a JSON-RPC error, a [`BuildError`] is for the author of the server. What a
-//! model can mend is neither: it is a tool result with `isError`, see [`ToolResult`](crate::ToolResult).
+//! A [`Fault`] is sent to the client as a JSON-RPC error. A [`BuildError`] is for the author of the server. An error
+//! that the model can fix is neither: it is a tool result with `isError`, see [`ToolResult`](crate::ToolResult).
 
 use std::fmt;
 
-/// A protocol error: the client gets a JSON-RPC error response instead of a result.
+/// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
-/// A fault says what happened; the protocol revision in use decides the code that it is sent with. A function that
-/// returns `Result<_, Fault>` can answer a protocol error itself; any other error of a tool goes back as a tool result
-/// with `isError`, for the model to read.
+/// A fault states what happened; the protocol revision of the request decides the error code. A function that returns
+/// `Result<_, Fault>` can raise a protocol error itself. Every other error of a tool becomes a tool result with
+/// `isError`, which the model reads.
 ///
 /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The message was not JSON.
+    /// The message is not valid JSON.
     Parse(String),
-    /// The message was JSON, but no JSON-RPC request.
+    /// The message is valid JSON, but not a JSON-RPC request.
     InvalidRequest(String),
-    /// No such method, or one of a capability that the server did not declare.
+    /// The method is unknown, or belongs to a capability that the server did not declare.
     MethodNotFound(String),
-    /// The parameters of the method are missing, unknown or ill-typed.
+    /// The parameters of the method are missing, unknown or of the wrong type.
     InvalidParams(String),
-    /// No tool of this name.
+    /// The server has no tool with this name.
     UnknownTool(String),
-    /// No prompt of this name.
+    /// The server has no prompt with this name.
     UnknownPrompt(String),
-    /// No resource with this URI.
+    /// The server has no resource with this URI.
     ResourceNotFound(String),
-    /// The server failed. The text is sent to the client, so it must not hold secrets.
+    /// The server failed. The text is sent to the client, so it must not contain secrets.
     Internal(String),
-    /// The protocol version of the request is not one that the server speaks.
+    /// The server has reached a limit and rejects the request; the client may retry later. Over HTTP the status is 503
+    /// unless the response has already begun.
+    Overloaded(String),
+    /// The server does not support the protocol version of the request.
     UnsupportedVersion {
         /// The version that the client asked for.
         requested: String,
     },
-    /// What the HTTP headers say of the request differs from what it says itself.
+    /// An HTTP header contradicts the body of the request.
     HeaderMismatch(String),
     /// The client has not declared a capability that the request needs.
     ///
     /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/basic/index#meta).
     MissingCapability {
-        /// The capabilities that are needed, as the client would declare them.
+        /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
     },
-    /// A code of the author's own, outside the range that JSON-RPC reserves (-32768 to -32000).
+    /// An error with a code of the author's choice, outside the range that JSON-RPC reserves (-32768 to -32000).
     Custom {
         /// The error code.
         code: i32,
-        /// One sentence that says what went wrong.
+        /// A sentence that describes the error.
         message: String,
-        /// Anything that helps the client, if it is there.
+        /// Additional information for the client.
         data: Option<serde_json::Value>,
     },
 }
 
 impl Fault {
-    /// Says that the request's parameters do not fit.
+    /// Creates an error for parameters that are missing, unknown or invalid.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::InvalidParams(message.into())
     }
 
-    /// Says that there is no resource with this URI.
+    /// Creates an error for a URI that names no resource.
     pub fn resource_not_found(uri: impl Into<String>) -> Self {
         Self::ResourceNotFound(uri.into())
     }
 
-    /// Says that the server failed. The text reaches the client.
+    /// Creates an error for a failure of the server. The client receives the text.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::Internal(message.into())
     }
 
-    /// Answers with an error code of the author's own.
+    /// Creates an error for a request that is rejected because a limit is reached. The client receives the text.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::Overloaded(message.into())
+    }
+
+    /// Creates an error with a code of the author's choice.
     pub fn custom(code: i32, message: impl Into<String>) -> Self {
         Self::Custom { code, message: message.into(), data: None }
     }
@@ -88,11 +96,11 @@ impl fmt::Display for Fault {
             Self::UnknownTool(name) => write!(f, "unknown tool: {name}"),
             Self::UnknownPrompt(name) => write!(f, "unknown prompt: {name}"),
             Self::ResourceNotFound(uri) => write!(f, "resource not found: {uri}"),
-            Self::Internal(why) => f.write_str(why),
+            Self::Internal(why) | Self::Overloaded(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {requested}"),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
             Self::MissingCapability { required } => {
-                write!(f, "the client has not declared the capability {}", declared(required))
+                write!(f, "the client has not declared the capability {}", capability_names(required))
             }
             Self::Custom { message, .. } => f.write_str(message),
         }
@@ -101,21 +109,23 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Names capabilities as people do: `` `sampling.tools` ``.
-fn declared(capabilities: &serde_json::Value) -> String {
-    fn name(path: &str, value: &serde_json::Value, names: &mut Vec<String>) {
+/// Returns the dotted names of capabilities, such as `` `sampling.tools` ``.
+fn capability_names(capabilities: &serde_json::Value) -> String {
+    fn collect(path: &str, value: &serde_json::Value, names: &mut Vec<String>) {
         match value.as_object().filter(|members| !members.is_empty()) {
-            Some(members) => members.iter().for_each(|(member, value)| name(&format!("{path}.{member}"), value, names)),
+            Some(members) => {
+                members.iter().for_each(|(member, value)| collect(&format!("{path}.{member}"), value, names));
+            }
             None => names.push(format!("`{}`", path.trim_start_matches('.'))),
         }
     }
 
     let mut names = Vec::new();
-    name("", capabilities, &mut names);
+    collect("", capabilities, &mut names);
     names.join(", ")
 }
 
-/// Why a server could not be built: everything that is wrong, each with the source lines that are to blame.
+/// The error of a server that cannot be built: every problem found, each with the source lines that cause it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError {
     problems: Vec<String>,
@@ -126,7 +136,7 @@ impl BuildError {
         Self { problems }
     }
 
-    /// Lists what is wrong, a sentence each.
+    /// Returns the problems, one sentence each.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
@@ -135,10 +145,10 @@ impl BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.problems.as_slice() {
-            [one] => write!(f, "the server cannot be built: {one}"),
-            many => {
-                write!(f, "the server cannot be built, {} things are wrong:", many.len())?;
-                many.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
+            [problem] => write!(f, "the server cannot be built: {problem}"),
+            problems => {
+                write!(f, "the server cannot be built, {} problems found:", problems.len())?;
+                problems.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
             }
         }
     }

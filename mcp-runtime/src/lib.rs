@@ -46,7 +46,8 @@ mod testing;
 mod transport;
 
 pub use backend::{
-    MemoryTasks, Stored, TaskInput, TaskOutcome, TaskRecord, TaskRoom, TaskStatus, TaskStore, TaskStoreError,
+    InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
+    TaskStore, TaskStoreError, Timestamp,
 };
 pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
@@ -71,7 +72,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{Asked, CallResult, RpcError, TestClient};
+pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
@@ -90,6 +91,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
+    pub use mcp_uri_template::Operator;
     pub use serde_json;
 
     #[cfg(feature = "lock")]
@@ -107,15 +109,12 @@ pub mod __private {
             },
             complete_fn as complete, complete_needs,
             entry::{
-                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
+                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType, Part,
                 PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,
                 need, running, shown,
             },
             list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },
-        model::{
-            Icon, Role,
-            template::{Operator, Part},
-        },
+        model::{Icon, Role},
     };
 }

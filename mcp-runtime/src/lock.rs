@@ -137,7 +137,7 @@ pub(crate) fn lend(server: impl FnOnce(Vec<OsString>) -> Result<Lock, String>) -
 ///
 /// A function that lists resources failed.
 pub(crate) async fn lock(server: &BuiltServer) -> Result<Lock, String> {
-    let mut client = server.test_client(Revision::V2026_07_28);
+    let mut client = server.test_client(Revision::LATEST);
     let told =
         client.request("server/discover", json!({})).await.map_err(|error| format!("server/discover: {error}"))?;
     Ok(Lock::of(&Listing {

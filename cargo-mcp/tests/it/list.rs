@@ -23,7 +23,7 @@ fn list(name: &str, options: &[&str]) -> String {
 fn everything_that_a_server_offers_is_shown() {
     let expected = "\
 Notebook (notes 0.1.0), MCP 2026-07-28
-  Notes are Markdown with labels. Search before you add, so that nothing is written twice.
+  Notes are Markdown with labels. Search before adding a note to avoid duplicates.
 
 Tools
   add_note(title, body, tags?)  Add a note  [additive]

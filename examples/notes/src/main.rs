@@ -76,8 +76,8 @@ fn delete_note(
     id: i64,
 ) -> Result<String, String> {
     match store.delete(id) {
-        Ok(true) => Ok(format!("note {id} is deleted")),
-        Ok(false) => Err(format!("there is no note {id}")),
+        Ok(true) => Ok(format!("deleted note {id}")),
+        Ok(false) => Err(format!("note {id} not found")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -172,7 +172,7 @@ fn main(
 ) -> Result<Server> {
     Ok(server
         .title("Notebook")
-        .instructions("Notes are Markdown with labels. Search before you add, so that nothing is written twice.")
+        .instructions("Notes are Markdown with labels. Search before adding a note to avoid duplicates.")
         .with_state(Store::open(&db)?))
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_note_is_written_found_read_and_deleted() {
+    async fn notes_can_be_added_found_read_and_deleted() {
         let mut client = client(Revision::V2026_07_28);
         let note = json!({"title": "Milk", "body": "Two litres", "tags": ["shopping"]});
         let added = client.call("add_note", note).await.unwrap();
@@ -202,13 +202,13 @@ mod tests {
         assert_eq!(read[0]["mimeType"], "application/json");
         assert!(client.read("notes://tag/shopping").await.unwrap()[0]["text"].as_str().unwrap().contains("Two litres"));
 
-        assert_eq!(client.call("delete_note", json!({"id": 1})).await.unwrap().text(), "note 1 is deleted");
+        assert_eq!(client.call("delete_note", json!({"id": 1})).await.unwrap().text(), "deleted note 1");
         assert!(client.call("delete_note", json!({"id": 1})).await.unwrap().is_error());
         assert_eq!(client.read("notes://note/1").await.unwrap_err().message, "resource not found: notes://note/1");
     }
 
     #[tokio::test]
-    async fn every_bad_argument_is_told_at_once() {
+    async fn all_invalid_arguments_are_reported_at_once() {
         let mut client = client(Revision::V2025_11_25);
         let bad = json!({"title": "", "tags": ["Not a tag"], "colour": "red"});
         let refused = client.call("add_note", bad).await.unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn labels_and_numbers_are_completed() {
+    async fn tags_and_ids_are_completed() {
         let mut client = client(Revision::V2025_06_18);
         for (title, tag) in [("Milk", "shopping"), ("Slides", "show"), ("Taxes", "money")] {
             client.call("add_note", json!({"title": title, "body": "", "tags": [tag]})).await.unwrap();

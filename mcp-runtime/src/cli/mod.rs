@@ -1,5 +1,7 @@
 //! The command line of a server: what `main!()` and `#[server]` expand to.
 
+#[cfg(feature = "http")]
+mod address;
 mod help;
 mod options;
 mod show;
@@ -11,7 +13,8 @@ use options::{Mode, Options};
 use crate::{
     BuiltServer, Server,
     handler::{Contract, Encoding, Input, Refusal, States, entry::ArgumentEntry, from_strings},
-    registry, revision,
+    registry,
+    revision::{self, Revision},
     testing::TestClient,
     transport::Stdio,
 };
@@ -164,12 +167,10 @@ async fn run(
         #[cfg(feature = "http")]
         Mode::Http(address) => {
             let path = options.http.path.clone();
-            let ready = |address| {
-                let told = format!("{} listens on http://{address}{path}\n", package.name);
-                let _ = io::Write::write_all(&mut io::stderr(), told.as_bytes());
-            };
+            let listener = server.bind_http(address, options.http).await.map_err(Failure::new)?;
+            address::report(package, &format!("http://{}{path}", listener.address())).map_err(Failure::new)?;
             let stop = crate::transport::stop(server.engine().limits.grace);
-            server.serve_http_until(address, options.http, stop, ready).await.map_err(Failure::new)?;
+            listener.serve(stop).await;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
@@ -234,7 +235,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
 }
 
 fn client(server: &BuiltServer) -> TestClient {
-    server.test_client(revision::newest().revision())
+    server.test_client(Revision::LATEST)
 }
 
 fn fail(package: &Package, code: u8, why: &str) -> ExitCode {

@@ -1,10 +1,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    client_requests::Questions,
-    in_flight::InFlight,
+    call::in_flight::InFlight,
+    client_requests::PendingRequests,
     outbox::{Outbox, SessionLevel},
-    subscriptions::Subscriber,
+    subscriptions::subscriber::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
 
@@ -13,12 +13,12 @@ use crate::{handler::ClientInfo, revision::Dialect};
 pub(crate) struct Session {
     /// What its tasks belong to, if nobody knows whose the session is; made for the first one.
     pub(super) id: OnceLock<String>,
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of what the client declared.
     pub(crate) capabilities: Arc<str>,
-    /// What the client was asked and has not yet answered.
-    pub(crate) questions: Arc<Questions>,
+    /// The requests that the client has not yet responded to.
+    pub(crate) pending_requests: Arc<PendingRequests>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]

@@ -1,173 +1,123 @@
+mod client_wait;
+mod lifetime;
+mod log;
+mod peer;
+mod progress;
+
 use std::{
-    any::Any,
     cell::RefCell,
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{self, Poll},
     time::Duration,
 };
 
-use serde::Serialize;
-use tokio::{sync::Notify, time::Instant};
+use serde::{Serialize, de::DeserializeOwned};
 
+use self::progress::ProgressLimiter;
 use super::{
-    client_requests::ClientRequester,
-    tasking::{Notes, TaskHandoff},
+    Running,
+    ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
+    client_requests::{AskAll, ClientRequester, ClientRequests},
 };
 use crate::{
     error::Fault,
-    jsonrpc::{Id, raw, write},
+    jsonrpc::{Id, raw},
     model::Level,
     revision::{Dialect, Feature, Revision},
 };
 
-/// The least time between two progress notifications of one call.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+pub use self::{peer::ClientInfo, progress::Amount};
 
-/// One request, as the function that answers it sees it: progress, log, cancellation, who asks.
+pub(crate) use self::{
+    client_wait::ClientWait,
+    lifetime::CallLifetime,
+    log::LogThreshold,
+    peer::{Peer, RequestHead},
+};
+
+/// The request that a function handles: progress, logging, cancellation, requests to the client, and who the caller is.
 ///
-/// A function that wants it takes `&Context`. A clone stays valid after the call; what it sends then goes nowhere.
+/// A function receives it by declaring a parameter of type `&Context`. Clones are cheap and may outlive the call; a
+/// clone that outlives its call sends nothing.
 #[derive(Clone)]
 pub struct Context {
-    call: Arc<Call>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    parts: ContextParts,
+    lifetime: CallLifetime,
+    progress: ProgressLimiter,
+    client_wait: ClientWait,
+}
+
+/// What the engine knows about a call.
+pub(crate) struct ContextParts {
+    pub(crate) peer: Arc<dyn Peer>,
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) id: Id<'static>,
+    /// The name of the tool or prompt, or the URI of the resource.
+    pub(crate) name: Box<str>,
+    /// The progress token, as JSON.
+    pub(crate) progress_token: Option<Box<str>>,
+    pub(crate) log: LogThreshold,
+    /// The `_meta` of the request, as JSON.
+    pub(crate) meta: Option<Box<str>>,
+    pub(crate) client: Option<ClientInfo>,
+    /// Sends requests to the client; `None` if the protocol does not allow any.
+    pub(crate) requester: Option<Arc<dyn ClientRequester>>,
+    /// Receives the status messages of a call that is, or may become, a task.
+    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
+    /// Turns the call into a task, if it may become one.
+    pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
+    /// The caller as authenticated by the transport.
+    pub(crate) principal: Option<Box<str>>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
+    pub(crate) head: Option<Arc<dyn RequestHead>>,
+}
+
+/// Receives the status messages of a task.
+pub(crate) trait StatusMessages: Send + Sync {
+    /// Replaces the previous message.
+    fn set(&self, message: &str);
+}
+
+/// Turns a running call into a task.
+///
+/// It is declared next to [`Context`] because each holds the other: the rest of the call runs with the same context.
+pub(crate) trait TaskHandoff: Send + Sync {
+    /// Requests the handoff, which happens when the call is next pending. Resolves when it has succeeded or failed.
+    fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Returns `Ready` once the handoff has been requested.
+    fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
+
+    /// Takes over the rest of the function. The returned future completes the original call in its place.
+    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running;
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
 }
 
-/// Restores the call that was running before, even when code panics.
-struct Leave(Option<Context>);
+/// Restores the previous current call on drop, also when unwinding.
+struct RestoreCurrent(Option<Context>);
 
-impl Drop for Leave {
+impl Drop for RestoreCurrent {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
 }
 
-struct Call {
-    parts: ContextParts,
-    cancelled: AtomicBool,
-    on_end: Notify,
-    over: AtomicBool,
-    /// Whether the function goes on without the call that it began in.
-    detached: AtomicBool,
-    progress: Mutex<Progress>,
-    waits: Mutex<Waits>,
-}
-
-/// The time that a call spent waiting for its client.
-#[derive(Default)]
-struct Waits {
-    asked: bool,
-    questions: usize,
-    since: Option<Instant>,
-    /// The fault of a client that could not be asked.
-    missing_capability: Option<Fault>,
-    before: Duration,
-}
-
-/// Counts a question that is open.
-pub(super) struct Waiting<'a>(&'a Context);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut waits = self.0.waits();
-        waits.questions -= 1;
-        if waits.questions == 0 {
-            let since = waits.since.take();
-            waits.before += since.map_or(Duration::ZERO, |since| since.elapsed());
-        }
-    }
-}
-
-/// What the engine knows of a call.
-pub(crate) struct ContextParts {
-    pub(crate) peer: Arc<dyn Peer>,
-    pub(crate) dialect: &'static dyn Dialect,
-    pub(crate) id: Id<'static>,
-    /// The tool, prompt or resource.
-    pub(crate) name: Box<str>,
-    /// The JSON of the progress token.
-    pub(crate) progress_token: Option<Box<str>>,
-    pub(crate) log: LogGate,
-    /// The JSON of the request's `_meta`.
-    pub(crate) meta: Option<Box<str>>,
-    pub(crate) client: Option<ClientInfo>,
-    /// How the client is asked; none where the protocol has no way to.
-    pub(crate) requester: Option<Arc<dyn ClientRequester>>,
-    /// Where the call says how far it is, if it is a task or may become one.
-    pub(crate) notes: Option<Arc<dyn Notes>>,
-    /// How the call becomes a task, if it may.
-    pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
-    /// Whom the transport has found the caller to be.
-    pub(crate) principal: Option<Box<str>>,
-    /// What the transport knows of the request.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP knows anything"))]
-    pub(crate) attachment: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-/// Which log messages a call may send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogGate {
-    /// Those at or above the session's level.
-    Session,
-    /// Those at or above the level that the request asked for; none where it asked for nothing.
-    Request(Option<Level>),
-}
-
-/// The other side of the connection that a call came from.
-pub(crate) trait Peer: Send + Sync {
-    /// Sends a notification beside the responses; false where it was dropped because the other side does not read.
-    fn notify(&self, message: &[u8]) -> bool;
-
-    /// The level that the session asked for.
-    fn session_level(&self) -> Level;
-
-    /// Has the client ask again after a time for what comes, where the transport can do that.
-    fn pause(&self, retry: Duration);
-}
-
-/// Who the client says it is. It is what the client says, not what anybody has checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
-#[non_exhaustive]
-pub struct ClientInfo {
-    /// The program.
-    pub name: String,
-    /// Its version.
-    #[serde(default)]
-    pub version: String,
-    /// The name for people.
-    #[serde(default)]
-    pub title: Option<String>,
-}
-
-struct Progress {
-    last: f64,
-    at: Option<Instant>,
-}
-
 impl Context {
-    pub(crate) fn new(parts: ContextParts) -> Self {
-        let call = Call {
-            parts,
-            cancelled: AtomicBool::new(false),
-            on_end: Notify::new(),
-            over: AtomicBool::new(false),
-            detached: AtomicBool::new(false),
-            progress: Mutex::new(Progress { last: f64::NEG_INFINITY, at: None }),
-            waits: Mutex::default(),
-        };
-        Self { call: Arc::new(call) }
-    }
-
-    /// Tells the client how far the call has come: `done` of `total`, and a line for people.
+    /// Reports progress to the client: `done` of `total`, with a message for the user.
     ///
-    /// `total` is a number, or `()` where nobody knows it; an empty message is left out. Nothing is sent to a client that did not
-    /// ask for progress, nor when `done` has not grown, nor within 10 ms of the last notification unless the
-    /// work is done.
+    /// `total` is a number, or `()` if it is unknown. An empty message is omitted. Nothing is sent if the client did
+    /// not request progress, if `done` has not increased, or within 10 ms of the previous notification unless the work
+    /// is complete.
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};
@@ -180,68 +130,48 @@ impl Context {
     /// }
     /// ```
     ///
-    /// In a task the message is also what clients see of its status, whether or not they asked for progress.
+    /// In a task, the message also becomes the status message of the task, even if the client did not request progress.
     ///
     /// See [Progress](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress).
     pub fn progress(&self, done: impl Amount, total: impl Amount, message: impl AsRef<str>) {
-        let parts = &self.call.parts;
-        if let Some(notes) = &parts.notes
-            && !message.as_ref().is_empty()
+        let parts = &self.inner.parts;
+        let message = message.as_ref();
+        if let Some(status) = &parts.task_status
+            && !message.is_empty()
         {
-            notes.note(message.as_ref());
+            status.set(message);
         }
         let Some(token) = &parts.progress_token else { return };
         let Some(done) = done.amount().filter(|done| done.is_finite()) else { return };
         let total = total.amount().filter(|total| total.is_finite());
-        if self.is_over() || !self.may_progress(done, total) {
+        if self.inner.lifetime.has_ended() || !self.inner.progress.admits(done, total) {
             return;
         }
-        let mut out = Vec::with_capacity(128);
-        out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
-        out.extend_from_slice(token.as_bytes());
-        out.extend_from_slice(br#","progress":"#);
-        write_number(&mut out, done);
-        if let Some(total) = total {
-            out.extend_from_slice(br#","total":"#);
-            write_number(&mut out, total);
-        }
-        let message = message.as_ref();
-        if !message.is_empty() && parts.dialect.has(Feature::ProgressMessage) {
-            out.extend_from_slice(br#","message":"#);
-            write::string(&mut out, message);
-        }
-        out.extend_from_slice(b"}}");
-        parts.peer.notify(&out);
+        let message = if parts.dialect.has(Feature::ProgressMessage) { message } else { "" };
+        parts.peer.notify(&progress::notification(token, done, total, message));
     }
 
-    /// Sends a log message to the client, if it wants messages of this level.
+    /// Sends a log message to the client if the client asked for messages of this level.
     ///
-    /// `data` is text or anything that can be serialised; what cannot be is dropped. Messages must not hold secrets.
+    /// `data` is text or any serializable value; a value that fails to serialize is dropped. Messages must not contain
+    /// secrets.
     ///
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
     pub fn log(&self, level: Level, data: impl Serialize) {
         self.log_as("", level, data);
     }
 
-    /// Sends a log message under the name of a logger. See [`log`](Self::log).
+    /// Sends a log message with the name of a logger. See [`log`](Self::log).
     pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
-        if self.is_over() || !self.logs(level) {
+        if self.inner.lifetime.has_ended() || !self.logs(level) {
             return;
         }
-        let mut out = Vec::with_capacity(128);
-        out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
-        write::string(&mut out, level.as_str());
-        if !logger.is_empty() {
-            out.extend_from_slice(br#","logger":"#);
-            write::string(&mut out, logger);
+        match log::notification(logger, level, &data) {
+            Ok(message) => {
+                self.inner.parts.peer.notify(&message);
+            }
+            Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }
-        out.extend_from_slice(br#","data":"#);
-        if let Err(error) = write::value(&mut out, &data) {
-            tracing::warn!(%error, "a log message cannot be serialised");
-            return;
-        }
-        out.extend_from_slice(b"}}");
-        self.call.parts.peer.notify(&out);
     }
 
     /// Sends a log message of level `debug`.
@@ -264,87 +194,357 @@ impl Context {
         self.log(Level::Error, data);
     }
 
-    /// Says whether a log message of this level would be sent.
+    /// Returns whether a log message of this level would be sent.
     pub fn logs(&self, level: Level) -> bool {
-        match self.call.parts.log {
-            LogGate::Session => level >= self.call.parts.peer.session_level(),
-            LogGate::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
+        match self.inner.parts.log {
+            LogThreshold::Session => level >= self.inner.parts.peer.session_level(),
+            LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
         }
     }
 
-    /// Says whether the call was cancelled, or its connection is gone. Code that blocks asks this now and then; the
-    /// future of an async function is simply dropped.
+    /// Returns whether the call was cancelled or its connection closed.
+    ///
+    /// Blocking code should check this periodically. The future of an async function is dropped when its call is
+    /// cancelled, so it has no need to.
     pub fn is_cancelled(&self) -> bool {
-        self.call.cancelled.load(Ordering::Acquire)
+        self.inner.lifetime.is_cancelled()
     }
 
-    /// Waits until the call is over, because it was cancelled or because it has its result: for work that was spawned beside it.
+    /// Waits until the call ends, because it was cancelled or because it has returned its result.
+    ///
+    /// It is meant for spawned tasks that should stop with their call.
     ///
     /// # Cancel safety
     ///
-    /// It may be dropped and called again.
+    /// This method is cancel safe.
     pub async fn ended(&self) {
-        loop {
-            let notified = self.call.on_end.notified();
-            if self.is_over() {
-                return;
-            }
-            notified.await;
-        }
+        self.inner.lifetime.ended().await;
     }
 
-    /// The JSON of the request's id, as log files know it.
+    /// The id of the request, as JSON. Log records of the call carry the same id.
     pub fn request_id(&self) -> &str {
-        self.call.parts.id.as_json()
+        self.inner.parts.id.as_json()
     }
 
-    /// The tool, the prompt or the URI that was asked for.
+    /// The requested tool, prompt or URI.
     pub fn name(&self) -> &str {
-        &self.call.parts.name
+        &self.inner.parts.name
     }
 
-    /// The revision that the call came in.
+    /// The protocol revision of the request.
     pub fn revision(&self) -> Revision {
-        self.call.parts.dialect.revision()
+        self.inner.parts.dialect.revision()
     }
 
-    /// Who the client says it is.
+    /// The name and version that the client reports about itself. They are not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.call.parts.client.as_ref()
+        self.inner.parts.client.as_ref()
     }
 
-    /// Whom the transport has found the caller to be: over HTTP, the `Principal` that a middleware put into the extensions
-    /// of the request.
+    /// The authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the extensions of the
+    /// request.
     pub fn principal(&self) -> Option<&str> {
-        self.call.parts.principal.as_deref()
+        self.inner.parts.principal.as_deref()
     }
 
-    /// One value of the request's `_meta`, such as `traceparent`.
+    /// Returns one value of the request's `_meta`, such as `traceparent`.
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
-        let meta = self.call.parts.meta.as_deref()?;
+        let meta = self.inner.parts.meta.as_deref()?;
         let (_, value) = raw::members(meta).find(|(name, _)| name == key)?;
         serde_json::from_str(value).ok()
     }
 
-    /// Lets go of the connection that this call's answer would come on: the client asks again after `retry`, and gets then what
-    /// has come in the meantime. For calls that take minutes, where a connection is dear.
+    /// The headers of the HTTP request; `None` over other transports.
+    #[cfg(feature = "http")]
+    pub fn headers(&self) -> Option<&http::HeaderMap> {
+        Some(self.inner.parts.head.as_deref()?.headers())
+    }
+
+    /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    #[cfg(feature = "http")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.inner.parts.head.as_deref()?.extensions().get()
+    }
+
+    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy.
     ///
-    /// It does something for clients of revision 2025-11-25 over HTTP, and nothing for all others.
+    /// It is unknown to a service mounted into another framework, which may provide it as an
+    /// [extension](Self::extension).
+    #[cfg(feature = "http")]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.inner.parts.head.as_deref()?.peer_addr()
+    }
+
+    /// Closes the SSE stream that would carry the response, which frees the connection during calls that take minutes.
+    ///
+    /// The client reconnects after `retry` and receives what was sent in the meantime. It applies to clients of
+    /// revision 2025-11-25 over HTTP, and does nothing for all others.
     ///
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
     pub fn close_sse_stream(&self, retry: Duration) {
-        if self.call.parts.dialect.has(Feature::StreamPolling) && !self.is_over() {
-            self.call.parts.peer.pause(retry);
+        if self.inner.parts.dialect.has(Feature::StreamPolling) && !self.inner.lifetime.has_ended() {
+            self.inner.parts.peer.close_sse_stream(retry);
         }
     }
 
-    /// What the transport knows of the request, of one type; over HTTP it is `http::request::Parts`.
-    #[cfg(feature = "http")]
-    pub(crate) fn attachment<T: 'static>(&self) -> Option<&T> {
-        self.call.parts.attachment.as_ref()?.downcast_ref()
+    /// Asks the user to fill in a form. `message` tells the user what it is for.
+    ///
+    /// `key` identifies the question among those of this call. A client of revision 2025-06-18 to 2025-11-25 is asked
+    /// while the call waits. In 2026-07-28 the call ends with the question, and **the function runs again from its
+    /// start** when the client retries the call with the answer: everything before the question runs again unless it is
+    /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
+    ///
+    /// ```
+    /// use mcp_runtime::{Answer, Context, Elicit, Fault, tool};
+    ///
+    /// #[derive(Elicit)]
+    /// struct Confirm {
+    ///     /// Really delete it?
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Delete a file.
+    /// #[tool(destructive)]
+    /// async fn delete(ctx: &Context, path: String) -> Result<String, Fault> {
+    ///     match ctx.elicit::<Confirm>("confirm", format!("Delete {path}?")).await? {
+    ///         Answer::Accept(Confirm { sure: true }) => Ok(format!("deleted {path}")),
+    ///         Answer::Accept(_) | Answer::Decline | Answer::Cancel => Ok("nothing was deleted".into()),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation, and another fault if it responds
+    /// with an error, with an invalid answer, or not in time.
+    ///
+    /// See [Elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation) and
+    /// [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
+    pub async fn elicit<T: Elicit>(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Result<Answer<T>, Fault> {
+        self.ask(Elicitation::new(key, message)).await
     }
 
-    /// The call that the code which is running now belongs to, where its log is forwarded.
+    /// Sends the user to a web page, for data that must not pass through the client, such as credentials and payments.
+    ///
+    /// [`Answer::Accept`] means that the user agreed to open the page, not that the interaction there is complete.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`elicit`](Self::elicit). Revisions before 2025-11-25 do not support it.
+    ///
+    /// See [URL mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests).
+    pub async fn elicit_url(
+        &self,
+        key: impl Into<String>,
+        url: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Result<Answer<()>, Fault> {
+        self.ask(UrlElicitation::new(key, url, message)).await
+    }
+
+    /// Requests a completion from the client's model.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`elicit`](Self::elicit).
+    ///
+    /// See [Sampling](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling).
+    pub async fn sample(&self, request: SampleRequest) -> Result<SampleResult, Fault> {
+        self.ask(request).await
+    }
+
+    /// Requests the directories and files that the client lets the server work on.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`elicit`](Self::elicit).
+    ///
+    /// See [Roots](https://modelcontextprotocol.io/specification/2026-07-28/client/roots).
+    pub async fn roots(&self) -> Result<Vec<Root>, Fault> {
+        self.ask(ListRoots).await
+    }
+
+    /// Sends a request to the client and waits for the answer. [`elicit`](Self::elicit), [`sample`](Self::sample) and
+    /// the like are shorthands for it.
+    ///
+    /// A function may convert [`Fault::MissingCapability`] to an error type of its own: the client is told about the
+    /// missing capability nevertheless.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`elicit`](Self::elicit).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request; its answer is lost.
+    pub async fn ask<A: Ask>(&self, ask: A) -> Result<A::Answer, Fault> {
+        self.client_requests().ask(ask).await
+    }
+
+    /// Sends several requests at once: a tuple of up to six, or a vector. In revision 2026-07-28 that takes one round
+    /// trip instead of one for each.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Elicit, Elicitation, Fault, ListRoots, SampleRequest, tool};
+    ///
+    /// #[derive(Elicit)]
+    /// struct Name {
+    ///     name: String,
+    /// }
+    ///
+    /// /// Greet the user.
+    /// #[tool]
+    /// async fn greet(ctx: &Context) -> Result<String, Fault> {
+    ///     let (name, greeting, roots) = ctx
+    ///         .ask_all((
+    ///             Elicitation::<Name>::new("name", "Who are you?"),
+    ///             SampleRequest::new("Write a greeting."),
+    ///             ListRoots,
+    ///         ))
+    ///         .await?;
+    ///     let name = name.accepted().map_or_else(|| "you".to_owned(), |form| form.name);
+    ///     Ok(format!("{} {name} ({} roots)", greeting.text(), roots.len()))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error and cancels the other requests.
+    pub async fn ask_all<A: AskAll>(&self, asks: A) -> Result<A::Answers, Fault> {
+        asks.ask_all(self.client_requests()).await
+    }
+
+    /// Runs `future` once per call, however often the function is restarted by its requests to the client. The value is
+    /// stored in the sealed state of the request.
+    ///
+    /// Use it for values that must not differ between rounds, such as a random number, and for side effects that must
+    /// not be repeated, such as a reservation. `key` identifies the value among those of this call. A `Result` is
+    /// stored as well, including an `Err`.
+    ///
+    /// A value is stored with the next request to the client. If the client starts over or sends the same round twice,
+    /// everything after the last stored value runs again. For side effects that must never be repeated, such as a
+    /// payment, use the value as an idempotency key.
+    ///
+    /// Do not run it concurrently with a request to the client: a value that is not ready when the request ends the
+    /// round is lost and computed again in the next round. Two concurrent calls with the same key both run.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, tool};
+    /// # async fn reserve() -> u64 { 1 }
+    /// /// Book a seat.
+    /// #[tool]
+    /// async fn book(ctx: &Context) -> Result<String, Fault> {
+    ///     let seat = ctx.once("seat", reserve()).await?;
+    ///     // … ask for confirmation …
+    ///     Ok(format!("seat {seat}"))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the value cannot be serialized to JSON, or deserialized from it in a later round.
+    pub async fn once<T: Serialize + DeserializeOwned>(
+        &self,
+        key: impl Into<String>,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Fault> {
+        self.client_requests().once(key.into(), future).await
+    }
+
+    /// Returns whether the client supports requests that need a capability: it has declared the capability, and its
+    /// revision defines it.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
+    /// /// Summarise a text.
+    /// #[tool]
+    /// async fn summarise(ctx: &Context, text: String) -> Result<String, Fault> {
+    ///     if ctx.supports(Capability::Sampling) {
+    ///         return Ok(ctx.sample(SampleRequest::new(format!("Summarise: {text}"))).await?.text());
+    ///     }
+    ///     Ok(text.chars().take(80).collect())
+    /// }
+    /// ```
+    pub fn supports(&self, capability: Capability) -> bool {
+        self.client_requests().supports(capability)
+    }
+
+    /// Fails the call early if the client does not support a capability.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same [`Fault::MissingCapability`] as the request that needs the capability.
+    pub fn require(&self, capability: Capability) -> Result<(), Fault> {
+        self.client_requests().require(capability)
+    }
+
+    /// Continues as a task from here on, in a tool with `#[tool(task = "deferred")]`.
+    ///
+    /// The client receives the task instead of the result, and fetches the result later. If the client does not support
+    /// tasks or the call is already a task, this does nothing.
+    ///
+    /// Requests to the client before this point belong to the call (see [`elicit`](Self::elicit)); later requests
+    /// belong to the task.
+    ///
+    /// ```
+    /// use mcp_runtime::{Answer, Context, Elicit, Fault, tool};
+    ///
+    /// #[derive(Elicit)]
+    /// struct Confirm {
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Rebuild the index.
+    /// #[tool(task = "deferred")]
+    /// async fn rebuild(ctx: &Context) -> Result<String, Fault> {
+    ///     let Answer::Accept(Confirm { sure: true }) = ctx.elicit("confirm", "This takes an hour. Begin?").await? else {
+    ///         return Ok("nothing was done".to_owned());
+    ///     };
+    ///     ctx.become_task().await;
+    ///     // … the hour …
+    ///     Ok("rebuilt".to_owned())
+    /// }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// The call may become a task even if the future is dropped.
+    pub async fn become_task(&self) {
+        let Some(handoff) = &self.inner.parts.handoff else { return };
+        let (mut requested, mut ended) = (handoff.request(), pin!(self.ended()));
+        // Without `ended`, a spawned task that calls this would wait forever once its call has returned.
+        poll_fn(|cx| match requested.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => ended.as_mut().poll(cx),
+        })
+        .await;
+    }
+
+    fn client_requests(&self) -> ClientRequests<'_> {
+        let Inner { parts, lifetime, client_wait, .. } = &*self.inner;
+        ClientRequests {
+            requester: parts.requester.as_deref(),
+            features: parts.dialect.features(),
+            lifetime,
+            wait: client_wait,
+        }
+    }
+
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let inner = Inner {
+            parts,
+            lifetime: CallLifetime::default(),
+            progress: ProgressLimiter::default(),
+            client_wait: ClientWait::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Returns the call that the current thread is executing. Its events are forwarded to the client's log.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
@@ -354,103 +554,54 @@ impl Context {
         if current.is_none() {
             return run();
         }
-        let leave = Leave(CURRENT.replace(current.cloned()));
+        let restore = RestoreCurrent(CURRENT.replace(current.cloned()));
         let result = run();
-        drop(leave);
+        drop(restore);
         result
     }
 
-    /// Lets the function go on without the call that it began in, whatever becomes of that.
+    /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
+    /// have no effect until [`attach`](Self::attach).
     pub(crate) fn detach(&self) {
-        self.call.detached.store(true, Ordering::Release);
+        self.inner.lifetime.set_detached(true);
     }
 
-    /// Lets the function end with what it goes on in.
+    /// Reverses [`detach`](Self::detach).
     pub(crate) fn attach(&self) {
-        self.call.detached.store(false, Ordering::Release);
+        self.inner.lifetime.set_detached(false);
     }
 
-    fn is_detached(&self) -> bool {
-        self.call.detached.load(Ordering::Acquire)
-    }
-
-    /// Tells whoever waits that the call is cancelled.
+    /// Marks the call as cancelled and wakes everything that waits for its end.
     pub(crate) fn cancel(&self) {
-        if self.is_detached() {
-            return;
-        }
-        self.call.cancelled.store(true, Ordering::Release);
-        self.call.on_end.notify_waiters();
+        self.inner.lifetime.cancel();
     }
 
-    /// Silences the context: the response is on its way, nothing may follow.
+    /// Marks the call as completed: nothing may be sent after its response.
     pub(crate) fn end(&self) {
-        if self.is_detached() {
-            return;
-        }
-        self.call.over.store(true, Ordering::Release);
-        self.call.on_end.notify_waiters();
+        self.inner.lifetime.complete();
     }
 
-    pub(super) fn parts(&self) -> &ContextParts {
-        &self.call.parts
-    }
-
-    /// How the client of this call is asked.
     pub(crate) fn requester(&self) -> Option<&Arc<dyn ClientRequester>> {
-        self.call.parts.requester.as_ref()
+        self.inner.parts.requester.as_ref()
     }
 
-    /// Says that the call waits for its client until what comes back is dropped.
-    pub(super) fn wait_for_client(&self) -> Waiting<'_> {
-        let mut waits = self.waits();
-        waits.asked = true;
-        waits.questions += 1;
-        waits.since.get_or_insert_with(Instant::now);
-        Waiting(self)
+    pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {
+        self.inner.parts.handoff.as_ref()
     }
 
-    /// Keeps the fault of a client that lacks a capability, for a function that passes only its sentence on.
-    pub(super) fn note_lack(&self, fault: &Fault) {
-        if matches!(fault, Fault::MissingCapability { .. }) {
-            self.waits().missing_capability = Some(fault.clone());
-        }
-    }
-
-    /// The fault of a client that could not be asked, if it came to that.
+    /// The fault of the last request that the client could not be sent for lack of a capability.
     pub(crate) fn missing_capability(&self) -> Option<Fault> {
-        self.waits().missing_capability.clone()
+        self.inner.client_wait.missing_capability()
     }
 
-    /// Says whether the function has asked its client for anything.
+    /// Returns whether the function has sent any request to its client.
     pub(crate) fn has_asked(&self) -> bool {
-        self.waits().asked
+        self.inner.client_wait.has_asked()
     }
 
-    /// How long the call has waited for its client, which does not count as its own time.
+    /// How long the call has waited for its client. This time does not count towards the timeout of the call.
     pub(crate) fn waited(&self) -> Duration {
-        let waits = self.waits();
-        waits.before + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.call.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.call.over.load(Ordering::Acquire) || self.is_cancelled()
-    }
-
-    fn may_progress(&self, done: f64, total: Option<f64>) -> bool {
-        let mut progress = self.call.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let early = progress.at.is_some_and(|at| now.duration_since(at) < PROGRESS_INTERVAL);
-        let finished = total.is_some_and(|total| done >= total);
-        if done <= progress.last || (early && !finished) {
-            return false;
-        }
-        *progress = Progress { last: done, at: Some(now) };
-        true
+        self.inner.client_wait.elapsed()
     }
 }
 
@@ -459,43 +610,3 @@ impl fmt::Debug for Context {
         f.debug_struct("Context").field("id", &self.request_id()).field("name", &self.name()).finish_non_exhaustive()
     }
 }
-
-/// Whole numbers without a fraction, as the client would write them.
-fn write_number(out: &mut Vec<u8>, number: f64) {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
-        out.extend_from_slice((number as i64).to_string().as_bytes());
-    } else {
-        write::plain(out, &number);
-    }
-}
-
-/// A number for [`Context::progress`], or `()` for none.
-pub trait Amount {
-    /// The number, if there is one.
-    fn amount(self) -> Option<f64>;
-}
-
-impl Amount for () {
-    fn amount(self) -> Option<f64> {
-        None
-    }
-}
-
-impl<T: Amount> Amount for Option<T> {
-    fn amount(self) -> Option<f64> {
-        self.and_then(T::amount)
-    }
-}
-
-macro_rules! amounts {
-    ($($number:ty),+) => {
-        $(impl Amount for $number {
-            fn amount(self) -> Option<f64> {
-                Some(self as f64)
-            }
-        })+
-    };
-}
-
-amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);

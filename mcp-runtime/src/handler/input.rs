@@ -78,7 +78,7 @@ impl Contract {
     fn checker(&self) -> &Checker {
         self.checker.get_or_init(|| {
             Checker::compile(&self.schema).unwrap_or_else(|why| {
-                tracing::error!(why, "the schema of a function cannot be compiled");
+                tracing::error!(%why, "the schema of a function cannot be compiled");
                 Checker::default()
             })
         })

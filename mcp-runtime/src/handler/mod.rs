@@ -17,7 +17,6 @@ pub(crate) mod schema;
 mod slot;
 mod state;
 mod strings;
-mod tasking;
 
 pub use client_requests::AskAll;
 pub use complete::{
@@ -34,7 +33,7 @@ pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
 
 pub(crate) use client_requests::{AnswerFuture, ClientRequester};
 pub(crate) use complete::{Completing, Produced};
-pub(crate) use context::{ContextParts, LogGate, Peer};
+pub(crate) use context::{ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff};
 pub(crate) use input::{Contract, on_a_thread};
 pub(crate) use output::{ToolReply, write_error as write_tool_error};
 pub(crate) use prompt_output::PromptReply;
@@ -42,4 +41,3 @@ pub(crate) use reply::{Encoding, Reason, comma};
 pub(crate) use resource_output::ResourceReply;
 pub(crate) use state::States;
 pub(crate) use strings::from_strings;
-pub(crate) use tasking::{Notes, TaskHandoff};

@@ -71,9 +71,9 @@ pub struct Finished {
 /// What every result of one dialect says beside its own members.
 #[derive(Debug)]
 pub(crate) struct Encoding {
-    pub(crate) dialect: &'static dyn Dialect,
+    pub(crate) dialect: &'static Dialect,
     pub(crate) features: Features,
-    /// The member of `_meta` that names the server, as JSON; empty where the dialect has none.
+    /// The members of `_meta` in every result, as JSON; empty if the dialect has none.
     pub(crate) identity: Vec<u8>,
     /// Whether lists differ from caller to caller, so that nobody may keep one for others.
     pub(crate) is_private: bool,
@@ -108,6 +108,12 @@ impl Encoding {
             comma(out);
             out.extend_from_slice(br#""resultType":"#);
             crate::jsonrpc::write::string(out, result_type);
+        }
+        for (name, json) in self.dialect.result_members() {
+            comma(out);
+            crate::jsonrpc::write::string(out, name);
+            out.push(b':');
+            out.extend_from_slice(json.as_bytes());
         }
         let meta = meta.filter(|meta| !meta.is_empty());
         if meta.is_some() || !self.identity.is_empty() {

@@ -15,10 +15,9 @@ use crate::{
     error::BuildError,
     handler::{
         Context, Contract, EarlierArguments, States,
-        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Rule, ServerFnEntry, Source},
+        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Part, Rule, ServerFnEntry, Source},
         schema::{self, Keyword, Property},
     },
-    model::template::Part,
 };
 
 /// As many contracts as take longer to compile than a thread takes to start.
@@ -259,7 +258,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             schema: (argument.of.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.of.optional)(),
             default,
-            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
     let input = schema::input(properties, generator)?;

@@ -21,8 +21,7 @@ use crate::{
         Contract,
         entry::{Common, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
-    model::template,
-    revision,
+    revision::Revision,
 };
 
 /// Places by name. The names are the author's own, so that nobody can choose them to collide.
@@ -110,7 +109,7 @@ pub(crate) struct Item {
     /// The values of each argument that takes only some.
     choices: Vec<Vec<String>>,
     /// As it stands in a list, in each dialect; made when it is first listed, and kept whatever changes around it.
-    spelled: [OnceLock<Box<[u8]>>; revision::ALL.len()],
+    spelled: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
 
 #[derive(Debug)]
@@ -177,7 +176,7 @@ impl Registry {
             return Some(Found { item: &self.resources[index].item, variables: Vec::new() });
         }
         self.templates.iter().find_map(|template| {
-            let variables = template::matches(template.entry.template?, uri)?;
+            let variables = mcp_uri_template::matches(template.entry.template?, uri)?;
             sees(&template.item).then_some(Found { item: &template.item, variables })
         })
     }

@@ -1,12 +1,12 @@
-//! How values are spelled on the wire, asking the features of a revision and never its name.
+//! Encodes values for the wire, depending on the features of a revision and never on its name.
 
+use super::feature::{Feature, Features};
 use crate::{
     jsonrpc::write::{base64, plain, string},
     model::{Annotations, Content, Icon, Implementation, Resource, ResourceBody, ResourceLink, Theme},
-    revision::{Feature, Features},
 };
 
-/// An object under construction: members with their commas.
+/// A JSON object under construction; inserts the commas between members.
 pub(crate) struct Object<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     empty: bool,
@@ -18,7 +18,7 @@ impl<'a> Object<'a> {
         Self { out, empty: true }
     }
 
-    /// Writes the name of a member, whose value the caller writes to the returned buffer.
+    /// Writes the name of a member. The caller appends the value to the returned buffer.
     pub(crate) fn key(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.empty {
             self.out.push(b',');
@@ -48,7 +48,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Writes elements with their commas, in brackets.
+/// Writes a JSON array.
 pub(crate) fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
     out.push(b'[');
     for (index, item) in items.into_iter().enumerate() {
@@ -60,14 +60,15 @@ pub(crate) fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mu
     out.push(b']');
 }
 
-/// Writes a piece of text as content.
+/// Writes text content without annotations.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(br#"{"type":"text","text":"#);
     string(out, text);
     out.push(b'}');
 }
 
-/// Writes a piece of content; what the revision does not know goes out as the nearest thing that it knows.
+/// Writes content. A kind that the revision lacks is replaced by the closest one that it has: audio by an embedded
+/// resource, a resource link by text.
 pub(crate) fn content(out: &mut Vec<u8>, features: Features, content: &Content) {
     match content {
         Content::Text(value) if value.annotations.is_empty() => text(out, &value.text),
@@ -116,7 +117,7 @@ fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource)
     object.end();
 }
 
-/// Writes the contents of a resource; what it leaves open is filled in from what was asked for.
+/// Writes the contents of a resource. `uri` and `mime_type` are those of the request, for resources that state none.
 pub(crate) fn resource_contents(out: &mut Vec<u8>, resource: &Resource, uri: &str, mime_type: Option<&str>) {
     let mut object = Object::begin(out);
     object.string("uri", if resource.uri.is_empty() { uri } else { &resource.uri });
@@ -186,7 +187,7 @@ pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon])
     });
 }
 
-/// Writes who the server is.
+/// Writes the identity of the server.
 pub(crate) fn implementation(out: &mut Vec<u8>, features: Features, server: &Implementation) {
     let mut object = Object::begin(out);
     object.string("name", &server.name);

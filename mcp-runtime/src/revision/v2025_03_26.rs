@@ -1,15 +1,15 @@
 //! 2025-03-26: <https://modelcontextprotocol.io/specification/2025-03-26/changelog>.
 
-use super::{Feature, dialect::dialect, v2024_11_05::V2024_11_05};
+use super::{dialect::Dialect, feature::Feature, table::Revision, v2024_11_05::DIALECT as PREVIOUS};
 
-dialect!(
-    V2025_03_26,
-    "2025-03-26",
-    V2024_11_05::FEATURES.and(&[
+pub(super) const DIALECT: Dialect = Dialect {
+    revision: Revision::V2025_03_26,
+    features: PREVIOUS.features.and(&[
         Feature::Batching,
         Feature::ToolAnnotations,
         Feature::Audio,
         Feature::ProgressMessage,
         Feature::CompletionsCapability,
-    ])
-);
+    ]),
+    ..PREVIOUS
+};

@@ -1,16 +1,16 @@
 //! 2025-06-18: <https://modelcontextprotocol.io/specification/2025-06-18/changelog>.
 
-use super::{Feature, dialect::dialect, v2025_03_26::V2025_03_26};
+use super::{dialect::Dialect, feature::Feature, table::Revision, v2025_03_26::DIALECT as PREVIOUS};
 
-dialect!(
-    V2025_06_18,
-    "2025-06-18",
-    V2025_03_26::FEATURES.without(&[Feature::Batching]).and(&[
+pub(super) const DIALECT: Dialect = Dialect {
+    revision: Revision::V2025_06_18,
+    features: PREVIOUS.features.without(&[Feature::Batching]).and(&[
         Feature::Titles,
         Feature::ItemMeta,
         Feature::LastModified,
         Feature::ResourceLinks,
         Feature::StructuredContent,
         Feature::Elicitation,
-    ])
-);
+    ]),
+    ..PREVIOUS
+};

@@ -1,11 +1,10 @@
 //! 2025-11-25: <https://modelcontextprotocol.io/specification/2025-11-25/changelog>.
 
-use super::{Feature, dialect::dialect, v2025_06_18::V2025_06_18};
+use super::{dialect::Dialect, feature::Feature, table::Revision, v2025_06_18::DIALECT as PREVIOUS};
 
-dialect!(
-    V2025_11_25,
-    "2025-11-25",
-    V2025_06_18::FEATURES.and(&[
+pub(super) const DIALECT: Dialect = Dialect {
+    revision: Revision::V2025_11_25,
+    features: PREVIOUS.features.and(&[
         Feature::Icons,
         Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
@@ -15,5 +14,6 @@ dialect!(
         Feature::UrlElicitation,
         Feature::ElicitationIds,
         Feature::SamplingTools,
-    ])
-);
+    ]),
+    ..PREVIOUS
+};

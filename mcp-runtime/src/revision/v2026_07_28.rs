@@ -1,14 +1,16 @@
 //! 2026-07-28: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
 
-use super::{Feature, dialect::dialect, v2025_11_25::V2025_11_25};
+use super::{codes::ErrorCodes, dialect::Dialect, feature::Feature, table::Revision, v2025_11_25::DIALECT as PREVIOUS};
 
-dialect!(
-    V2026_07_28,
-    "2026-07-28",
-    V2025_11_25::FEATURES
+pub(super) const DIALECT: Dialect = Dialect {
+    revision: Revision::V2026_07_28,
+    features: PREVIOUS
+        .features
         .without(&[
             Feature::Handshake,
-            Feature::SessionUtilities,
+            Feature::Ping,
+            Feature::LogLevel,
+            Feature::ResourceSubscriptions,
             Feature::StreamPolling,
             Feature::ElicitationIds,
             Feature::SessionTasks,
@@ -22,17 +24,11 @@ dialect!(
             Feature::TaskExtension,
             Feature::Extensions,
         ]),
-    {
-        fn resource_not_found(&self) -> i32 {
-            -32602
-        }
-
-        fn unsupported_version(&self) -> i32 {
-            -32022
-        }
-
-        fn missing_capability(&self) -> i32 {
-            -32021
-        }
-    }
-);
+    codes: ErrorCodes {
+        resource_not_found: -32602,
+        unsupported_version: -32022,
+        missing_capability: -32021,
+        ..PREVIOUS.codes
+    },
+    ..PREVIOUS
+};

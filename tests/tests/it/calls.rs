@@ -1,4 +1,4 @@
-//! Calls that do not end by themselves: cancelled, timed out, given up. Their work stops, and nothing is answered twice.
+//! Calls that are cancelled or time out: their work stops, and every request gets at most one response.
 
 use std::{
     sync::{
@@ -11,40 +11,40 @@ use std::{
 use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::json;
 
-/// What the functions left behind.
+/// What the functions observed, for assertions.
 #[derive(Debug, Default)]
-struct Traces {
+struct Observed {
     dropped: AtomicUsize,
-    begun: AtomicUsize,
+    started: AtomicUsize,
     noticed: AtomicBool,
     waited: AtomicBool,
 }
 
-struct Trace<'a>(&'a Traces);
+struct CountDrop<'a>(&'a Observed);
 
-impl Drop for Trace<'_> {
+impl Drop for CountDrop<'_> {
     fn drop(&mut self) {
         self.0.dropped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Waits for ever.
+/// Never completes.
 #[tool]
-async fn forever(traces: &Traces) {
-    let _trace = Trace(traces);
+async fn forever(observed: &Observed) {
+    let _count = CountDrop(observed);
     std::future::pending::<()>().await;
 }
 
-/// Waits for ever, but not long.
+/// Never completes, and has a short timeout.
 #[tool(timeout = "20ms")]
-async fn not_long(traces: &Traces) {
-    let _trace = Trace(traces);
+async fn not_long(observed: &Observed) {
+    let _count = CountDrop(observed);
     std::future::pending::<()>().await;
 }
 
-/// Lets go of its client, and goes on.
+/// Closes its SSE stream and continues.
 #[tool]
-async fn lets_go(ctx: &Context) -> &'static str {
+async fn closes_stream(ctx: &Context) -> &'static str {
     ctx.close_sse_stream(Duration::from_millis(1));
     tokio::time::sleep(Duration::from_millis(1)).await;
     "still here"
@@ -52,37 +52,37 @@ async fn lets_go(ctx: &Context) -> &'static str {
 
 /// Blocks until it is cancelled.
 #[tool(blocking)]
-fn blocks(traces: &Traces, ctx: &Context) {
-    traces.begun.fetch_add(1, Ordering::SeqCst);
+fn blocks(observed: &Observed, ctx: &Context) {
+    observed.started.fetch_add(1, Ordering::SeqCst);
     while !ctx.is_cancelled() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    ctx.info("nobody hears this");
-    traces.noticed.store(true, Ordering::SeqCst);
+    ctx.info("not delivered");
+    observed.noticed.store(true, Ordering::SeqCst);
 }
 
-/// Leaves a task behind that waits for the cancellation.
+/// Spawns a task that outlives the call and waits for its cancellation.
 #[tool]
-async fn leaves_a_task(traces: &Arc<Traces>, ctx: &Context) {
-    let (traces, ctx) = (Arc::clone(traces), ctx.clone());
+async fn spawns_a_task(observed: &Arc<Observed>, ctx: &Context) {
+    let (observed, ctx) = (Arc::clone(observed), ctx.clone());
     tokio::spawn(async move {
         ctx.ended().await;
-        traces.waited.store(true, Ordering::SeqCst);
+        observed.waited.store(true, Ordering::SeqCst);
     });
     std::future::pending::<()>().await;
 }
 
-/// Leaves a task behind that tells more than there is to tell.
+/// Spawns a task that reports progress and logs after the call has ended.
 #[tool]
-async fn tells_too_late(traces: &Arc<Traces>, ctx: &Context) {
+async fn reports_too_late(observed: &Arc<Observed>, ctx: &Context) {
     ctx.progress(1, 3, "");
-    let (traces, ctx) = (Arc::clone(traces), ctx.clone());
+    let (observed, ctx) = (Arc::clone(observed), ctx.clone());
     tokio::spawn(async move {
         ctx.ended().await;
         ctx.progress(2, 3, "too late");
         ctx.progress(3, 3, "too late");
         ctx.error("too late");
-        traces.waited.store(true, Ordering::SeqCst);
+        observed.waited.store(true, Ordering::SeqCst);
     });
 }
 
@@ -99,30 +99,30 @@ async fn bomb() {
     std::future::pending::<()>().await;
 }
 
-/// Is in the middle of something when it is cancelled.
+/// Blocks its thread briefly, so that the cancellation arrives while it runs.
 #[tool]
 async fn busy() {
     tokio::task::yield_now().await;
     std::thread::sleep(Duration::from_millis(3));
 }
 
-/// Blocks a thread for ever, until it is cancelled; counts those that began.
+/// Occupies a thread until it is cancelled, and counts how many calls started.
 #[tool(blocking)]
-fn occupies(traces: &Traces, ctx: &Context) {
-    traces.begun.fetch_add(1, Ordering::SeqCst);
+fn occupies(observed: &Observed, ctx: &Context) {
+    observed.started.fetch_add(1, Ordering::SeqCst);
     while !ctx.is_cancelled() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Says who asks, and for what.
+/// Describes the caller and the request.
 #[tool]
 fn whoami(ctx: &Context) -> String {
     let client = ctx.client().map(|client| format!("{} {}", client.name, client.version));
     format!("{:?} {} {} {} {:?}", client, ctx.request_id(), ctx.name(), ctx.revision(), ctx.meta("traceparent"))
 }
 
-/// Tells more than anybody wants.
+/// Sends far more notifications than the outbox holds.
 #[tool]
 async fn floods(ctx: &Context) {
     for number in 0..100_000 {
@@ -132,22 +132,22 @@ async fn floods(ctx: &Context) {
     tokio::task::yield_now().await;
 }
 
-fn client(revision: Revision) -> (Arc<Traces>, TestClient) {
-    let traces = Arc::new(Traces::default());
+fn client(revision: Revision) -> (Arc<Observed>, TestClient) {
+    let observed = Arc::new(Observed::default());
     let server = Server::empty("calls", "1.0.0")
         .with::<forever>()
         .with::<not_long>()
         .with::<blocks>()
-        .with::<leaves_a_task>()
-        .with::<tells_too_late>()
+        .with::<spawns_a_task>()
+        .with::<reports_too_late>()
         .with::<bomb>()
         .with::<busy>()
         .with::<occupies>()
         .with::<whoami>()
         .with::<floods>()
-        .with_shared(Arc::clone(&traces))
-        .with_state(Arc::clone(&traces));
-    (traces, server.test_client(revision))
+        .with_shared(Arc::clone(&observed))
+        .with_state(Arc::clone(&observed));
+    (observed, server.test_client(revision))
 }
 
 async fn until(condition: impl Fn() -> bool) {
@@ -156,72 +156,72 @@ async fn until(condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), polling).await.expect("it never came to that");
+    tokio::time::timeout(Duration::from_secs(30), polling).await.expect("the condition was not met in time");
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_dropped_and_not_answered() {
+async fn a_cancelled_call_is_dropped_without_a_response() {
     for revision in Revision::ALL {
-        let (traces, mut client) = client(revision);
+        let (observed, mut client) = client(revision);
         let id = client.send_request("tools/call", json!({"name": "forever"}));
         let blocking = client.send_request("tools/call", json!({"name": "blocks"}));
-        let task = client.send_request("tools/call", json!({"name": "leaves_a_task"}));
+        let task = client.send_request("tools/call", json!({"name": "spawns_a_task"}));
         assert_eq!(client.in_flight(), 3);
-        until(|| traces.begun.load(Ordering::SeqCst) == 1).await;
+        until(|| observed.started.load(Ordering::SeqCst) == 1).await;
         for id in [id, blocking, task, 99] {
             client.notify("notifications/cancelled", json!({"requestId": id, "reason": "test"}));
         }
         assert_eq!(client.in_flight(), 0);
-        until(|| traces.dropped.load(Ordering::SeqCst) == 1).await;
-        until(|| traces.noticed.load(Ordering::SeqCst)).await;
-        until(|| traces.waited.load(Ordering::SeqCst)).await;
+        until(|| observed.dropped.load(Ordering::SeqCst) == 1).await;
+        until(|| observed.noticed.load(Ordering::SeqCst)).await;
+        until(|| observed.waited.load(Ordering::SeqCst)).await;
         assert!(client.call("whoami", ()).await.is_ok());
         assert_eq!(client.settle().await, Vec::<serde_json::Value>::new());
     }
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_a_call_that_is_over() {
+async fn no_notifications_follow_the_end_of_a_call() {
     for revision in Revision::ALL {
-        let (traces, mut client) = client(revision);
+        let (observed, mut client) = client(revision);
         let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
-        client.request("tools/call", json!({"name": "tells_too_late", "_meta": meta})).await.unwrap();
-        until(|| traces.waited.load(Ordering::SeqCst)).await;
-        let mut told = client.notifications();
-        told.append(&mut client.settle().await);
-        let told: Vec<_> = told.iter().map(|told| &told["params"]["progress"]).collect();
-        assert_eq!(told, [1], "{revision}");
+        client.request("tools/call", json!({"name": "reports_too_late", "_meta": meta})).await.unwrap();
+        until(|| observed.waited.load(Ordering::SeqCst)).await;
+        let mut received = client.notifications();
+        received.append(&mut client.settle().await);
+        let progress: Vec<_> = received.iter().map(|message| &message["params"]["progress"]).collect();
+        assert_eq!(progress, [1], "{revision}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_dropped_and_answered() {
+async fn a_call_that_times_out_is_dropped_and_answered() {
     for revision in Revision::ALL {
-        let (traces, mut client) = client(revision);
+        let (observed, mut client) = client(revision);
         let answer = client.call("not_long", ()).await.unwrap();
         assert!(answer.is_error());
         assert_eq!(answer.text(), "`not_long` did not finish within 20ms");
-        assert_eq!(traces.dropped.load(Ordering::SeqCst), 1);
+        assert_eq!(observed.dropped.load(Ordering::SeqCst), 1);
     }
 }
 
 #[tokio::test]
-async fn the_server_sets_the_time_that_annotations_leave_open() {
-    let server = Server::empty("calls", "1.0.0").with::<forever>().with_shared(Arc::new(Traces::default()));
+async fn the_server_timeout_is_the_default_for_functions() {
+    let server = Server::empty("calls", "1.0.0").with::<forever>().with_shared(Arc::new(Observed::default()));
     let mut client = server.timeout(Duration::from_millis(20)).test_client(Revision::V2026_07_28);
     assert_eq!(client.call("forever", ()).await.unwrap().text(), "`forever` did not finish within 20ms");
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_come_back_is_not_let_go_of() {
+async fn closing_the_stream_has_no_effect_without_resumption() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
-        let mut client = Server::empty("calls", "1.0.0").with::<lets_go>().test_client(revision);
-        assert_eq!(client.call("lets_go", ()).await.unwrap().text(), "still here", "{revision}");
+        let mut client = Server::empty("calls", "1.0.0").with::<closes_stream>().test_client(revision);
+        assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still here", "{revision}");
     }
 }
 
 #[tokio::test]
-async fn a_function_knows_who_asks() {
+async fn a_function_can_identify_its_caller() {
     for (revision, id) in [(Revision::V2025_03_26, 1), (Revision::V2026_07_28, 1)] {
         let (_, mut client) = client(revision);
         let params = json!({"name": "whoami", "_meta": {"traceparent": "00-1"}});
@@ -231,7 +231,7 @@ async fn a_function_knows_who_asks() {
     }
 }
 
-/// What nobody reads is dropped, not kept; the answer is kept.
+/// Unread notifications are dropped beyond the limit; the response is kept.
 #[tokio::test]
 async fn a_flood_of_notifications_is_bounded() {
     let (_, mut client) = client(Revision::V2025_06_18);
@@ -243,7 +243,7 @@ async fn a_flood_of_notifications_is_bounded() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_refused() {
+async fn invalid_utf8_is_rejected() {
     for (revision, id) in [(Revision::V2024_11_05, Some(json!(null))), (Revision::V2025_11_25, None)] {
         let (_, mut client) = client(revision);
         let refused = client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}");
@@ -254,7 +254,7 @@ async fn bytes_that_are_no_text_are_refused() {
 }
 
 #[tokio::test]
-async fn a_panic_while_a_call_is_dropped_is_no_lost_answer() {
+async fn a_panic_while_a_call_is_dropped_does_not_lose_the_response() {
     let (_, mut client) = client(Revision::V2025_11_25);
     let answer = client.call("bomb", ()).await.unwrap();
     assert_eq!(answer.text(), "`bomb` did not finish within 20ms");
@@ -267,9 +267,9 @@ async fn a_panic_while_a_call_is_dropped_is_no_lost_answer() {
     assert_eq!(client.settle().await, Vec::<serde_json::Value>::new());
 }
 
-/// An id may be used again after a cancellation: its answer is the second call's, and comes once.
+/// An id may be reused after a cancellation: the only response is that of the second call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_is_used_again_is_answered_by_the_second_call() {
+async fn a_reused_id_is_answered_by_the_second_call() {
     let (_, mut client) = client(Revision::V2025_11_25);
     let call = |name: &str| {
         json!({"jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": {"name": name}}).to_string()
@@ -278,7 +278,7 @@ async fn an_id_that_is_used_again_is_answered_by_the_second_call() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}).to_string();
     let mut cancelled = 0;
     for _ in 0..50 {
-        // On a busy machine it may be done before it is cancelled.
+        // On a busy machine the call may complete before it is cancelled.
         let mut done = client.send_raw(call("busy").as_bytes());
         tokio::time::sleep(Duration::from_millis(1)).await;
         done.append(&mut client.send_raw(cancel.as_bytes()));
@@ -294,18 +294,18 @@ async fn an_id_that_is_used_again_is_answered_by_the_second_call() {
     assert!(cancelled > 0);
 }
 
-/// Functions that block wait for a thread, and those that are cancelled before they have one never begin.
+/// Blocking functions queue for a thread. Calls cancelled while queued never start.
 #[tokio::test]
-async fn cancelled_functions_in_the_queue_never_begin() {
-    let (traces, mut client) = client(Revision::V2026_07_28);
+async fn calls_cancelled_while_queued_never_start() {
+    let (observed, mut client) = client(Revision::V2026_07_28);
     let ids: Vec<_> = (0..600).map(|_| client.send_request("tools/call", json!({"name": "occupies"}))).collect();
-    until(|| traces.begun.load(Ordering::SeqCst) >= 200).await;
+    until(|| observed.started.load(Ordering::SeqCst) >= 200).await;
     for id in ids.iter().rev() {
         client.notify("notifications/cancelled", json!({"requestId": id}));
     }
     assert_eq!(client.in_flight(), 0);
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(traces.begun.load(Ordering::SeqCst) <= 256, "{:?} began", traces.begun);
+    assert!(observed.started.load(Ordering::SeqCst) <= 256, "{:?} started", observed.started);
     assert!(client.call("whoami", ()).await.is_ok());
 }
 
@@ -322,7 +322,7 @@ async fn a_batch_is_bounded() {
 mod failing {
     use super::*;
 
-    /// Fails with a secret.
+    /// Fails with an error that contains a secret.
     #[mcp_runtime::resource("failing://{id}", list = listed, complete(id = ids))]
     pub(super) fn failing(id: String) -> Result<String, String> {
         Err(format!("password=hunter2 {id}"))
@@ -336,36 +336,36 @@ mod failing {
         Err("password=hunter2".to_owned())
     }
 
-    /// Fails with a secret.
+    /// Fails with an error that contains a secret.
     #[mcp_runtime::prompt]
-    pub(super) fn asking() -> Result<String, String> {
+    pub(super) fn fails_secretly() -> Result<String, String> {
         Err("password=hunter2".to_owned())
     }
 
-    /// Fails with words for the client.
+    /// Fails with an error meant for the client.
     #[mcp_runtime::prompt]
-    pub(super) fn speaking() -> Result<String, Fault> {
+    pub(super) fn fails_openly() -> Result<String, Fault> {
         Err(Fault::custom(7, "out of paper"))
     }
 }
 
-/// What goes wrong in a resource or a prompt is for the log; only a `Fault` is for the client.
+/// Errors of resources and prompts go to the log. Only a `Fault` reaches the client.
 #[tokio::test]
-async fn secrets_stay_in_the_log() {
+async fn error_details_stay_in_the_log() {
     let server = Server::empty("calls", "1.0.0")
         .with::<failing::failing>()
-        .with::<failing::asking>()
-        .with::<failing::speaking>();
+        .with::<failing::fails_secretly>()
+        .with::<failing::fails_openly>();
     let mut client = server.test_client(Revision::V2025_11_25);
     let reference = json!({"type": "ref/resource", "uri": "failing://{id}"});
     let answers = [
         client.read("failing://x").await.unwrap_err(),
         client.request("resources/list", json!({})).await.unwrap_err(),
         client.complete(reference, "id", "").await.unwrap_err(),
-        client.prompt("asking", ()).await.unwrap_err(),
-        client.prompt("speaking", ()).await.unwrap_err(),
+        client.prompt("fails_secretly", ()).await.unwrap_err(),
+        client.prompt("fails_openly", ()).await.unwrap_err(),
     ];
     let answers: Vec<_> = answers.iter().map(|error| (error.code, error.message.as_str())).collect();
     let failed = (-32603, "`failing` failed");
-    assert_eq!(answers, [failed, failed, failed, (-32603, "`asking` failed"), (7, "out of paper")]);
+    assert_eq!(answers, [failed, failed, failed, (-32603, "`fails_secretly` failed"), (7, "out of paper")]);
 }

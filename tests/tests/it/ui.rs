@@ -1,9 +1,9 @@
-//! What the macros accept and refuse, and the words in which they do.
+//! What the macros accept and reject, with their exact error messages.
 //!
-//! A change in a `.stderr` file is a change of what users read. `TRYBUILD=overwrite` writes them anew.
+//! The `.stderr` files are user interface. `TRYBUILD=overwrite` regenerates them.
 
 #[test]
-fn macros_say_what_is_wrong() {
+fn macros_report_mistakes() {
     let cases = trybuild::TestCases::new();
     cases.pass("ui/*/pass/*.rs");
     cases.compile_fail("ui/*/fail/*.rs");

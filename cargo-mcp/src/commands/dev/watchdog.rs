@@ -17,7 +17,7 @@ use super::{
     process::{LaunchConfig, describe_exit, end, send_terminate},
     signals::ShutdownSignals,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, stdout::outln};
 
 /// Returns the command of a watchdog that runs a server.
 ///
@@ -47,7 +47,7 @@ pub(super) async fn run(program: PathBuf, args: Vec<String>, mut signals: Shutdo
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            anstream::println!("cannot run the executable: {error}");
+            outln!("cannot run the executable: {error}");
             return Ok(());
         }
     };
@@ -59,7 +59,7 @@ pub(super) async fn run(program: PathBuf, args: Vec<String>, mut signals: Shutdo
     });
     let is_orphaned = tokio::select! {
         status = child.wait() => {
-            anstream::println!("{}", describe_exit(status));
+            outln!("{}", describe_exit(status));
             return Ok(());
         }
         // The signal went to the whole process group, which includes the server.

@@ -89,7 +89,7 @@ mod tests {
     use serde_json::json;
 
     use super::Capability::{self, *};
-    use crate::revision::{ALL, Revision};
+    use crate::revision::{DIALECTS, Revision};
 
     #[test]
     fn declared_capabilities() {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_error_says_what_is_required_where_the_revision_has_words_for_it() {
         let fault = UrlElicitation.missing();
-        for dialect in ALL {
+        for dialect in DIALECTS {
             let (code, data) = match dialect.revision() {
                 Revision::V2026_07_28 => {
                     (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))

@@ -22,8 +22,10 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn start(log: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
-        command.args(["--http", "127.0.0.1:0"]).args(arguments).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");
+        Self::spawn(fixture(log).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let line = line_with(&mut stderr, "listens on http://");
@@ -53,6 +55,13 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command that serves the fixture on a free port.
+fn fixture(log: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
+    command.args(["--http", "127.0.0.1:0"]).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");
+    command
 }
 
 /// Reads up to a line that says something.
@@ -98,6 +107,20 @@ async fn a_signal_lets_calls_in_flight_finish() {
     assert_eq!(soon(ended).await.unwrap(), Some(0));
 }
 
+/// Programs learn the address from a file, without reading the log.
+#[test]
+fn the_endpoint_url_is_written_to_a_file() {
+    let file = std::env::temp_dir().join(format!("mcp-address-{}", std::process::id()));
+    let server = Process::spawn(fixture("off").env("MCP_ADDRESS_FILE", &file));
+    // It is written right after the line on stderr.
+    let url = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::fs::read_to_string(&file).ok()
+    });
+    let _ = std::fs::remove_file(&file);
+    assert_eq!(url, Some(format!("http://{}/mcp\n", server.address)));
+}
+
 /// The operator sees who was turned away, also before a browser has sent its request.
 #[tokio::test]
 async fn refusals_are_logged() {
@@ -108,7 +131,7 @@ async fn refusals_are_logged() {
         let origin = format!("https://{}.evil.example", path.trim_start_matches('/'));
         let request = Request::new(method).path(path).with("origin", &origin);
         server.connect().await.send(&request.with("access-control-request-method", "POST")).await;
-        let line = line_with(&mut server.stderr, "turned away");
+        let line = line_with(&mut server.stderr, "request rejected");
         assert!(line.contains("WARN") && line.contains(&origin) && line.contains(method), "{line}");
     }
 }

@@ -132,6 +132,6 @@ mod tests {
         drop(sender);
         let body = events.into_response().into_body().collect().await.expect("a body").to_bytes();
         let text = std::str::from_utf8(&body).expect("UTF-8");
-        assert_eq!(text, "event: message\nid: 1\nretry: 5\ndata: x\ndata: y\n\nid: 2\ndata: \n\n");
+        assert_eq!(text, "event: message\nid: 1\nretry: 5\ndata: x\ndata: y\n\nid: 2\n\n");
     }
 }

@@ -1,0 +1,33 @@
+//! Reports the URL of an HTTP server: to people on stderr, to programs in a file.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, Write as _},
+};
+
+use super::Package;
+
+/// The variable that names the file to which the endpoint's URL is written once the server accepts connections.
+const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
+
+/// Reports the URL of the endpoint.
+///
+/// # Errors
+///
+/// Returns an error if `MCP_ADDRESS_FILE` is set and the file cannot be written.
+pub(super) fn report(package: &Package, url: &str) -> io::Result<()> {
+    let line = format!("{} listens on {url}\n", package.name);
+    let _ = io::stderr().write_all(line.as_bytes());
+    let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
+    write(file, url).map_err(|error| io::Error::new(error.kind(), format!("cannot write `{ADDRESS_FILE}`: {error}")))
+}
+
+/// Writes the file in one step, so that a reader never sees half of a URL.
+fn write(file: OsString, url: &str) -> io::Result<()> {
+    let mut draft = file.clone();
+    draft.push(".tmp");
+    fs::write(&draft, format!("{url}\n"))?;
+    fs::rename(draft, file)
+}

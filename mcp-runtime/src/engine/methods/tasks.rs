@@ -1,0 +1,89 @@
+//! `tasks/get`, `tasks/list`, `tasks/result`, `tasks/update` and `tasks/cancel`.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{
+        call::prepare::{answer_with, check_in_flight},
+        request::context::RequestContext,
+        tasks::{
+            extension,
+            owner::task_owner,
+            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
+            result::{QuestionStream, ResultRequest},
+        },
+    },
+    error::Fault,
+    revision::Feature,
+};
+
+/// Answers a `tasks/…` request.
+pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let (in_session, by_extension) = (request.has(Feature::SessionTasks), request.has(Feature::TaskExtension));
+    let is_supported = match method {
+        "tasks/get" | "tasks/cancel" => in_session || by_extension,
+        "tasks/list" | "tasks/result" => in_session,
+        "tasks/update" => by_extension,
+        _ => false,
+    };
+    if !is_supported {
+        return Err(Fault::MethodNotFound(method.to_owned()));
+    }
+    if by_extension && !extension::is_declared(request.params) {
+        return Err(extension::undeclared());
+    }
+    check_in_flight(request)?;
+    match method {
+        "tasks/list" => list(request, out),
+        "tasks/result" => result(request, out),
+        "tasks/update" => update(request, out),
+        "tasks/cancel" => cancel(request, out),
+        _ => get(request, out),
+    }
+}
+
+fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let task = task_request(request)?;
+    Ok(answer_with(request, "tasks/get", request.engine().limits.timeout, task.get(), out))
+}
+
+fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let (engine, owner) = (request.engine(), task_owner(request)?);
+    let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
+    let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
+    let page_size = engine.limits.page;
+    let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
+    Ok(answer_with(request, "tasks/list", engine.limits.timeout, page, out))
+}
+
+/// Waits for a task to end. There is no timeout, since tasks expire.
+fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let task = task_request(request)?;
+    let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
+    let stream = QuestionStream {
+        pending: Arc::clone(&session.pending_requests),
+        outbox: Arc::clone(&request.connection.outbox),
+        limit: request.engine().limits.in_flight,
+    };
+    let result = ResultRequest { request: task, stream };
+    Ok(answer_with(request, "tasks/result", None, result.wait(), out))
+}
+
+fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
+    Ok(answer_with(request, "tasks/update", request.engine().limits.timeout, task.update(responses), out))
+}
+
+fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let task = task_request(request)?;
+    Ok(answer_with(request, "tasks/cancel", request.engine().limits.timeout, task.cancel(), out))
+}
+
+fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
+    Ok(TaskRequest {
+        id: request.params.string("taskId")?.into_owned(),
+        tasks: Arc::clone(&request.engine().tasks),
+        encoding: Arc::clone(request.encoding()),
+        owner: task_owner(request)?,
+    })
+}

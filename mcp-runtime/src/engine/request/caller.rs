@@ -1,0 +1,107 @@
+//! Who calls, and what it sees of the server.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    handler::{ClientInfo, RequestHead, entry::EntryInfo},
+    registry::Item,
+    revision::Revision,
+};
+
+/// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
+#[derive(Debug)]
+pub struct Caller {
+    pub(crate) principal: Option<Box<str>>,
+    pub(crate) client: Option<ClientInfo>,
+    pub(crate) revision: Revision,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
+    pub(crate) head: Option<Arc<dyn RequestHead>>,
+}
+
+impl Caller {
+    /// Whom the transport has found the caller to be: over HTTP, the `Principal` that a middleware put into the
+    /// extensions of the request.
+    pub fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
+    }
+
+    /// Who the client says it is. It is what the client says, not what anybody has checked.
+    pub fn client(&self) -> Option<&ClientInfo> {
+        self.client.as_ref()
+    }
+
+    /// The revision that the request came in.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The headers of the HTTP request; `None` over other transports.
+    #[cfg(feature = "http")]
+    pub fn headers(&self) -> Option<&http::HeaderMap> {
+        Some(self.head.as_deref()?.headers())
+    }
+
+    /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    #[cfg(feature = "http")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.head.as_deref()?.extensions().get()
+    }
+
+    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy. See
+    /// [`Context::peer_addr`](crate::Context::peer_addr).
+    #[cfg(feature = "http")]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.head.as_deref()?.peer_addr()
+    }
+}
+
+/// Decides which entries a caller sees.
+#[derive(Clone)]
+pub(crate) struct Visibility(Arc<Decide>);
+
+type Decide = dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync;
+
+impl Visibility {
+    pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sees))
+    }
+
+    /// What one caller sees.
+    pub(crate) fn of(&self, caller: Caller) -> VisibleTo {
+        VisibleTo(Some(Arc::new((self.clone(), caller))))
+    }
+}
+
+impl fmt::Debug for Visibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visibility")
+    }
+}
+
+/// What one caller sees: everything, unless somebody decides.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
+
+impl VisibleTo {
+    pub(crate) fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
+    pub(crate) fn sees(&self, item: &Item) -> bool {
+        self.sees_entry(&item.info())
+    }
+
+    /// Says the same of what is no function: of a skill.
+    pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
+        let Some((visibility, caller)) = self.0.as_deref() else { return true };
+        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
+            tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");
+            false
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Reads the members of `params` that the engine itself understands.
+
+use std::borrow::Cow;
+
+use crate::{
+    error::Fault,
+    jsonrpc::{Object, raw},
+    model::Level,
+    revision::Dialect,
+};
+
+/// The members of `params` that the frequent methods have, as JSON.
+#[derive(Default)]
+pub(crate) struct Params<'a> {
+    /// The whole object, for what is asked for rarely.
+    whole: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) uri: Option<&'a str>,
+    pub(crate) arguments: Option<&'a str>,
+    /// What a client answered that was asked for input.
+    pub(crate) input_responses: Option<&'a str>,
+    pub(crate) request_state: Option<&'a str>,
+    /// The task that a client wants a call to be.
+    pub(crate) task: Option<&'a str>,
+    pub(crate) meta: Meta<'a>,
+}
+
+/// The members of `_meta` that the protocol defines, as JSON.
+#[derive(Default)]
+pub(crate) struct Meta<'a> {
+    pub(crate) whole: Option<&'a str>,
+    pub(crate) progress_token: Option<&'a str>,
+    pub(crate) protocol_version: Option<&'a str>,
+    pub(crate) client_capabilities: Option<&'a str>,
+    pub(crate) client_info: Option<&'a str>,
+    pub(crate) log_level: Option<&'a str>,
+}
+
+impl<'a> Params<'a> {
+    pub(crate) fn read(object: Option<&Object<'a>>) -> Self {
+        let mut params = Self { whole: object.map(Object::json), ..Self::default() };
+        for (name, value) in object.into_iter().flat_map(Object::members) {
+            match &*name {
+                "name" => params.name = Some(value),
+                "arguments" => params.arguments = Some(value),
+                "uri" => params.uri = Some(value),
+                "inputResponses" => params.input_responses = Some(value),
+                "requestState" => params.request_state = Some(value),
+                "task" => params.task = Some(value),
+                "_meta" => params.meta = Meta::read(value),
+                _ => {}
+            }
+        }
+        params
+    }
+
+    /// The JSON of what a request is about, if its method is about something with a name.
+    pub(crate) fn subject(&self, method: &str) -> Option<&'a str> {
+        match method {
+            "tools/call" | "prompts/get" => self.name,
+            "resources/read" => self.uri,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => self.member("taskId"),
+            _ => None,
+        }
+    }
+
+    /// Returns the JSON of the whole object.
+    pub(crate) fn json(&self) -> Option<&'a str> {
+        self.whole
+    }
+
+    /// A member of any name, as JSON.
+    pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
+        member(self.whole?, name)
+    }
+
+    /// A member that must be a string.
+    pub(crate) fn string(&self, name: &str) -> Result<Cow<'a, str>, Fault> {
+        string(self.member(name), name)
+    }
+
+    /// The arguments of a call: an object, or nothing.
+    pub(crate) fn arguments(&self) -> Result<&'a str, Fault> {
+        match self.arguments {
+            None | Some("null") => Ok("{}"),
+            Some(arguments) if raw::kind(arguments) == raw::Kind::Object => Ok(arguments),
+            Some(_) => Err(Fault::invalid_params("`arguments` must be an object")),
+        }
+    }
+
+    /// The cursor of a list, if there is one.
+    pub(crate) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
+        match self.member("cursor") {
+            None | Some("null") => Ok(None),
+            Some(json) => string(Some(json), "cursor").map(Some),
+        }
+    }
+}
+
+impl<'a> Meta<'a> {
+    fn read(whole: &'a str) -> Self {
+        let mut meta = Self { whole: Some(whole), ..Self::default() };
+        for (name, value) in raw::members(whole) {
+            match &*name {
+                "progressToken" => meta.progress_token = Some(value),
+                "io.modelcontextprotocol/protocolVersion" => meta.protocol_version = Some(value),
+                "io.modelcontextprotocol/clientCapabilities" => meta.client_capabilities = Some(value),
+                "io.modelcontextprotocol/clientInfo" => meta.client_info = Some(value),
+                "io.modelcontextprotocol/logLevel" => meta.log_level = Some(value),
+                _ => {}
+            }
+        }
+        meta
+    }
+
+    /// The JSON of the token that progress is to be told under: a string or an integer.
+    pub(crate) fn progress_token(&self) -> Option<&'a str> {
+        self.progress_token.filter(|token| crate::jsonrpc::Id::from_json(token).is_some())
+    }
+
+    /// Checks what every stateless request must carry, and finds the dialect that it is in.
+    ///
+    /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+    pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
+        let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
+        let Some(dialect) = crate::revision::stateless(&version) else {
+            return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
+        };
+        if self.client_capabilities.is_none_or(|json| raw::kind(json) != raw::Kind::Object) {
+            let why = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
+            return Err(Fault::invalid_params(why));
+        }
+        let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
+        Ok((dialect, level.transpose()?))
+    }
+}
+
+/// Finds a member of an object: of several the last one, which is the one that arguments are decoded from as well. What HTTP repeats in a
+/// header must be compared with that one.
+pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
+}
+
+/// Reads a string that must be there.
+pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
+    let json = json.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing")))?;
+    raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
+}
+
+/// Reads a log level that must be there.
+pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
+    string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_last_of_several_members_counts() {
+        for (object, found) in [
+            (r#"{"a":1}"#, Some("1")),
+            (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),
+            (r#"{"b":{"a":1}}"#, None),
+            ("[]", None),
+        ] {
+            assert_eq!(super::member(object, "a"), found, "{object}");
+        }
+    }
+}

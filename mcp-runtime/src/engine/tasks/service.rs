@@ -1,0 +1,93 @@
+//! The tasks of a server, and how a call becomes one.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    claims::InputClaims,
+    encode,
+    errors::store_failed,
+    options::TaskOptions,
+    runner::{Job, Runner},
+    runners::Runners,
+};
+use crate::{
+    backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
+    error::Fault,
+    handler::Running,
+    random,
+};
+
+/// The tasks of one server.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    store: Arc<dyn TaskStore>,
+    claims: Arc<InputClaims>,
+    options: TaskOptions,
+    runners: Arc<Runners>,
+}
+
+/// A task that is about to be created.
+#[derive(Debug)]
+pub(super) struct NewTask {
+    pub(super) id: String,
+    pub(super) owner: String,
+    /// How long the client wants the task to be kept.
+    pub(super) ttl: Option<Duration>,
+}
+
+/// A call that could not become a task.
+pub(super) struct Rejected {
+    pub(super) fault: Fault,
+    pub(super) running: Running,
+}
+
+impl Tasks {
+    pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
+        let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
+        Self { store, claims: Arc::default(), options, runners: Arc::default() }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn TaskStore> {
+        &self.store
+    }
+
+    pub(super) fn claims(&self) -> &Arc<InputClaims> {
+        &self.claims
+    }
+
+    /// Inserts a task, runs it in the background, and returns the encoded result for its client.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many tasks, or if the store fails.
+    pub(super) async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Rejected> {
+        let NewTask { id, owner, ttl } = new;
+        let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
+        let mut limits = self.options.limits;
+        if owner.is_empty() {
+            limits.per_owner = limits.total;
+        }
+        let task = TaskRecord::new(id, owner, Timestamp::now(), ttl, self.options.poll_interval);
+        match self.store.insert(task.clone(), limits).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Rejected { fault: too_many(limits), running }),
+            Err(error) => return Err(Rejected { fault: store_failed(&error), running }),
+        }
+        tracing::debug!(name = job.callee.name, id = job.id.as_json(), "call became a task");
+        let created = encode::created(&job.encoding, &task);
+        job.accept();
+        let runner = Runner::new(Arc::clone(&self.store), task, job);
+        self.runners.spawn(runner.run(running));
+        Ok(created)
+    }
+}
+
+fn too_many(limits: TaskLimits) -> Fault {
+    let TaskLimits { total, per_owner, .. } = limits;
+    Fault::overloaded(format!("too many tasks: the limit is {total} in total and {per_owner} per client"))
+}
+
+/// Returns a random id that cannot be guessed.
+pub(super) fn new_id() -> Result<String, Fault> {
+    random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))
+}

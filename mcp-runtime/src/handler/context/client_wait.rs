@@ -1,0 +1,76 @@
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::error::Fault;
+
+/// What a call has asked of its client, and how long it has waited for responses.
+#[derive(Debug, Default)]
+pub(crate) struct ClientWait(Mutex<WaitState>);
+
+#[derive(Debug, Default)]
+struct WaitState {
+    asked: bool,
+    /// The requests that the client has not answered yet.
+    pending: usize,
+    /// When the first of the pending requests was sent.
+    since: Option<Instant>,
+    /// The time spent waiting before that.
+    elapsed: Duration,
+    missing_capability: Option<Fault>,
+}
+
+/// Counts one pending request. Dropping the guard ends the wait.
+pub(crate) struct WaitGuard<'a>(&'a ClientWait);
+
+impl ClientWait {
+    /// Records a pending request.
+    pub(crate) fn start(&self) -> WaitGuard<'_> {
+        let mut state = self.state();
+        state.asked = true;
+        state.pending += 1;
+        state.since.get_or_insert_with(Instant::now);
+        WaitGuard(self)
+    }
+
+    /// Records a [`Fault::MissingCapability`] and ignores every other fault.
+    ///
+    /// A function may convert the fault to an error type of its own, which keeps only the message. The client is told
+    /// about the missing capability nevertheless.
+    pub(crate) fn record_missing_capability(&self, fault: &Fault) {
+        if matches!(fault, Fault::MissingCapability { .. }) {
+            self.state().missing_capability = Some(fault.clone());
+        }
+    }
+
+    pub(super) fn missing_capability(&self) -> Option<Fault> {
+        self.state().missing_capability.clone()
+    }
+
+    pub(super) fn has_asked(&self) -> bool {
+        self.state().asked
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        let state = self.state();
+        state.elapsed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn state(&self) -> MutexGuard<'_, WaitState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.pending -= 1;
+        if state.pending == 0 {
+            let since = state.since.take();
+            state.elapsed += since.map_or(Duration::ZERO, |since| since.elapsed());
+        }
+    }
+}

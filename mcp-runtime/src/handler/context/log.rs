@@ -1,0 +1,33 @@
+//! `notifications/message`.
+
+use serde::Serialize;
+
+use crate::{jsonrpc::write, model::Level};
+
+/// The level that a log message of a call must reach to be sent to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogThreshold {
+    /// The level that the client set for the session.
+    Session,
+    /// The level in the request. `None` disables log messages: the client did not ask for any.
+    Request(Option<Level>),
+}
+
+/// Encodes a log message. An empty logger name is omitted.
+///
+/// # Errors
+///
+/// Returns an error if `data` cannot be serialized.
+pub(super) fn notification(logger: &str, level: Level, data: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
+    write::string(&mut out, level.as_str());
+    if !logger.is_empty() {
+        out.extend_from_slice(br#","logger":"#);
+        write::string(&mut out, logger);
+    }
+    out.extend_from_slice(br#","data":"#);
+    write::value(&mut out, data)?;
+    out.extend_from_slice(b"}}");
+    Ok(out)
+}

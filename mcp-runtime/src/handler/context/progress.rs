@@ -1,0 +1,102 @@
+//! `notifications/progress`.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::jsonrpc::write;
+
+/// The minimum time between two progress notifications of one call.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Decides which progress notifications of a call are sent.
+#[derive(Debug, Default)]
+pub(super) struct ProgressLimiter(Mutex<Option<Sent>>);
+
+/// The last notification that was sent.
+#[derive(Debug)]
+struct Sent {
+    done: f64,
+    at: Instant,
+}
+
+impl ProgressLimiter {
+    /// Returns whether a notification may be sent, and if so, records it as sent.
+    ///
+    /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart unless the work is finished.
+    pub(super) fn admits(&self, done: f64, total: Option<f64>) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(last) = &*last {
+            let early = now.duration_since(last.at) < PROGRESS_INTERVAL;
+            let finished = total.is_some_and(|total| done >= total);
+            if done <= last.done || (early && !finished) {
+                return false;
+            }
+        }
+        *last = Some(Sent { done, at: now });
+        true
+    }
+}
+
+/// Encodes a notification. `token` is JSON; an empty message is omitted.
+pub(super) fn notification(token: &str, done: f64, total: Option<f64>, message: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
+    out.extend_from_slice(token.as_bytes());
+    out.extend_from_slice(br#","progress":"#);
+    write_number(&mut out, done);
+    if let Some(total) = total {
+        out.extend_from_slice(br#","total":"#);
+        write_number(&mut out, total);
+    }
+    if !message.is_empty() {
+        out.extend_from_slice(br#","message":"#);
+        write::string(&mut out, message);
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// Writes integral values without a fraction.
+fn write_number(out: &mut Vec<u8>, number: f64) {
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER {
+        out.extend_from_slice((number as i64).to_string().as_bytes());
+    } else {
+        write::plain(out, &number);
+    }
+}
+
+/// A number passed to [`Context::progress`](crate::Context::progress), or `()` for an unknown total.
+pub trait Amount {
+    /// Returns the number, if there is one.
+    fn amount(self) -> Option<f64>;
+}
+
+impl Amount for () {
+    fn amount(self) -> Option<f64> {
+        None
+    }
+}
+
+impl<T: Amount> Amount for Option<T> {
+    fn amount(self) -> Option<f64> {
+        self.and_then(T::amount)
+    }
+}
+
+macro_rules! amounts {
+    ($($number:ty),+) => {
+        $(impl Amount for $number {
+            fn amount(self) -> Option<f64> {
+                Some(self as f64)
+            }
+        })+
+    };
+}
+
+amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);

@@ -1,0 +1,54 @@
+//! The table of protocol revisions, from which everything that lists revisions is derived.
+
+/// Calls a macro with the table, oldest revision first: the variant of [`Revision`], the module that holds its dialect,
+/// its name on the wire, and a summary for the documentation.
+macro_rules! revisions {
+    ($callback:ident) => {
+        $callback! {
+            V2024_11_05, v2024_11_05, "2024-11-05", "the first revision";
+            V2025_03_26, v2025_03_26, "2025-03-26", "batching, tool annotations, audio";
+            V2025_06_18, v2025_06_18, "2025-06-18", "structured results, resource links, titles, elicitation";
+            V2025_11_25, v2025_11_25, "2025-11-25", "icons, tasks, invalid arguments as tool results";
+            V2026_07_28, v2026_07_28, "2026-07-28", "stateless, without a handshake";
+        }
+    };
+}
+
+pub(super) use revisions;
+
+macro_rules! define_revision {
+    ($($variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {
+        /// A revision of the Model Context Protocol.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Revision {
+            $(
+                #[doc = concat!("[", $name, "](https://modelcontextprotocol.io/specification/", $name, "): ", $summary, ".")]
+                $variant,
+            )*
+        }
+
+        impl Revision {
+            /// Every supported revision, oldest first.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The newest supported revision.
+            pub const LATEST: Self = Self::ALL[Self::ALL.len() - 1];
+
+            /// Returns the date that names the revision on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+revisions!(define_revision);
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
