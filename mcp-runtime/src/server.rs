@@ -311,7 +311,7 @@ impl Server {
         self
     }
 
-    /// Sets how long the sealed state of a request is good, between one round and the next; an hour unless set, whole seconds.
+    /// Sets how long the sealed state of a request is good, between one round and the next; an hour unless set.
     pub fn state_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.round = ttl;
         self
