@@ -460,7 +460,7 @@ fn ctrl_c_cancels_the_call_at_the_server() {
             let words = [&["call", &site.url], words, &["--revision", revision]].concat();
             assert_eq!(interrupted(&words, working), Some(130), "{words:?}");
             // The server drops the work as soon as it hears of it.
-            let idle = || run(&["call", &site.url, "at_work"]).good() == "nothing\n";
+            let idle = || run(&["call", &site.url, "active"]).good() == "none\n";
             assert!((0..50).any(|_| idle()), "{words:?}");
         }
     }
