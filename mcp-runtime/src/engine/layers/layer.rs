@@ -1,7 +1,7 @@
 use std::{fmt, pin::Pin, sync::Arc, vec};
 
 use super::{call::Call, outcome::Outcome};
-use crate::{engine::call::guard::GuardedCall, handler::Running};
+use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 
 /// A layer around calls.
 ///
@@ -79,7 +79,7 @@ impl Next {
     }
 
     /// Returns a future that runs the call through all layers.
-    pub(crate) fn start(self, call: Call) -> Running {
+    pub(crate) fn start(self, call: Call) -> CallFuture {
         Box::pin(async move { self.run(call).await.finished })
     }
 }

@@ -3,7 +3,10 @@ use std::{any::TypeId, fmt};
 use super::call::{Call, CallInfo};
 use crate::{
     error::Fault,
-    handler::{Finished, Input, PromptOutput, Reason, Refusal, Reply, ResourceOutput, ToolOutput, entry::EntryKind},
+    handler::{
+        Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
+        ToolOutput, entry::EntryKind, write_prompt, write_resource, write_tool,
+    },
     jsonrpc::raw,
     revision::Feature,
 };
@@ -94,17 +97,17 @@ impl Outcome {
     /// }
     /// ```
     pub fn tool(call: &Call, value: impl ToolOutput) -> Self {
-        Self::written(call, EntryKind::Tool, |reply| reply.tool(value))
+        Self::written(call, EntryKind::Tool, |reply| write_tool(reply, value))
     }
 
     /// Returns the outcome of reading a resource.
     pub fn resource(call: &Call, value: impl ResourceOutput) -> Self {
-        Self::written(call, EntryKind::Resource, |reply| reply.resource(value))
+        Self::written(call, EntryKind::Resource, |reply| write_resource(reply, value))
     }
 
     /// Returns the outcome of getting a prompt.
     pub fn prompt(call: &Call, value: impl PromptOutput) -> Self {
-        Self::written(call, EntryKind::Prompt, |reply| reply.prompt(value))
+        Self::written(call, EntryKind::Prompt, |reply| write_prompt(reply, value))
     }
 
     /// Rejects a call with a message: as a result that the model reads if it is a tool, and as a protocol error otherwise.
@@ -126,7 +129,7 @@ impl Outcome {
         Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
-    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> crate::handler::Outcome) -> Self {
+    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
             tracing::error!(name = call.name(), "a layer returned a result of the wrong kind");
             return Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into();
@@ -145,22 +148,24 @@ impl Outcome {
 
     /// Returns the status of the call.
     pub fn status(&self) -> CallStatus {
-        let refusal = match (&self.finished.outcome, self.json()) {
-            (Err(refusal), _) => refusal,
+        let error = match (&self.finished.outcome, self.json()) {
+            (Err(error), _) => error,
             (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
         };
-        match refusal.reason() {
-            Reason::Failed { .. } if self.model_errors.failures => CallStatus::ToolError,
-            Reason::Arguments(_) if self.model_errors.arguments => CallStatus::ToolError,
-            Reason::Fault(_) | Reason::Failed { .. } | Reason::Arguments(_) => CallStatus::Fault,
+        match error.kind() {
+            HandlerErrorKind::Failed { .. } if self.model_errors.failures => CallStatus::ToolError,
+            HandlerErrorKind::InvalidArguments(_) if self.model_errors.arguments => CallStatus::ToolError,
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => {
+                CallStatus::Fault
+            }
         }
     }
 
     /// Returns the protocol error that the function, a layer or the framework raised.
     pub fn fault(&self) -> Option<&Fault> {
-        match self.reason()? {
-            Reason::Fault(fault) => Some(fault),
-            Reason::Failed { .. } | Reason::Arguments(_) => None,
+        match self.error_kind()? {
+            HandlerErrorKind::Fault(fault) => Some(fault),
+            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
@@ -177,14 +182,14 @@ impl Outcome {
 
     /// Returns the text of the error that the function returned, and its type.
     pub(crate) fn failure_of(&self) -> Option<(&str, TypeId)> {
-        match self.reason()? {
-            Reason::Failed { why, of } => Some((why, *of)),
-            Reason::Fault(_) | Reason::Arguments(_) => None,
+        match self.error_kind()? {
+            HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
-    fn reason(&self) -> Option<&Reason> {
-        self.finished.outcome.as_ref().err().map(Refusal::reason)
+    fn error_kind(&self) -> Option<&HandlerErrorKind> {
+        self.finished.outcome.as_ref().err().map(HandlerError::kind)
     }
 }
 
