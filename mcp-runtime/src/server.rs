@@ -493,7 +493,7 @@ impl BuiltServer {
 
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         let (reader, writer) = stdio.into_streams()?;
-        let stop = transport::stop(self.engine.limits.grace);
+        let stop = transport::shutdown_signal(self.engine.limits.grace);
         transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
     }
 
@@ -536,7 +536,7 @@ impl BuiltServer {
         address: impl Into<std::net::SocketAddr>,
         options: crate::HttpOptions,
     ) -> io::Result<()> {
-        let stop = transport::stop(self.engine.limits.grace);
+        let stop = transport::shutdown_signal(self.engine.limits.grace);
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
 
