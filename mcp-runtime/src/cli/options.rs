@@ -101,7 +101,8 @@ impl Options {
                 #[cfg(not(feature = "http"))]
                 "--http" => {
                     return Err(UsageError(
-                        "this server does not support HTTP\nhelp: enable the feature `http` of `mcp-runtime`".to_owned(),
+                        "this server does not support HTTP\nhelp: enable the feature `http` of `mcp-runtime`"
+                            .to_owned(),
                     ));
                 }
                 _ => options.flag(&word, &mut words, contract)?,

@@ -152,12 +152,7 @@ async fn build(
 }
 
 /// Calls the author's `main` with the flags of the command line.
-fn configure(
-    package: &Package,
-    contract: &Contract,
-    options: &Options,
-    main: MainFn,
-) -> Result<ServerFuture, Failure> {
+fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
     let mut server = Server::new(package.name, package.version);
     if !package.description.is_empty() {
         server = server.description(package.description);
@@ -194,8 +189,7 @@ fn lock(
     let main_error = |failure: Failure| LockError::Main(failure.message);
     let contract = flags_contract(flags).map_err(main_error)?;
     let options = Options::parse(words.into_iter(), &contract).map_err(|error| LockError::Main(error.to_string()))?;
-    let runtime =
-        options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
+    let runtime = options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
     // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
     runtime.block_on(async {
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;

@@ -13,14 +13,25 @@ pub(crate) enum LockError {
     /// The program's `main` failed.
     Main(String),
     /// The server rejected a request.
-    Request { method: &'static str, error: RpcError },
+    Request {
+        method: &'static str,
+        error: RpcError,
+    },
     /// The lock file does not exist.
     Missing,
-    Io { path: PathBuf, error: io::Error },
+    Io {
+        path: PathBuf,
+        error: io::Error,
+    },
     /// The lock file cannot be parsed.
-    Invalid { path: PathBuf, why: String },
+    Invalid {
+        path: PathBuf,
+        why: String,
+    },
     /// The server differs from the lock file.
-    Changed { report: String },
+    Changed {
+        report: String,
+    },
 }
 
 impl fmt::Display for LockError {
