@@ -12,7 +12,7 @@ use std::{
 use crate::{
     engine::Engine,
     error::BuildError,
-    handler::entry::{Collect, Common, EntryInfo},
+    handler::entry::{Collect, CommonEntry, EntryInfo},
     registry::{Selection, Stock},
 };
 
@@ -133,7 +133,7 @@ impl Handle {
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
         // `decide` may be slow or use this handle, so it is called outside the update.
-        let key = |common: &'static Common| std::ptr::from_ref(common);
+        let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
         let stock = engine.stock();
         let decided: HashMap<_, _> = stock.items().map(|item| (key(item.common), decide(&item.info()))).collect();
         let changed = engine.change(|stock| Ok(stock.set_enabled(|item| decided.get(&key(item.common)).copied())));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{options::flag_name, package::Package};
-use crate::handler::{Contract, Reason, Refusal};
+use crate::handler::{Contract, HandlerError, HandlerErrorKind};
 
 /// The width of the column of option names.
 const COLUMN: usize = 26;
@@ -79,11 +79,11 @@ fn line(out: &mut String, left: &str, right: &str) {
 }
 
 /// Describes the invalid values of the author's flags.
-pub(super) fn invalid_flags(refusal: Refusal) -> String {
-    match refusal.into_reason() {
-        Reason::Fault(fault) => fault.to_string(),
-        Reason::Failed { why, .. } => why,
-        Reason::Arguments(violations) => {
+pub(super) fn invalid_flags(error: HandlerError) -> String {
+    match error.into_kind() {
+        HandlerErrorKind::Fault(fault) => fault.to_string(),
+        HandlerErrorKind::Failed { message, .. } => message,
+        HandlerErrorKind::InvalidArguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")
         }

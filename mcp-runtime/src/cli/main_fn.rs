@@ -6,12 +6,12 @@ use std::{
 };
 
 use crate::{
-    handler::{Input, Refusal},
+    handler::{HandlerError, Input},
     server::Server,
 };
 
 /// Decodes the flags of the command line and configures the server.
-pub type MainFn = for<'a> fn(Server, Input<'a>) -> Result<ServerFuture, Refusal>;
+pub type MainFn = for<'a> fn(Server, Input<'a>) -> Result<ServerFuture, HandlerError>;
 
 /// The future of a [`MainFn`], which resolves to the configured server.
 pub type ServerFuture = Pin<Box<dyn Future<Output = Result<Server, MainError>>>>;
@@ -54,6 +54,6 @@ impl<E: Display> IntoServer for Result<Server, E> {
 }
 
 /// The [`MainFn`] of `main!()`, which does not change the server.
-pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, Refusal> {
+pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }

@@ -10,7 +10,7 @@ use super::{
     show,
 };
 use crate::{
-    handler::{Contract, Encoding, Input, States, entry::ArgumentEntry, from_strings},
+    handler::{Contract, Encoding, Input, StateMap, entry::ArgumentEntry, from_strings},
     registry, revision,
     server::{BuiltServer, Server},
     testing::TestClient,
@@ -168,12 +168,12 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     let input = Input {
         arguments: &arguments,
         contract,
-        states: &Arc::new(States::default()),
+        states: &Arc::new(StateMap::default()),
         context: None,
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|refusal| Failure::usage(package, help::invalid_flags(refusal)))
+    main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
 }
 
 /// Locks the server of a command line instead of serving it.

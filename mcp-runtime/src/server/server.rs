@@ -9,7 +9,7 @@ use crate::{
     error::BuildError,
     handle::Handle,
     handler::{
-        States,
+        StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
@@ -42,7 +42,7 @@ pub struct Server {
     entries: Vec<Entry>,
     /// The entries that are disabled at startup.
     disabled: Vec<Entry>,
-    states: States,
+    states: StateMap,
     profile: Profile,
     handle: Handle,
     #[cfg(feature = "skills")]
@@ -63,7 +63,7 @@ impl Server {
         Self {
             entries: Vec::new(),
             disabled: Vec::new(),
-            states: States::default(),
+            states: StateMap::default(),
             profile: Profile {
                 identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
                 ..Profile::default()
@@ -316,8 +316,7 @@ impl Server {
         self
     }
 
-    /// Sets how long the sealed state of a request remains valid between two rounds, in whole seconds. The default is one
-    /// hour.
+    /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
     pub fn state_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.round = ttl;
         self
@@ -419,7 +418,7 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::intercept::reject_foreign_main();
-        self.states.provide(Arc::new(self.handle.clone()));
+        self.states.insert_builtin(Arc::new(self.handle.clone()));
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
             self.problems.extend(problems);

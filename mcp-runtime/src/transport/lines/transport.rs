@@ -90,7 +90,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 turns += 1;
             }
             if self.deadline.is_some() {
-                self.connection.end_listens();
+                self.connection.end_listeners();
             }
             let was_open = self.connection.is_open();
             let has_room = self.output.pending() < self.connection.engine().limits.unread;
@@ -179,7 +179,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     /// it.
     fn process_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message;
-        if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_greeting(line)) {
+        if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_introduction_request(line)) {
             self.polls_stop = true;
             return true;
         }
@@ -238,6 +238,6 @@ fn receive(connection: &mut Connection, line: Line<'_>, now: Instant, out: &mut 
                 connection.receive(line, now, out);
             }
         }
-        Line::TooLong => connection.refuse_overlong(out),
+        Line::TooLong => connection.reject_oversized(out),
     }
 }

@@ -1,0 +1,90 @@
+//! The directories in which programs keep their configuration, as determined by the environment.
+
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+
+/// The operating systems whose directories differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    Linux,
+    Mac,
+    Windows,
+}
+
+impl System {
+    pub(crate) fn current() -> Self {
+        match std::env::consts::OS {
+            "macos" => Self::Mac,
+            "windows" => Self::Windows,
+            _ => Self::Linux,
+        }
+    }
+}
+
+/// The directory that a path is relative to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// The home directory.
+    Home,
+    /// The data of desktop programs: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    Data,
+    /// `~/.config`, on macOS too, or `%APPDATA%`.
+    Config,
+}
+
+/// A user's directories.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories {
+    system: System,
+    home: PathBuf,
+    lookup: fn(&str) -> Option<PathBuf>,
+}
+
+impl Directories {
+    /// Returns the directories of the current user.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the home directory is unknown.
+    pub(crate) fn current() -> Result<Self, Failure> {
+        let home = std::env::home_dir().filter(|home| home.is_absolute());
+        let home = home.ok_or_else(|| Failure::usage("cannot determine the home directory: `HOME` is not set"))?;
+        Ok(Self { system: System::current(), home, lookup: |name| std::env::var_os(name).map(PathBuf::from) })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Self {
+        Self { system, home: home.into(), lookup }
+    }
+
+    /// Returns an environment variable that contains an absolute path. As in the XDG specification, relative paths are
+    /// ignored.
+    pub(crate) fn variable(&self, name: &str) -> Option<PathBuf> {
+        (self.lookup)(name).filter(|path| path.has_root())
+    }
+
+    pub(crate) fn base(&self, base: Base) -> PathBuf {
+        match (base, self.system) {
+            (Base::Home, _) => self.home.clone(),
+            (Base::Data, System::Mac) => self.home.join("Library/Application Support"),
+            (Base::Config, System::Mac) => self.home.join(".config"),
+            (Base::Data | Base::Config, System::Linux) => {
+                self.variable("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
+            }
+            (Base::Data | Base::Config, System::Windows) => {
+                self.variable("APPDATA").unwrap_or_else(|| self.home.join("AppData/Roaming"))
+            }
+        }
+    }
+
+    /// Returns the path of the records of installations.
+    pub(crate) fn records(&self) -> PathBuf {
+        let state = match self.system {
+            System::Linux => self.variable("XDG_STATE_HOME").unwrap_or_else(|| self.home.join(".local/state")),
+            System::Mac => self.home.join("Library/Application Support"),
+            System::Windows => self.variable("LOCALAPPDATA").unwrap_or_else(|| self.home.join("AppData/Local")),
+        };
+        state.join("cargo-mcp").join("installed.json")
+    }
+}
