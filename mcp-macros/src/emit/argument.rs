@@ -114,7 +114,7 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Writes an expression such that whatever is wrong with it is said in the same words wherever it stands, and thus once.
+/// Emits an expression such that its errors have the same text wherever it is used, so that the compiler reports them once.
 pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
