@@ -12,7 +12,7 @@ use std::{
 use crate::{
     engine::Engine,
     error::BuildError,
-    handler::entry::{Collect, Common, EntryInfo},
+    handler::entry::{Collect, CommonEntry, EntryInfo},
     registry::Selection,
 };
 
@@ -131,7 +131,7 @@ impl Handle {
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
         // Whoever decides may take its time, and use this handle.
-        let key = |common: &'static Common| std::ptr::from_ref(common);
+        let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
         let stock = engine.stock();
         let decided: HashMap<_, _> = stock.items().map(|item| (key(item.common), decide(&item.info()))).collect();
         let changed = engine.change(|stock| Ok(stock.set_enabled(|item| decided.get(&key(item.common)).copied())));

@@ -9,34 +9,34 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 /// The closure is in the same body as the table of arguments, so that an invalid type is a single error.
 ///
 /// ```text
-/// Run::Sync(|input, reply| {
+/// Handler::Sync(|input, reply| {
 ///     let mut a0 = slot::<String>();
 ///     let mut a1 = slot_or_json::<usize>("10");
 ///     input.decode(&mut [&mut a0, &mut a1])?;
-///     reply.tool::<Json<Vec<Note>>>(search(input.get::<Db>(), &a0.take(), a1.take()))
+///     write_tool::<Json<Vec<Note>>>(reply, search(input.get::<Db>(), &a0.take(), a1.take()))
 /// })
 ///
-/// Run::Async(|input| {
+/// Handler::Async(|input| {
 ///     let mut a0 = slot::<String>();
 ///     input.decode(&mut [&mut a0])?;
 ///     let a0 = a0.take();
 ///     let env = input.into_owned();
-///     Ok(running(async move {
+///     Ok(boxed(async move {
 ///         let value = search(env.get::<Db>(), &a0).await;
-///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
 ///     }))
 /// })
 ///
-/// Run::Async(|input| {
+/// Handler::Async(|input| {
 ///     …
-///     Ok(running(env.blocking(move |env| {
+///     Ok(boxed(env.blocking(move |env| {
 ///         let value = search(env.get::<Db>(), &a0);
-///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
 ///     })))
 /// })
 /// ```
-pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStream {
-    // Errors of the call as a whole, such as a future that is not `Send`, are reported on the name of the function.
+pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenStream {
+    // Errors about the call as a whole, such as a future that is not `Send`, are reported on the function's name.
     let here = call.function.span().resolved_at(Span::mixed_site());
     let write = Ident::new(write, here);
     let output = &call.output;
@@ -47,15 +47,15 @@ pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStrea
         let source = Ident::new("input", here);
         let values = values(call, &source, |slot| quote_spanned!(here=> #slot.take()));
         return quote_spanned! {here=>
-            #private::Run::Sync(|input, reply| {
+            #private::Handler::Sync(|input, reply| {
                 #decode
-                reply.#write::<#output>(#path(#values))
+                #private::#write::<#output>(reply, #path(#values))
             })
         };
     }
     let source = Ident::new("env", here);
     let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
-    let finish = quote_spanned!(here=> env.finish(|reply| reply.#write::<#output>(value)));
+    let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, value)));
     let future = match call.execution {
         Execution::Blocking => quote_spanned! {here=>
             env.blocking(move |env| {
@@ -71,11 +71,11 @@ pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStrea
         },
     };
     quote_spanned! {here=>
-        #private::Run::Async(|input| {
+        #private::Handler::Async(|input| {
             #decode
             #(let #slots = #slots.take();)*
             let env = input.into_owned();
-            ::core::result::Result::Ok(#private::running(#future))
+            ::core::result::Result::Ok(#private::boxed(#future))
         })
     }
 }

@@ -6,7 +6,7 @@ use super::{argument::argument, call, docs::docs, here, option, slice};
 use crate::model::{Call, Common, Execution, ParameterSource};
 
 /// ```text
-/// Common {
+/// CommonEntry {
 ///     name: "search",
 ///     title: Some("Search notes"),
 ///     description: "Find notes.",
@@ -16,10 +16,10 @@ use crate::model::{Call, Common, Execution, ParameterSource};
 ///     meta: &[("acme/beta", "true")],
 ///     timeout: Some(Duration::from_millis(30000)),
 ///     blocking: false,
-///     source: Source { … },
+///     source: SourceLocation { … },
 ///     arguments: &[ArgumentEntry { … }],
-///     needs: &[need::<Db>("db")],
-///     run: Run::Async(|input| { … }),
+///     dependencies: &[dependency::<Db>("db")],
+///     handler: Handler::Async(|input| { … }),
 /// }
 /// ```
 pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> TokenStream {
@@ -35,10 +35,10 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let blocking = call.execution == Execution::Blocking;
     let source = source(call, private);
     let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
-    let needs = slice(call.parameters.iter().filter_map(|parameter| need(parameter, private)));
-    let run = call::run(call, write, private);
+    let dependencies = slice(call.parameters.iter().filter_map(|parameter| dependency(parameter, private)));
+    let handler = call::handler(call, write, private);
     quote_spanned! {here=>
-        #private::Common {
+        #private::CommonEntry {
             name: #name,
             title: #title,
             description: #description,
@@ -50,15 +50,15 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
             blocking: #blocking,
             source: #source,
             arguments: #arguments,
-            needs: #needs,
-            run: #run,
+            dependencies: #dependencies,
+            handler: #handler,
         }
     }
 }
 
-fn need(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {
+fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {
     match parameter {
-        ParameterSource::Server(name, of) => Some(quote_spanned!(here()=> #private::need::<#of>(#name))),
+        ParameterSource::Server(name, of) => Some(quote_spanned!(here()=> #private::dependency::<#of>(#name))),
         ParameterSource::Caller(_) => None,
     }
 }
@@ -68,7 +68,7 @@ fn source(call: &Call, private: &TokenStream) -> TokenStream {
     let function = call.enclosing_type.name_of(&call.function.unraw());
     let line = line(&call.function);
     quote_spanned! {here=>
-        #private::Source {
+        #private::SourceLocation {
             file: ::core::file!(),
             line: #line,
             package: ::core::env!("CARGO_PKG_NAME"),

@@ -14,8 +14,11 @@ use super::{Item, MirroredArgument, Prompt, Registry, Resource, Tool, stock::Pie
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, EarlierArguments, States,
-        entry::{ArgumentEntry, Bound, Common, Default, Entry, EntryKind, Need, Part, Rule, ServerFnEntry, Source},
+        Context, Contract, Dependency, EarlierArguments, StateMap,
+        entry::{
+            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Part, Rule, ServerFnEntry,
+            SourceLocation,
+        },
         schema::{self, Keyword, Property},
     },
 };
@@ -26,28 +29,28 @@ const WORTH_A_THREAD: usize = 100;
 /// Which entries a server takes, and what it has for them.
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
-    pub(crate) states: &'a States,
+    pub(crate) states: &'a StateMap,
 }
 
 /// Says whether a server function takes the context.
 pub(super) fn uses_context_by(function: &ServerFnEntry) -> bool {
     let mut needs = Vec::new();
-    (function.needs)(&mut needs);
+    (function.dependencies)(&mut needs);
     uses_context(&needs)
 }
 
-fn uses_context(needs: &[Need]) -> bool {
+fn uses_context(needs: &[Dependency]) -> bool {
     needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
 }
 
 /// Collects what is wrong.
 pub(super) struct Builder<'a> {
-    states: &'a States,
+    states: &'a StateMap,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(states: &'a States) -> Self {
+    pub(super) fn new(states: &'a StateMap) -> Self {
         Self { states, problems: Vec::new() }
     }
 
@@ -81,7 +84,7 @@ impl<'a> Builder<'a> {
         let kind = entry.kind();
         match entry {
             Entry::Tool(entry) => {
-                let contract = contract.map(|contract| contract.returning(entry.output));
+                let contract = contract.map(|contract| contract.with_output(entry.output));
                 let item = self.item(kind, &entry.common, contract, None)?;
                 match headers(&item.contract.schema) {
                     Ok(headers) => Some(Piece::Tool(Arc::new(Tool { entry, item, headers }))),
@@ -105,11 +108,11 @@ impl<'a> Builder<'a> {
     fn item(
         &mut self,
         kind: EntryKind,
-        common: &'static Common,
+        common: &'static CommonEntry,
         contract: Result<Contract, String>,
         mime_type: Option<&'static str>,
     ) -> Option<Item> {
-        for need in common.needs {
+        for need in common.dependencies {
             self.check_need(&common.source, &format!("its parameter `{}`", need.parameter), need);
         }
         for argument in common.arguments {
@@ -119,23 +122,23 @@ impl<'a> Builder<'a> {
             }
         }
         let contract = match contract {
-            Ok(contract) => Arc::new(contract.of_media(mime_type)),
+            Ok(contract) => Arc::new(contract.with_mime_type(mime_type)),
             Err(why) => return self.refuse_schema(common, &why),
         };
         let choices = common.arguments.iter().map(|argument| choices(&contract.schema, argument.name)).collect();
-        let uses_context = uses_context(common.needs);
+        let uses_context = uses_context(common.dependencies);
         Some(Item { kind, common, contract, uses_context, choices, spelled: std::array::from_fn(|_| OnceLock::new()) })
     }
 
-    fn refuse_schema<T>(&mut self, common: &Common, why: &str) -> Option<T> {
+    fn refuse_schema<T>(&mut self, common: &CommonEntry, why: &str) -> Option<T> {
         self.problems.push(format!("the schema of {} is invalid: {why}", describe(&common.source)));
         None
     }
 
     /// Checks what a function takes, but for what a request gives it.
-    fn check_server_fn(&mut self, common: &Common, function: &ServerFnEntry, given: &[TypeId]) {
+    fn check_server_fn(&mut self, common: &CommonEntry, function: &ServerFnEntry, given: &[TypeId]) {
         let mut needs = Vec::new();
-        (function.needs)(&mut needs);
+        (function.dependencies)(&mut needs);
         for need in &needs {
             if !given.contains(&(need.type_id)()) {
                 self.check_need(&common.source, &format!("its function `{}`", function.function), need);
@@ -143,9 +146,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn check_need(&mut self, source: &Source, of: &str, need: &Need) {
+    fn check_need(&mut self, source: &SourceLocation, of: &str, need: &Dependency) {
         let type_id = (need.type_id)();
-        if type_id == TypeId::of::<Context>() || self.states.has(type_id) {
+        if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
         }
         let wanted = (need.type_name)();
@@ -212,7 +215,7 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
 }
 
 /// Names a function and where it stands.
-fn describe(source: &Source) -> String {
+fn describe(source: &SourceLocation) -> String {
     format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
 }
 
@@ -248,8 +251,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     for argument in arguments {
         let default = match argument.default {
             None => None,
-            Some(Default::Json(json)) => Some(serde_json::from_str(json)),
-            Some(Default::Value(serialize)) => Some(serialize()),
+            Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
+            Some(ArgumentDefault::Expression(serialize)) => Some(serialize()),
         };
         let default = default.transpose().map_err(|why| format!("the default of `{}`: {why}", argument.name))?;
         properties.push(Property {

@@ -10,7 +10,7 @@ use crate::{
     error::Fault,
     handler::{
         Encoding,
-        entry::{Common, EntryInfo, TaskSupport},
+        entry::{CommonEntry, EntryInfo, TaskSupport},
         schema,
     },
     jsonrpc::write,
@@ -248,7 +248,7 @@ pub(crate) fn offset(cursor: &str) -> Result<usize, Fault> {
 }
 
 fn unknown_cursor(cursor: &str) -> Fault {
-    Fault::InvalidParams(format!("`cursor` is none that this list gave: {cursor:?}"))
+    Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}"))
 }
 
 /// Writes a page of `resources/list` with what functions listed, which nobody knows beforehand.
@@ -288,7 +288,7 @@ fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &super::Tool) {
     let mut object = Object::begin(out);
     begin_item(&mut object, encoding, common);
     write::plain(object.key("inputSchema"), &tool.item.contract.schema);
-    if let Some(result) = tool.item.contract.result().filter(|_| encoding.has(Feature::StructuredContent)) {
+    if let Some(result) = tool.item.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
         let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
         match wraps {
             true => write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone())),
@@ -410,13 +410,13 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &super::Resource) 
     object.end();
 }
 
-fn begin_item(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
+fn begin_item(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     object.string("name", common.name);
     encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
 }
 
-fn end_item(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
+fn end_item(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     encode::icons(object, encoding.features, common.icons);
     if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
         return;

@@ -19,7 +19,7 @@ pub(crate) use stock::Stock;
 use crate::{
     handler::{
         Contract,
-        entry::{Common, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
+        entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
     revision::Revision,
 };
@@ -103,7 +103,7 @@ impl Offers {
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) kind: EntryKind,
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     /// The values of each argument that takes only some.
@@ -241,7 +241,7 @@ impl Registry {
 /// The functions that have a say in `resources/list`.
 pub(crate) struct ResourceLists {
     /// The first one's entry, whose limits hold for all.
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     /// Each with whether it blocks.
     pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
     /// Whether one wants the context.

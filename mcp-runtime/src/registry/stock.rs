@@ -5,7 +5,7 @@ use std::{any::TypeId, collections::HashSet, sync::Arc};
 use super::{Index, Item, Offers, Prompt, Registry, Resource, Selection, Skills, Tool, build::Builder};
 use crate::{
     error::BuildError,
-    handler::entry::{Common, Entry, ServerFnEntry, TaskSupport},
+    handler::entry::{CommonEntry, Entry, ServerFnEntry, TaskSupport},
 };
 
 /// The items that a server has. A change makes another one, which shares the items that did not change.
@@ -57,8 +57,8 @@ impl Piece {
     }
 
     fn takes(&self, wanted: TypeId) -> bool {
-        let mut needs = self.item().common.needs.to_vec();
-        self.server_fns().for_each(|function| (function.needs)(&mut needs));
+        let mut needs = self.item().common.dependencies.to_vec();
+        self.server_fns().for_each(|function| (function.dependencies)(&mut needs));
         needs.iter().any(|need| (need.type_id)() == wanted)
     }
 }
@@ -111,7 +111,7 @@ impl Stock {
     }
 
     /// Says whether an entry is there, on offer or not.
-    pub(crate) fn has(&self, common: &'static Common) -> bool {
+    pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
         self.items().any(|item| std::ptr::eq(item.common, common))
     }
 
@@ -197,6 +197,6 @@ fn index(names: impl Iterator<Item = &'static str>) -> Index {
     names.enumerate().map(|(position, name)| (name, position)).collect()
 }
 
-fn is_one_of(common: &'static Common, entries: &[Entry]) -> bool {
+fn is_one_of(common: &'static CommonEntry, entries: &[Entry]) -> bool {
     entries.iter().any(|entry| std::ptr::eq(entry.common(), common))
 }

@@ -98,7 +98,7 @@ pub(in crate::engine) fn send_request(
         let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
         return Err(Fault::overloaded(message));
     };
-    outbox.ask();
+    outbox.open_question();
     let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
     let pending = Arc::clone(pending);
     let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
@@ -144,7 +144,7 @@ impl Drop for PendingRequest {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             self.outbox.notify(message.as_bytes());
         }
-        self.outbox.end_question();
+        self.outbox.close_question();
     }
 }
 

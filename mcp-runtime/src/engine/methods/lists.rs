@@ -11,7 +11,7 @@ use crate::{
         request::{caller::VisibleTo, context::RequestContext},
     },
     error::Fault,
-    handler::{Finished, Produced, entry::EntryInfo},
+    handler::{Finished, ServerFnOutput, entry::EntryInfo},
     registry::{ListKind, ResourceLists, offset, write_resources},
 };
 
@@ -30,10 +30,10 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     let pager = request.engine().pager(request.dialect());
     let encoded = if visible.is_limited() { None } else { request.catalog.lists(&pager).page(kind, cursor.as_deref()) };
     if let Some(page) = encoded {
-        response::respond(out, request.id, page);
+        response::write_result(out, request.id, page);
     } else {
         let page = pager.page(registry, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
-        response::respond(out, request.id, &page);
+        response::write_result(out, request.id, &page);
     }
     Ok(true)
 }
@@ -57,8 +57,8 @@ fn list_resources(
         let mut listed = Vec::new();
         for (function, blocking) in functions {
             match run_server_fn(function, blocking, env.clone()).await {
-                Ok(Produced::Resources(resources)) => listed.extend(resources),
-                Ok(Produced::Completions(_)) => {}
+                Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
+                Ok(ServerFnOutput::Completions(_)) => {}
                 Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
             }
         }
@@ -69,5 +69,5 @@ fn list_resources(
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }
     });
-    Ok(call.drive(running, out))
+    Ok(call.run_future(running, out))
 }
