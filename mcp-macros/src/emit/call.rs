@@ -4,7 +4,7 @@ use quote::{format_ident, quote_spanned};
 use super::argument;
 use crate::model::{Argument, Call, Execution, ParameterSource};
 
-/// Emits a closure that decodes the arguments, calls the function and writes its result with the method `write` of `Reply`.
+/// Emits a closure that decodes the arguments, calls the function and writes its result with the function `write`.
 ///
 /// The closure is in the same body as the table of arguments, so that an invalid type is a single error.
 ///
