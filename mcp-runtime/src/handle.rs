@@ -13,7 +13,7 @@ use crate::{
     engine::Engine,
     error::BuildError,
     handler::entry::{Collect, Common, EntryInfo},
-    registry::Selection,
+    registry::{Registry, Selection},
 };
 
 /// Changes a server while it runs: what it offers, and what clients know of its resources. A clone changes the same server.
@@ -90,30 +90,25 @@ impl Handle {
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.absence().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added = engine.change(|stock| {
-            let before = entries.iter().all(|entry| stock.has(entry.common()));
-            let enabled = stock.enable(&entries, true);
-            *stock = stock.with(Selection { entries, states: &states })?;
-            Ok(enabled || !before)
-        });
+        let added = engine.change(|registry| registry.with(Selection { entries, states: &states }));
         added.map(drop)
     }
 
     /// Takes away the functions that a type stands for, for good; says whether any of them was there.
     pub fn remove<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.remove(C::entries()))
+        self.change(|registry| registry.without(C::entries()))
     }
 
     /// Offers the functions that a type stands for again; says whether any of them was disabled.
     pub fn enable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), true))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), true))
     }
 
     /// Offers the functions that a type stands for no longer; says whether any of them was offered.
     ///
     /// To clients it is as if they were not there.
     pub fn disable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), false))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
 
     /// Enables the functions for which `decide` is true and disables all others; says whether that changed anything.
@@ -132,9 +127,11 @@ impl Handle {
         let Some(engine) = self.engine() else { return false };
         // Whoever decides may take its time, and use this handle.
         let key = |common: &'static Common| std::ptr::from_ref(common);
-        let stock = engine.stock();
-        let decided: HashMap<_, _> = stock.items().map(|item| (key(item.common), decide(&item.info()))).collect();
-        let changed = engine.change(|stock| Ok(stock.set_enabled(|item| decided.get(&key(item.common)).copied())));
+        let functions = Arc::clone(&engine.registry());
+        let decided: HashMap<_, _> =
+            functions.functions().map(|(function, _)| (key(function.common), decide(&function.info()))).collect();
+        let changed =
+            engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common)).copied())));
         changed.unwrap_or_default()
     }
 
@@ -146,8 +143,8 @@ impl Handle {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut crate::registry::Stock) -> bool) -> bool {
-        let changed = self.engine().and_then(|engine| engine.change(|stock| Ok(change(stock))).ok());
+    fn change(&self, change: impl FnOnce(&Registry) -> Option<Registry>) -> bool {
+        let changed = self.engine().and_then(|engine| engine.change(|registry| Ok(change(registry))).ok());
         changed.unwrap_or_default()
     }
 

@@ -14,7 +14,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Offers, Selection, Skills, Stock},
+    registry::{Registry, Selection, ServerCapabilities, Skills},
     revision::Revision,
     testing::TestClient,
     transport::{self, Stdio},
@@ -422,20 +422,20 @@ impl Server {
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
         let selection = Selection { entries: self.entries, states: &self.states };
-        let mut stock = match (Stock::of_skills(skills).with(selection), self.problems) {
-            (Ok(stock), problems) if problems.is_empty() => stock,
+        let registry = Registry::new(skills, self.profile.forwards_log);
+        let registry = match (registry.with(selection), self.problems) {
+            (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),
             (Err(error), mut problems) => {
                 problems.extend_from_slice(error.problems());
                 return Err(BuildError::new(problems));
             }
         };
-        stock.enable(&self.disabled, false);
-        let changes = self.handle.is_taken() || stock.takes(TypeId::of::<Handle>());
-        let engine = Arc::new(Engine::new(stock, self.states, self.profile, changes));
+        let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
+        let changes = self.handle.is_taken() || registry.takes(TypeId::of::<Handle>());
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
         self.handle.connect(&engine);
-        let catalog = engine.catalog();
-        let registry = &catalog.registry;
+        let registry = engine.registry();
         tracing::info!(
             server = engine.identity.name,
             tools = registry.tools().len(),
@@ -445,7 +445,7 @@ impl Server {
             skills = registry.skills().all().len(),
             "the server is built"
         );
-        if registry.offers() == Offers::default() {
+        if registry.capabilities() == ServerCapabilities::default() {
             tracing::warn!(
                 "the server offers nothing: no function was annotated in a crate that the program uses, or none was kept"
             );
@@ -459,7 +459,7 @@ impl Server {
                 "a tool has no description, so that a model must guess what it does"
             );
         }
-        drop(catalog);
+        drop(registry);
         Ok(BuiltServer { engine, handle: self.handle })
     }
 }

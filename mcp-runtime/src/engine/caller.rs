@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     handler::{ClientInfo, RequestHead, entry::EntryInfo},
-    registry::Item,
+    registry::Function,
     revision::Revision,
 };
 
@@ -92,7 +92,7 @@ impl Sight {
     }
 
     /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
-    pub(super) fn sees(&self, item: &Item) -> bool {
+    pub(super) fn sees(&self, item: &Function) -> bool {
         self.sees_entry(&item.info())
     }
 

@@ -24,12 +24,12 @@ impl Connection {
     pub(super) fn complete(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let missing = |name: &str| Fault::invalid_params(format!("`{name}` is missing"));
         let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
-        let (registry, sight) = (&request.catalog.registry, self.sight(request));
+        let (registry, sight) = (request.registry, self.sight(request));
         let item = match &*params::string(params::member(reference, "type"), "ref.type")? {
             "ref/prompt" => {
                 let name = params::string(params::member(reference, "name"), "ref.name")?;
-                match registry.prompt(&name).filter(|prompt| sight.sees(&prompt.item)) {
-                    Some(prompt) => &prompt.item,
+                match registry.prompt(&name).filter(|prompt| sight.sees(&prompt.function)) {
+                    Some(prompt) => &prompt.function,
                     None => return Err(Fault::UnknownPrompt(name.into_owned())),
                 }
             }

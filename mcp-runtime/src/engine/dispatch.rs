@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Caller, Catalog, Session,
+    Caller, Session,
     caller::Sight,
     calls::{Answering, Call},
     client_requests::{Binding, Kept, Live, Retry, Rounds},
@@ -30,7 +30,7 @@ use crate::{
     },
     jsonrpc::{self, Id, Message, raw},
     model::Level,
-    registry::{Found, Item, ListKind, Tool},
+    registry::{Found, Function, ListKind, Registry, Tool},
     revision::{self, Dialect, Feature},
 };
 
@@ -48,7 +48,7 @@ pub(super) struct Request<'a> {
     pub(super) id: &'a Id<'a>,
     pub(super) sink: &'a Sink,
     /// What the server offers while the request is answered.
-    pub(super) catalog: &'a Arc<Catalog>,
+    pub(super) registry: &'a Arc<Registry>,
 }
 
 /// How a call reaches its client, where that is not how every call does.
@@ -71,9 +71,9 @@ impl Connection {
         sink: &Sink,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let catalog = self.engine.catalog();
-        let request = Request { speaker, params, id, sink, catalog: &catalog };
-        let offers = catalog.registry.offers();
+        let registry = self.engine.registry();
+        let request = Request { speaker, params, id, sink, registry: &registry };
+        let offers = registry.capabilities();
         let changes = self.engine.announces_changes();
         let has = |feature| speaker.dialect.has(feature);
         match &*message.method {
@@ -105,7 +105,7 @@ impl Connection {
             method if offers.tasks && method.starts_with("tasks/") => self.task_request(method, &request, out),
             "initialize" if has(Feature::Handshake) => self.initialize(&request, out),
             "server/discover" if has(Feature::RequestMeta) => {
-                results::respond(out, id, catalog.introduction(&self.engine, speaker.dialect));
+                results::respond(out, id, self.engine.introduction(&registry, speaker.dialect));
                 Ok(true)
             }
             method => match speaker.dialect.method(method) {
@@ -180,7 +180,7 @@ impl Connection {
             outbox,
             subscriber,
         }));
-        results::respond(out, request.id, request.catalog.introduction(&self.engine, dialect));
+        results::respond(out, request.id, self.engine.introduction(request.registry, dialect));
         Ok(true)
     }
 
@@ -216,17 +216,17 @@ impl Connection {
     fn call_tool(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let name = params::string(request.params.name, "name")?;
         let sight = self.sight(request);
-        let Some(tool) = request.catalog.registry.tool(&name).filter(|tool| sight.sees(&tool.item)) else {
+        let Some(tool) = request.registry.tool(&name).filter(|tool| sight.sees(&tool.function)) else {
             return Err(Fault::UnknownTool(name.into_owned()));
         };
         let arguments = request.params.arguments()?;
         self.check_headers(request, tool, arguments)?;
         let subject = Subject { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
         match tasks::Execution::of(request, tool)? {
-            tasks::Execution::Plain => self.call(request, &tool.item, subject, arguments, out),
-            tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.item, subject, arguments, ttl, out),
+            tasks::Execution::Plain => self.call(request, &tool.function, subject, arguments, out),
+            tasks::Execution::Task(ttl) => self.call_as_task(request, &tool.function, subject, arguments, ttl, out),
             tasks::Execution::Deferred { at_once } => {
-                self.call_deferred(request, &tool.item, subject, arguments, at_once, out)
+                self.call_deferred(request, &tool.function, subject, arguments, at_once, out)
             }
         }
     }
@@ -245,7 +245,7 @@ impl Connection {
     fn get_prompt(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let name = params::string(request.params.name, "name")?;
         let sight = self.sight(request);
-        let Some(prompt) = request.catalog.registry.prompt(&name).filter(|prompt| sight.sees(&prompt.item)) else {
+        let Some(prompt) = request.registry.prompt(&name).filter(|prompt| sight.sees(&prompt.function)) else {
             return Err(Fault::UnknownPrompt(name.into_owned()));
         };
         let mut strings = Vec::new();
@@ -256,19 +256,19 @@ impl Connection {
             };
             strings.push((argument, text));
         }
-        let arguments = from_strings(&prompt.item.contract, strings);
+        let arguments = from_strings(&prompt.function.contract, strings);
         let subject = Subject { method: "prompts/get", name: &name, uri: "", hints: Hints::default() };
-        self.call(request, &prompt.item, subject, &arguments, out)
+        self.call(request, &prompt.function, subject, &arguments, out)
     }
 
     fn read_resource(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let uri = params::string(request.params.uri, "uri")?;
         let sight = self.sight(request);
-        if let Some(file) = request.catalog.registry.skills().file(&uri, |info| sight.sees_entry(info)) {
+        if let Some(file) = request.registry.skills().file(&uri, |info| sight.sees_entry(info)) {
             return self.read_skill_file(request, file, out);
         }
-        let found = request.catalog.registry.resource(&uri, |item| sight.sees(item));
-        let Some(Found { item, variables }) = found else {
+        let found = request.registry.resource(&uri, |item| sight.sees(item));
+        let Some(Found { function: item, variables }) = found else {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
         };
         let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
@@ -280,7 +280,7 @@ impl Connection {
     fn call(
         &self,
         request: &Request<'_>,
-        item: &Item,
+        item: &Function,
         subject: Subject<'_>,
         arguments: &str,
         out: &mut Vec<u8>,
@@ -293,7 +293,7 @@ impl Connection {
     pub(super) fn call_by(
         &self,
         request: &Request<'_>,
-        item: &Item,
+        item: &Function,
         subject: Subject<'_>,
         arguments: &str,
         ways: Ways,
@@ -325,7 +325,7 @@ impl Connection {
     pub(super) fn site(
         &self,
         request: &Request<'_>,
-        item: &Item,
+        item: &Function,
         subject: &Subject<'_>,
         answering: Answering,
         context: Option<Arc<Context>>,

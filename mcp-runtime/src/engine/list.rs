@@ -20,22 +20,22 @@ impl Connection {
     /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
     pub(super) fn list(&self, request: &Request<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let cursor = request.params.cursor()?;
-        let (catalog, sight) = (request.catalog, self.sight(request));
+        let (registry, sight) = (request.registry, self.sight(request));
         if kind == ListKind::Resources
-            && catalog.registry.lists_resources()
-            && let Some(functions) = catalog.registry.resource_lists(|item| sight.sees(item))
+            && registry.lists_resources()
+            && let Some(functions) = registry.resource_lists(|item| sight.sees(item))
         {
             return self.list_resources(request, cursor.as_deref(), functions, sight, out);
         }
         let pager = self.engine.pager(request.speaker.dialect);
         let finished = match sight.is_limited() {
             true => None,
-            false => catalog.lists(&pager).page(kind, cursor.as_deref()),
+            false => registry.lists(&pager).page(kind, cursor.as_deref()),
         };
         match finished {
             Some(page) => results::respond(out, request.id, page),
             None => {
-                let page = pager.page(&catalog.registry, kind, cursor.as_deref(), |info| sight.sees_entry(info))?;
+                let page = registry.page(&pager, kind, cursor.as_deref(), |info| sight.sees_entry(info))?;
                 results::respond(out, request.id, &page);
             }
         }
@@ -51,7 +51,7 @@ impl Connection {
         sight: Sight,
         out: &mut Vec<u8>,
     ) -> Result<bool, Fault> {
-        let (engine, catalog) = (Arc::clone(&self.engine), Arc::clone(request.catalog));
+        let (engine, registry) = (Arc::clone(&self.engine), Arc::clone(request.registry));
         let dialect = request.speaker.dialect;
         let start = cursor.map_or(Ok(0), offset)?;
         let ResourceLists { common, functions, uses_context } = lists;
@@ -69,7 +69,7 @@ impl Connection {
             }
             let encoding = engine.encoding(dialect);
             let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
-            match write_resources(&catalog.registry, &listed, encoding, start, engine.limits.page, sees) {
+            match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page, sees) {
                 Ok(body) => Finished { body, outcome: Ok(()) },
                 Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
             }

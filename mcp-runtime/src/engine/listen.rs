@@ -18,7 +18,7 @@ use crate::{
     error::Fault,
     handler::{Encoding, comma, entry::EntryKind},
     jsonrpc::{Id, raw, write},
-    registry::{Kinds, Offers},
+    registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
 };
 
@@ -60,7 +60,7 @@ impl Connection {
         let uri = params::string(request.params.uri, "uri")?;
         let subscriber = self.subscriber_for("resources/subscribe")?;
         let sight = self.sight(request);
-        if request.catalog.registry.resource(&uri, |item| sight.sees(item)).is_none() {
+        if request.registry.resource(&uri, |item| sight.sees(item)).is_none() {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
         }
         subscriber.watch_resource(&uri).map_err(|_| too_many())?;
@@ -88,9 +88,9 @@ impl Connection {
             return Err(Fault::InvalidRequest(why));
         }
         let sight = self.sight(request);
-        let registry = &request.catalog.registry;
+        let registry = request.registry;
         let is_there = |uri: &str| registry.resource(uri, |item| sight.sees(item)).is_some();
-        let offers = registry.offers();
+        let offers = registry.capabilities();
         let wanted = Filter::read(request.params)?;
         if offers.tasks && wanted.tasks.is_some() && !tasks::declares_extension(request.params) {
             return Err(tasks::undeclared());
@@ -143,7 +143,7 @@ impl Filter {
     }
 
     /// Leaves out what cannot be had. Of tasks, nothing is told of one that is not there or not the client's.
-    fn honoured(mut self, offers: Offers, changes: bool, is_there: impl Fn(&str) -> bool) -> Self {
+    fn honoured(mut self, offers: ServerCapabilities, changes: bool, is_there: impl Fn(&str) -> bool) -> Self {
         let mut lists = Kinds::default();
         for kind in Kinds::EACH.into_iter().filter(|kind| changes && self.lists.has(*kind) && offers.has(*kind)) {
             lists.insert(kind);

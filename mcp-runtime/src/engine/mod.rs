@@ -5,11 +5,11 @@
 mod batch;
 mod caller;
 mod calls;
-mod catalog;
 mod client_requests;
 mod clock;
 mod complete;
 mod connection;
+mod current_registry;
 mod dispatch;
 mod in_flight;
 pub(crate) mod layers;
@@ -32,11 +32,8 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
-
 pub use caller::Caller;
 pub(crate) use caller::Visibility;
-pub(crate) use catalog::Catalog;
 pub(crate) use client_requests::StateKeys;
 pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
@@ -54,7 +51,7 @@ pub(crate) use results::{is_result, refuse};
 pub(crate) use session::Session;
 pub(crate) use tasks::TaskTerms;
 
-use catalog::Workshop;
+use current_registry::CurrentRegistry;
 use layers::Layers;
 use subscriptions::Subscriptions;
 use tasks::Tasks;
@@ -63,7 +60,7 @@ use crate::{
     backend::TaskStore,
     handler::{Encoding, States},
     model::Implementation,
-    registry::{Offers, Pager, Stock},
+    registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
 
@@ -130,8 +127,7 @@ pub(crate) struct Profile {
 /// A server that is built: everything that its connections share.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    catalog: ArcSwap<Catalog>,
-    workshop: Workshop,
+    current: CurrentRegistry,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// Whether clients are told that the server may change.
     announces_changes: AtomicBool,
@@ -150,14 +146,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(stock: Stock, states: States, profile: Profile, announces_changes: bool) -> Self {
+    pub(crate) fn new(registry: Registry, states: States, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(results::encoding(dialect, &identity, visibility.is_some())));
         Self {
-            catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
-            workshop: Workshop::new(stock),
+            current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
@@ -173,9 +168,9 @@ impl Engine {
         }
     }
 
-    /// What the server offers now.
-    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
-        self.catalog.load()
+    /// Returns the registry that the server offers now.
+    pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
+        self.current.load()
     }
 
     fn announces_changes(&self) -> bool {

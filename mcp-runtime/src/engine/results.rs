@@ -1,12 +1,12 @@
 //! Writes responses: the envelope, errors, and the results that no function gives.
 
-use super::{Catalog, Engine, tasks};
+use super::{Engine, tasks};
 use crate::{
     error::Fault,
     handler::{Completions, Encoding, comma},
     jsonrpc::{Id, write},
     model::Implementation,
-    registry::Offers,
+    registry::{Registry, ServerCapabilities},
     revision::{Dialect, Feature, Respond, Revision, encode, encode::Object},
 };
 
@@ -117,7 +117,7 @@ pub(super) fn completions(encoding: &Encoding, completions: &Completions) -> Vec
 }
 
 /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
-pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static Dialect) -> Vec<u8> {
+pub(super) fn introduction(engine: &Engine, registry: &Registry, dialect: &'static Dialect) -> Vec<u8> {
     let encoding = &identified(dialect, &engine.identity);
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
@@ -127,7 +127,7 @@ pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static
         let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
         encode::array(result.key("supportedVersions"), versions, write::string);
     }
-    capabilities(result.key("capabilities"), catalog.registry.offers(), engine.announces_changes(), encoding);
+    capabilities(result.key("capabilities"), registry.capabilities(), engine.announces_changes(), encoding);
     if encoding.has(Feature::Handshake) {
         encode::implementation(result.key("serverInfo"), encoding.features, &engine.identity);
     }
@@ -138,7 +138,7 @@ pub(super) fn introduction(engine: &Engine, catalog: &Catalog, dialect: &'static
 }
 
 /// Writes what the server offers, which follows from what is registered, and whether that may change.
-fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, encoding: &Encoding) {
+fn capabilities(out: &mut Vec<u8>, offers: ServerCapabilities, changes: bool, encoding: &Encoding) {
     let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
     let mut object = Object::begin(out);
     for (name, offered, capability) in [
@@ -163,7 +163,7 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, encoding: &Enc
     object.end();
 }
 
-fn extensions(capabilities: &mut Object<'_>, offers: Offers, encoding: &Encoding) {
+fn extensions(capabilities: &mut Object<'_>, offers: ServerCapabilities, encoding: &Encoding) {
     let tasks = offers.tasks && encoding.has(Feature::TaskExtension);
     if !(offers.skills || tasks) {
         return;

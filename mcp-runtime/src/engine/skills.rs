@@ -12,7 +12,7 @@ use crate::{
 impl Connection {
     pub(super) fn list_skills(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let (cursor, sight) = (request.params.cursor()?, self.sight(request));
-        let skills: Vec<_> = request.catalog.registry.skills().all().iter().collect();
+        let skills: Vec<_> = request.registry.skills().all().iter().collect();
         let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
         let page = self.engine.pager(request.speaker.dialect).page_of("skills", &skills, cursor.as_deref(), sees)?;
         results::respond(out, request.id, &page);
@@ -22,7 +22,7 @@ impl Connection {
     pub(super) fn get_skill(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let uri = params::string(request.params.uri, "uri")?;
         let sight = self.sight(request);
-        let Some(skill) = request.catalog.registry.skills().skill(&uri, |info| sight.sees_entry(info)) else {
+        let Some(skill) = request.registry.skills().skill(&uri, |info| sight.sees_entry(info)) else {
             return Err(Fault::ResourceNotFound(uri.into_owned()));
         };
         results::begin(out, request.id);
@@ -34,7 +34,7 @@ impl Connection {
     pub(super) fn read_directory(&self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
         let uri = params::string(request.params.uri, "uri")?;
         let (cursor, sight) = (request.params.cursor()?, self.sight(request));
-        let skills = request.catalog.registry.skills();
+        let skills = request.registry.skills();
         let sees = |info: &EntryInfo<'_>| sight.sees_entry(info);
         let Some(node) = skills.node(&uri, sees) else {
             return Err(Fault::ResourceNotFound(uri.into_owned()));

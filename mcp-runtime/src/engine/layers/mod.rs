@@ -16,7 +16,7 @@ pub(crate) use call::Site;
 pub use next::Next;
 pub use outcome::{Ending, Outcome};
 
-use crate::{handler::entry::EntryInfo, registry::Item};
+use crate::{handler::entry::EntryInfo, registry::Function};
 
 /// Something that stands around calls.
 ///
@@ -147,7 +147,7 @@ impl Layers {
     }
 
     /// The layers around an item's calls; none if there are none.
-    pub(super) fn around(&self, item: &Item) -> Option<Next> {
+    pub(super) fn around(&self, item: &Function) -> Option<Next> {
         if self.0.is_empty() {
             return None;
         }

@@ -28,7 +28,7 @@ use crate::{
         entry::{Run, TaskSupport},
     },
     jsonrpc::raw,
-    registry::{Item, Tool},
+    registry::{Function, Tool},
     revision::Feature,
 };
 
@@ -75,7 +75,7 @@ impl Execution {
         };
         match (support, request.params.task) {
             // Nobody was told that there are tasks, so that nobody can mean one.
-            (TaskSupport::Forbidden, Some(_)) if !request.catalog.registry.offers().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities().tasks => Ok(Self::Plain),
             (TaskSupport::Forbidden, Some(_)) => refuse("as a task"),
             (TaskSupport::Required, None) => refuse("other than as a task"),
             (_, None) => Ok(Self::Plain),
@@ -107,7 +107,7 @@ impl Connection {
     pub(in crate::engine) fn call_as_task(
         &self,
         request: &Request<'_>,
-        item: &Item,
+        item: &Function,
         subject: Subject<'_>,
         arguments: &str,
         ttl: Option<Duration>,
@@ -174,7 +174,7 @@ impl Connection {
     pub(in crate::engine) fn call_deferred(
         &self,
         request: &Request<'_>,
-        item: &Item,
+        item: &Function,
         subject: Subject<'_>,
         arguments: &str,
         at_once: bool,

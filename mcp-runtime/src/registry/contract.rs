@@ -1,0 +1,68 @@
+//! Compiles the contract of a function with its callers from what its parameters declare.
+
+use crate::handler::{
+    Contract,
+    entry::{ArgumentEntry, Bound, Default, Rule},
+    schema::{self, Keyword, Property},
+};
+
+/// Compiles the contract of a function with these arguments.
+///
+/// # Errors
+///
+/// Fails if a default, an example or a bound is not valid JSON, or if the schema is invalid.
+pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, String> {
+    let mut generator = schema::generator();
+    if let [argument] = arguments
+        && argument.flattened
+    {
+        let schema = (argument.of.schema)(&mut generator).to_value();
+        let input = schema::whole_input(schema, generator)?;
+        return Ok(Contract::new(arguments, input.schema, !input.implied)?);
+    }
+    let mut properties = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let default = match argument.default {
+            None => None,
+            Some(Default::Json(json)) => Some(serde_json::from_str(json)),
+            Some(Default::Value(serialize)) => Some(serialize()),
+        };
+        let default = default.transpose().map_err(|why| format!("the default of `{}`: {why}", argument.name))?;
+        properties.push(Property {
+            name: argument.name,
+            description: argument.description,
+            schema: (argument.of.schema)(&mut generator).to_value(),
+            required: default.is_none() && !(argument.of.optional)(),
+            default,
+            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+        });
+    }
+    let input = schema::input(properties, generator)?;
+    Ok(Contract::new(arguments, input.schema, !input.implied)?)
+}
+
+fn keyword(rule: &Rule) -> Result<Keyword, String> {
+    Ok(match *rule {
+        Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
+        Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
+        Rule::ExclusiveMinimum(bound) => Keyword::ExclusiveMinimum(number(bound)?),
+        Rule::ExclusiveMaximum(bound) => Keyword::ExclusiveMaximum(number(bound)?),
+        Rule::MinLength(length) => Keyword::MinLength(length),
+        Rule::MaxLength(length) => Keyword::MaxLength(length),
+        Rule::Pattern(pattern) => Keyword::Pattern(pattern),
+        Rule::Format(format) => Keyword::Format(format),
+        Rule::Header(header) => Keyword::Header(header),
+        Rule::Examples(examples) => {
+            let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
+            Keyword::Examples(parsed.map_err(|why| format!("an example: {why}"))?)
+        }
+    })
+}
+
+fn number(bound: Bound) -> Result<serde_json::Number, String> {
+    match bound {
+        Bound::Integer(integer) => serde_json::Number::from_i128(integer),
+        Bound::Float(float) => serde_json::Number::from_f64(float),
+    }
+    .ok_or_else(|| format!("the bound {bound:?} is not a JSON number"))
+}
