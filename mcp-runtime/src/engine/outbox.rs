@@ -12,7 +12,6 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::subscriptions::Edge;
 use crate::{handler::Peer, model::Level};
 
 /// The bytes of notifications that wait for a peer before more of them are dropped.
@@ -41,6 +40,15 @@ impl SessionLevel {
     }
 }
 
+/// A source of notifications that writes them when the transport is ready for them.
+pub(super) trait PendingNotifications: Send + Sync {
+    /// Writes the pending notifications as lines and clears them.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Returns whether nothing will be written any more.
+    fn is_ended(&self) -> bool;
+}
+
 pub(crate) struct Outbox {
     state: Mutex<State>,
     /// The transport took what waited.
@@ -52,8 +60,8 @@ pub(crate) struct Outbox {
 struct State {
     /// Finished lines.
     out: Vec<u8>,
-    /// What the client is to be told of, each once; it becomes lines when the transport takes them.
-    marked: Vec<Arc<Edge>>,
+    /// The subscriptions with pending notifications, each once. They become lines when the transport drains the outbox.
+    pending: Vec<Arc<dyn PendingNotifications>>,
     /// The calls whose responses will come here.
     open: usize,
     /// The questions to the client that are not yet answered, or taken back.
@@ -194,19 +202,19 @@ impl Outbox {
         state.wake();
     }
 
-    /// Takes something that the client is to be told of.
-    pub(super) fn mark(&self, edge: Arc<Edge>) {
+    /// Queues a subscription with pending notifications.
+    pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
         let mut state = self.state();
-        // It may have ended since it was marked.
-        if !edge.is_ended() {
-            state.marked.push(edge);
+        // It may have ended in the meantime.
+        if !pending.is_ended() {
+            state.pending.push(pending);
             state.wake();
         }
     }
 
-    /// Drops what the client is no longer to be told of.
-    pub(super) fn forget_ended(&self) {
-        self.state().marked.retain(|edge| !edge.is_ended());
+    /// Removes the subscriptions that have ended.
+    pub(super) fn remove_ended(&self) {
+        self.state().pending.retain(|pending| !pending.is_ended());
     }
 
     /// Adds a message that must not be lost: one of any size where nothing waits, or what fits. If it does not, gives a future of when
@@ -286,7 +294,7 @@ impl Drop for State {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.out.is_empty() && self.marked.is_empty()
+        self.out.is_empty() && self.pending.is_empty()
     }
 
     /// Counts that so many bytes wait.
@@ -302,11 +310,11 @@ impl State {
 
     /// Writes what the client is to be told of.
     fn tell(&mut self) {
-        if self.marked.is_empty() {
+        if self.pending.is_empty() {
             return;
         }
-        for edge in std::mem::take(&mut self.marked) {
-            edge.write(&mut self.out);
+        for pending in std::mem::take(&mut self.pending) {
+            pending.write(&mut self.out);
         }
     }
 
@@ -356,25 +364,13 @@ impl std::fmt::Debug for Outbox {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::subscriptions::{Subscriber, Subscriptions};
+impl Outbox {
+    /// The number of subscriptions with pending notifications.
+    pub(super) fn pending(&self) -> usize {
+        self.state().pending.len()
+    }
 
-    #[test]
-    fn what_is_watched_no_longer_does_not_wait() {
-        let subscriptions = Arc::<Subscriptions>::default();
-        let outbox = Arc::new(Outbox::new(Arc::default()));
-        let session = Subscriber::of_session(&subscriptions, &outbox);
-        for round in 0..100 {
-            assert!(session.watch_resource("a:b").is_ok());
-            subscriptions.resource_updated("a:b");
-            assert_eq!(outbox.state().marked.len(), 1, "{round}");
-            session.leave_resource("a:b");
-            assert_eq!(outbox.state().marked.len(), 0, "{round}");
-        }
-        assert!(session.watch_resource("a:b").is_ok());
-        subscriptions.resource_updated("a:b");
-        drop(session);
-        assert!(outbox.state().is_empty());
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().is_empty()
     }
 }

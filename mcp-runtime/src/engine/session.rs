@@ -1,10 +1,10 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
+    call::in_flight::InFlight,
     client_requests::Questions,
-    in_flight::InFlight,
     outbox::{Outbox, SessionLevel},
-    subscriptions::Subscriber,
+    subscriptions::subscriber::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
 

@@ -12,7 +12,7 @@ pub(crate) mod encode;
 mod feature;
 mod table;
 
-pub(crate) use dialect::{Dialect, Respond};
+pub(crate) use dialect::Dialect;
 pub(crate) use feature::{Feature, Features};
 pub use table::Revision;
 

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 
 use crate::{
-    engine::{Caller, calls},
+    engine::{call::callee::Callee, request::caller::Caller},
     handler::{
         Context, Contract, Encoding, Finished, Input, States,
         entry::{Common, EntryInfo, EntryKind, Hints, Run},
@@ -14,12 +14,12 @@ use crate::{
 /// One call of a function, as layers see it. A clone is the same call, and costs little.
 #[derive(Clone)]
 pub struct Call {
-    pub(super) site: Arc<Site>,
+    pub(super) info: Arc<CallInfo>,
     arguments: Arc<str>,
 }
 
 /// What does not change on the way through the layers.
-pub(crate) struct Site {
+pub(crate) struct CallInfo {
     pub(crate) entry: EntryInfo<'static>,
     pub(crate) common: &'static Common,
     pub(crate) contract: Arc<Contract>,
@@ -32,7 +32,7 @@ pub(crate) struct Site {
     /// Whether the client brings what an earlier round asked for.
     pub(crate) is_continued: bool,
     pub(crate) id: Id<'static>,
-    pub(in crate::engine) answering: calls::Answering,
+    pub(crate) callee: Callee,
     pub(crate) states: Arc<States>,
     pub(crate) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
@@ -41,38 +41,38 @@ pub(crate) struct Site {
 }
 
 impl Call {
-    pub(in crate::engine) fn new(site: Site, arguments: &str) -> Self {
-        Self { site: Arc::new(site), arguments: arguments.into() }
+    pub(crate) fn new(info: CallInfo, arguments: &str) -> Self {
+        Self { info: Arc::new(info), arguments: arguments.into() }
     }
 
     /// Whether it is a tool, a resource or a prompt.
     pub fn kind(&self) -> EntryKind {
-        self.site.entry.kind
+        self.info.entry.kind
     }
 
     /// The name of the tool or prompt; of a resource its URI.
     pub fn name(&self) -> &str {
-        &self.site.name
+        &self.info.name
     }
 
     /// The annotated function. Unlike the URI of a resource, its name is one of a few.
     pub fn entry(&self) -> EntryInfo<'static> {
-        self.site.entry
+        self.info.entry
     }
 
     /// What the author said about what a tool does; nothing of resources and prompts.
     pub fn hints(&self) -> Hints {
-        self.site.hints
+        self.info.hints
     }
 
     /// Who calls.
     pub fn caller(&self) -> &Caller {
-        &self.site.caller
+        &self.info.caller
     }
 
     /// The JSON of the request's id, as log files know it.
     pub fn request_id(&self) -> &str {
-        self.site.id.as_json()
+        self.info.id.as_json()
     }
 
     /// The JSON object of the arguments. Those of a prompt, and the variables of a resource's template, have been brought
@@ -97,34 +97,34 @@ impl Call {
     /// Whether the function takes [`Context`](crate::Context), so that the answer may depend on more than the arguments
     /// and the state of the server.
     pub fn uses_context(&self) -> bool {
-        self.site.uses_context
+        self.info.uses_context
     }
 
     /// Whether the function has asked its client for something, in this round or an earlier one, so that the answer is
     /// for nobody else.
     pub fn is_conversation(&self) -> bool {
-        self.site.is_continued || self.site.context.as_ref().is_some_and(|context| context.has_asked())
+        self.info.is_continued || self.info.context.as_ref().is_some_and(|context| context.has_asked())
     }
 
     /// What tells the function from all others, also from a later one of the same name.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.site.common).addr()
+        std::ptr::from_ref(self.info.common).addr()
     }
 
     /// Calls the function.
     pub(super) async fn run(self) -> Finished {
-        let Self { site, arguments } = self;
+        let Self { info, arguments } = self;
         let running = {
             let input = Input {
                 arguments: &arguments,
-                contract: &site.contract,
-                states: &site.states,
-                context: site.context.as_ref(),
-                encoding: &site.encoding,
-                uri: &site.uri,
+                contract: &info.contract,
+                states: &info.states,
+                context: info.context.as_ref(),
+                encoding: &info.encoding,
+                uri: &info.uri,
             };
-            match site.common.run {
+            match info.common.run {
                 Run::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
                 Run::Async(function) => function(input),
             }

@@ -1,6 +1,6 @@
 use std::{any::TypeId, fmt};
 
-use super::{Call, Site};
+use super::call::{Call, CallInfo};
 use crate::{
     error::Fault,
     handler::{Finished, Input, PromptOutput, Reason, Refusal, Reply, ResourceOutput, ToolOutput, entry::EntryKind},
@@ -25,9 +25,9 @@ struct Refusals {
 }
 
 impl Refusals {
-    fn of(site: &Site) -> Self {
-        let is_tool = site.entry.kind == EntryKind::Tool;
-        Self { failures: is_tool, arguments: is_tool && site.encoding.has(Feature::InputErrorsAsResults) }
+    fn of(info: &CallInfo) -> Self {
+        let is_tool = info.entry.kind == EntryKind::Tool;
+        Self { failures: is_tool, arguments: is_tool && info.encoding.has(Feature::InputErrorsAsResults) }
     }
 }
 
@@ -116,14 +116,14 @@ impl Outcome {
         }
     }
 
-    pub(super) fn of(finished: Finished, site: &Site) -> Self {
-        Self { finished, refusals: Refusals::of(site) }
+    pub(super) fn of(finished: Finished, info: &CallInfo) -> Self {
+        Self { finished, refusals: Refusals::of(info) }
     }
 
     /// Answers with the JSON of a result that a call of the same function in the same revision came to.
     #[cfg(feature = "cache")]
     pub(crate) fn again(call: &Call, body: &[u8]) -> Self {
-        Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.site)
+        Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
     fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> crate::handler::Outcome) -> Self {
@@ -131,16 +131,16 @@ impl Outcome {
             tracing::error!(name = call.name(), "a layer answered with the result of another kind of function");
             return Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into();
         }
-        let site = &*call.site;
+        let info = &*call.info;
         let input = Input {
             arguments: "{}",
-            contract: &site.contract,
-            states: &site.states,
+            contract: &info.contract,
+            states: &info.states,
             context: None,
-            encoding: &site.encoding,
-            uri: &site.uri,
+            encoding: &info.encoding,
+            uri: &info.uri,
         };
-        Self::of(input.into_owned().finish(write), site)
+        Self::of(input.into_owned().finish(write), info)
     }
 
     /// How the call ended.

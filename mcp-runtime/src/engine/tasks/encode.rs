@@ -1,6 +1,6 @@
 //! How tasks are written.
 
-use super::RELATED;
+use super::extension::RELATED;
 use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, time::timestamp},
     handler::Encoding,

@@ -10,9 +10,13 @@ use std::{
     time::Duration,
 };
 
-use super::{NewTask, Tasks, new_id, runner::Job, side::Side};
+use super::{
+    runner::Job,
+    service::{NewTask, Tasks, new_id},
+    side::Side,
+};
 use crate::{
-    engine::{calls::Answering, outbox::Outbox},
+    engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
     jsonrpc::Id,
@@ -37,7 +41,7 @@ pub(super) struct Ticket {
     pub(super) owner: String,
     pub(super) encoding: Arc<Encoding>,
     pub(super) id: Id<'static>,
-    pub(super) answering: Answering,
+    pub(super) callee: Callee,
     pub(super) forwards_log: bool,
     pub(super) is_layered: bool,
 }
@@ -78,16 +82,16 @@ impl Deferral {
 impl Ticket {
     /// Makes a task of the rest; where none can be kept, the rest stays a call.
     async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, encoding, id, answering, forwards_log, is_layered } = self;
+        let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
         let desk = Arc::clone(side.desk());
-        let job = Job { encoding, id, answering, context: Some(context), forwards_log, is_layered, side };
+        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, side };
         let refused = match tasks.create(new, job, rest).await {
             Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
             Err(refused) => refused,
         };
-        tracing::warn!(name = answering.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
+        tracing::warn!(name = callee.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
         drop(tasks);
         desk.refuse();
         Ok(refused.running.await)

@@ -5,9 +5,10 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 use tokio::time::sleep;
 
 use super::{
-    Claim, encode, failed,
-    methods::{Inquiry, read_error},
-    runner::{change, set_status},
+    claims::Claim,
+    encode,
+    inquiry::{Inquiry, read_error},
+    record::{change, failed, set_status},
 };
 use crate::{
     backend::{TaskInput, TaskOutcome, TaskRecord, time::now},
@@ -19,17 +20,17 @@ use crate::{
 };
 
 /// Where the questions of a task go.
-pub(super) struct Questioning {
-    pub(super) questions: Arc<Questions>,
-    pub(super) outbox: Arc<Outbox>,
+pub(crate) struct Questioning {
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) outbox: Arc<Outbox>,
     /// The most questions of the session at once.
-    pub(super) most: usize,
+    pub(crate) most: usize,
 }
 
 /// A request that waits for a task to end.
-pub(super) struct Awaiting {
-    pub(super) inquiry: Inquiry,
-    pub(super) questioning: Questioning,
+pub(crate) struct Awaiting {
+    pub(crate) inquiry: Inquiry,
+    pub(crate) questioning: Questioning,
 }
 
 /// A question that was put to the client.
@@ -48,9 +49,9 @@ impl Awaiting {
     /// # Cancel safety
     ///
     /// Questions that are open are taken back; whoever waits for the task next asks them again.
-    pub(super) async fn result(self) -> Result<Vec<u8>, Fault> {
+    pub(crate) async fn result(self) -> Result<Vec<u8>, Fault> {
         let mut asked: Vec<Asked> = Vec::new();
-        let claims = &self.inquiry.tasks.asking;
+        let claims = self.inquiry.tasks.claims();
         let turn = claims.turn();
         loop {
             // Before the task is looked at, so that no question moves unnoticed.
@@ -75,7 +76,7 @@ impl Awaiting {
         if asked.iter().any(|asked| asked.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.inquiry.tasks.asking.claim(&task.id, &input.key, turn) else { return Ok(()) };
+        let Some(claim) = self.inquiry.tasks.claims().claim(&task.id, &input.key, turn) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::related(params, &task.id)).into_owned();
         let Questioning { questions, outbox, most } = &self.questioning;
         let mut waiting = put(questions, outbox, *most, &input.method, &related(&input.params))?;
@@ -91,7 +92,7 @@ impl Awaiting {
         asked: &mut [Asked],
         moved: impl Future<Output = ()>,
     ) -> Result<Option<Answered>, Fault> {
-        let mut changed = self.inquiry.tasks.store.changed(&task.id, task.version);
+        let mut changed = self.inquiry.tasks.store().changed(&task.id, task.version);
         let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
         let mut moved = pin!(moved);
         let woken = poll_fn(|cx| {
@@ -113,7 +114,7 @@ impl Awaiting {
     }
 
     async fn answer(&self, task: TaskRecord, key: &str, answer: &Result<String, String>) -> Result<(), Fault> {
-        let changed = change(&*self.inquiry.tasks.store, task, |task| {
+        let changed = change(&**self.inquiry.tasks.store(), task, |task| {
             for input in task.inputs.iter_mut().filter(|input| input.key == key && input.answer.is_none()) {
                 input.answer = Some(answer.clone());
             }

@@ -4,10 +4,13 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::side::{News, Side, shortened};
+use super::{
+    record::{Changed, change, set_status},
+    side::{News, Side, shortened},
+};
 use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, time::now},
-    engine::calls::{Answering, Guarded},
+    engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{Context, Encoding, Finished, Running},
     jsonrpc::{Id, raw},
@@ -25,7 +28,7 @@ pub(super) struct Job {
     pub(super) encoding: Arc<Encoding>,
     /// The id of the request that made it, as log files know it.
     pub(super) id: Id<'static>,
-    pub(super) answering: Answering,
+    pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
     /// Whether layers stand around the function, which has a guard of its own then.
@@ -44,9 +47,9 @@ impl Job {
 
     /// Reads what the function came to from the response that a plain call would have got.
     fn outcome(&self, finished: Option<Result<Finished, Fault>>) -> Outcome {
-        let finished = finished.unwrap_or_else(|| Ok(self.answering.timed_out(&self.encoding, &self.id)));
+        let finished = finished.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.answering.finish(&mut response, &self.encoding, &self.id, finished);
+        self.callee.finish(&mut response, &self.encoding, &self.id, finished);
         Outcome::read(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
@@ -141,13 +144,13 @@ impl Runner {
     async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
         let Self { store, task, job } = self;
         let mut task = task.clone();
-        let Job { answering, context, side, .. } = job;
+        let Job { callee, context, side, .. } = job;
         let ending = Ending(context.clone());
         let guarded = match job.is_layered {
-            true => Guarded::layer(running, answering.name),
-            false => Guarded::new(running, context.clone(), job.forwards_log, answering.name),
+            true => GuardedCall::layer(running, callee.name),
+            false => GuardedCall::new(running, context.clone(), job.forwards_log, callee.name),
         };
-        let mut work = Box::pin(answering.wait(guarded.complaining(), context.as_deref(), &job.id));
+        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &job.id));
         let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
         let mut quiet = pin!(sleep(Duration::ZERO));
         let finished = loop {
@@ -181,7 +184,7 @@ impl Runner {
                 Event::Changed => store.load(&task.id).await?,
             };
             let Some(seen) = seen else {
-                tracing::debug!(name = answering.name, id = job.id.as_json(), "a task's time is over");
+                tracing::debug!(name = callee.name, id = job.id.as_json(), "a task's time is over");
                 return Ok(());
             };
             let before = task.status;
@@ -193,7 +196,7 @@ impl Runner {
                 side.tell(&task);
             }
             if is_over {
-                tracing::debug!(name = answering.name, id = job.id.as_json(), "a task was ended by its client");
+                tracing::debug!(name = callee.name, id = job.id.as_json(), "a task was ended by its client");
                 return Ok(());
             }
         };
@@ -226,58 +229,6 @@ async fn exchange(store: &dyn TaskStore, task: TaskRecord, side: &Side) -> Resul
         answers.into_iter().for_each(|(key, answer)| side.desk().answer(&key, answer));
     }
     Ok(changed)
-}
-
-/// Makes the status of a task that has not ended fit what it asks.
-pub(super) fn set_status(task: &mut TaskRecord) {
-    let waits = task.inputs.iter().any(|input| input.answer.is_none());
-    task.status = if waits { TaskStatus::InputRequired } else { TaskStatus::Working };
-}
-
-/// What became of a change.
-pub(super) enum Changed {
-    /// It was made, or would have changed nothing.
-    Done(TaskRecord),
-    /// The task had ended already, like this.
-    Ended(TaskRecord),
-    /// The task's time is over.
-    Gone,
-}
-
-impl Changed {
-    fn into_task(self) -> Option<TaskRecord> {
-        match self {
-            Self::Done(task) | Self::Ended(task) => Some(task),
-            Self::Gone => None,
-        }
-    }
-}
-
-/// Changes a task that has not ended; again from the start if somebody else was faster.
-pub(super) async fn change(
-    store: &dyn TaskStore,
-    mut task: TaskRecord,
-    mut apply: impl FnMut(&mut TaskRecord) + Send,
-) -> Result<Changed, TaskStoreError> {
-    loop {
-        if task.status.is_final() {
-            return Ok(Changed::Ended(task));
-        }
-        let mut changed = task.clone();
-        apply(&mut changed);
-        if changed == task {
-            return Ok(Changed::Done(task));
-        }
-        changed.version += 1;
-        changed.updated = now();
-        if store.replace(changed.clone()).await? {
-            return Ok(Changed::Done(changed));
-        }
-        match store.load(&task.id).await? {
-            Some(newer) => task = newer,
-            None => return Ok(Changed::Gone),
-        }
-    }
 }
 
 /// Tells a function that its task is over, however it ends.

@@ -13,17 +13,17 @@ use tokio::{task::AbortHandle, time::sleep};
 use super::encode;
 use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, time::now},
-    engine::{connection::Connection, dispatch::Request, outbox::Outbox},
-    error::Fault,
+    engine::outbox::Outbox,
     handler::Encoding,
+    jsonrpc::Id,
 };
 
 /// The most tasks that one request may listen to.
-pub(in crate::engine) const WATCHED_TASKS: usize = 128;
+pub(crate) const WATCHED_TASKS: usize = 128;
 
 /// Tells of tasks until it is dropped.
 #[derive(Debug)]
-pub(in crate::engine) struct Watch(Vec<AbortHandle>);
+pub(crate) struct Watch(Vec<AbortHandle>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
@@ -42,22 +42,25 @@ struct Watched {
     tag: Arc<str>,
 }
 
-impl Connection {
-    /// Tells of each of these tasks, as it is now and whenever it changes.
-    pub(in crate::engine) fn watch_tasks(&self, request: &Request<'_>, ids: Vec<String>) -> Result<Watch, Fault> {
-        let owner: Arc<str> = self.task_owner(request)?.into();
-        let tag: Arc<str> = request.id.as_json().into();
-        let encoding = self.engine.encoding(request.speaker.dialect);
-        let watched = ids.into_iter().map(|task| Watched {
-            store: Arc::clone(&self.engine.tasks.store),
-            owner: Arc::clone(&owner),
-            task,
-            outbox: Arc::downgrade(&self.outbox),
-            encoding: Arc::clone(encoding),
-            tag: Arc::clone(&tag),
-        });
-        Ok(Watch(watched.map(|watched| tokio::spawn(watched.tell()).abort_handle()).collect()))
-    }
+/// Sends each of these tasks to the client, now and whenever it changes.
+pub(crate) fn watch_tasks(
+    store: &Arc<dyn TaskStore>,
+    owner: &str,
+    ids: Vec<String>,
+    outbox: &Arc<Outbox>,
+    encoding: &Arc<Encoding>,
+    request: &Id<'_>,
+) -> Watch {
+    let (owner, tag): (Arc<str>, Arc<str>) = (owner.into(), request.as_json().into());
+    let watched = ids.into_iter().map(|task| Watched {
+        store: Arc::clone(store),
+        owner: Arc::clone(&owner),
+        task,
+        outbox: Arc::downgrade(outbox),
+        encoding: Arc::clone(encoding),
+        tag: Arc::clone(&tag),
+    });
+    Watch(watched.map(|watched| tokio::spawn(watched.tell()).abort_handle()).collect())
 }
 
 impl Watched {

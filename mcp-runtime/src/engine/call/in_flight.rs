@@ -10,8 +10,12 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::{batch::Batch, listen::Listen, outbox::Outbox, request_source::Permit};
-use crate::{handler::Context, jsonrpc::Id};
+use super::batch::Sink;
+use crate::{
+    engine::{outbox::Outbox, request::source::Permit, subscriptions::listener::Listener},
+    handler::Context,
+    jsonrpc::Id,
+};
 
 /// The calls in flight of one session, or of one connection without a session.
 #[derive(Debug, Default)]
@@ -20,32 +24,23 @@ pub(crate) struct InFlight {
     count: AtomicUsize,
     taken_off: AtomicU64,
     /// The requests that listen, which nobody waits for.
-    listens: Mutex<HashMap<Id<'static>, Listen>>,
+    listens: Mutex<HashMap<Id<'static>, Listener>>,
     listening: AtomicUsize,
 }
 
 /// Tells a call from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number(u64);
+pub(crate) struct Number(u64);
 
 /// A call in flight.
 #[derive(Debug)]
-pub(super) struct InFlightCall {
-    pub(super) number: Number,
-    pub(super) abort: AbortHandle,
-    pub(super) context: Option<Arc<Context>>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) sink: Sink,
-    pub(super) _permit: Option<Permit>,
-}
-
-/// Where in its outbox the response of a call goes.
-#[derive(Debug, Clone)]
-pub(super) enum Sink {
-    /// It is a line of its own.
-    Line,
-    /// It is a part of the response of its batch.
-    Batch(Arc<Batch>),
+pub(crate) struct InFlightCall {
+    pub(crate) number: Number,
+    pub(crate) abort: AbortHandle,
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) sink: Sink,
+    pub(crate) _permit: Option<Permit>,
 }
 
 impl InFlight {
@@ -53,31 +48,34 @@ impl InFlight {
         self.count.load(Ordering::Acquire)
     }
 
-    pub(super) fn has(&self, id: &Id<'_>) -> bool {
+    pub(crate) fn has(&self, id: &Id<'_>) -> bool {
         (self.count() > 0 && self.table().contains_key(id.as_json()))
             || (self.listening() > 0 && self.listens().contains_key(id.as_json()))
     }
 
     /// The number of requests that listen.
-    pub(super) fn listening(&self) -> usize {
+    pub(crate) fn listening(&self) -> usize {
         self.listening.load(Ordering::Acquire)
     }
 
-    /// Enters a request that listens; false if another one with its id did meanwhile.
-    pub(super) fn listen(&self, id: Id<'static>, listen: Listen) -> bool {
-        let mut listens = self.listens();
-        match listens.entry(id) {
-            Entry::Occupied(_) => false,
+    /// Adds a listener.
+    ///
+    /// # Errors
+    ///
+    /// Returns the listener if there is already one with its id.
+    pub(crate) fn listen(&self, id: Id<'static>, listener: Listener) -> Result<(), Listener> {
+        match self.listens().entry(id) {
+            Entry::Occupied(_) => Err(listener),
             Entry::Vacant(free) => {
                 self.listening.fetch_add(1, Ordering::AcqRel);
-                free.insert(listen);
-                true
+                free.insert(listener);
+                Ok(())
             }
         }
     }
 
     /// Takes out every request that listens.
-    pub(super) fn take_listens(&self) -> HashMap<Id<'static>, Listen> {
+    pub(crate) fn take_listens(&self) -> HashMap<Id<'static>, Listener> {
         if self.listening() == 0 {
             return HashMap::new();
         }
@@ -88,7 +86,7 @@ impl InFlight {
 
     /// Starts a call and enters it into the table before it can end; false, and nothing is started, if another one with its id took
     /// off since it was looked for.
-    pub(super) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
+    pub(crate) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
         let mut table = self.table();
         match table.entry(id) {
             Entry::Occupied(_) => false,
@@ -103,7 +101,7 @@ impl InFlight {
     }
 
     /// Ends a call with its response, unless it was cancelled.
-    pub(super) fn land(&self, id: &Id<'static>, number: Number, response: &[u8]) {
+    pub(crate) fn land(&self, id: &Id<'static>, number: Number, response: &[u8]) {
         let Some(flight) = self.remove(id, |flight| flight.number == number) else { return };
         flight.outbox.close(|out| match flight.sink {
             Sink::Line => {
@@ -116,15 +114,26 @@ impl InFlight {
 
     /// Drops a call, or a request that listens, without an answer; false if there is none of this id.
     pub(crate) fn cancel(&self, id: &Id<'_>) -> bool {
-        self.remove(id, |_| true).map(InFlightCall::stop).or_else(|| self.remove_listen(id).map(Listen::stop)).is_some()
+        self.remove(id, |_| true)
+            .map(InFlightCall::stop)
+            .or_else(|| self.remove_listen(id).map(Listener::stop))
+            .is_some()
     }
 
     /// Drops every call, and every request that listens.
     pub(crate) fn cancel_all(&self) {
-        self.take_listens().into_values().for_each(Listen::stop);
+        self.take_listens().into_values().for_each(Listener::stop);
         let in_flight = std::mem::take(&mut *self.table());
         self.count.fetch_sub(in_flight.len(), Ordering::AcqRel);
         in_flight.into_values().for_each(InFlightCall::stop);
+    }
+
+    /// Ends every listener with its response. Returns whether there were any.
+    pub(crate) fn end_listens(&self) -> bool {
+        let listens = self.take_listens();
+        let any = !listens.is_empty();
+        listens.into_iter().for_each(|(id, listen)| listen.complete(&id));
+        any
     }
 
     fn remove(&self, id: &Id<'_>, is_meant: impl FnOnce(&InFlightCall) -> bool) -> Option<InFlightCall> {
@@ -135,13 +144,13 @@ impl InFlight {
         Some(flight)
     }
 
-    fn remove_listen(&self, id: &Id<'_>) -> Option<Listen> {
+    fn remove_listen(&self, id: &Id<'_>) -> Option<Listener> {
         let listen = self.listens().remove(id.as_json())?;
         self.listening.fetch_sub(1, Ordering::AcqRel);
         Some(listen)
     }
 
-    fn listens(&self) -> MutexGuard<'_, HashMap<Id<'static>, Listen>> {
+    fn listens(&self) -> MutexGuard<'_, HashMap<Id<'static>, Listener>> {
         self.listens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,27 +7,27 @@ use std::{
 /// takes as long as a good part of a small call, so that nobody in between does: what little came before a call in the same read is
 /// counted as the call's.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     began: Instant,
     /// The nanoseconds since then: hundreds of years of them.
     elapsed: AtomicU64,
 }
 
 impl Clock {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { began: now, elapsed: AtomicU64::new(0) }
     }
 
-    pub(super) fn set(&self, now: Instant) {
+    pub(crate) fn set(&self, now: Instant) {
         self.elapsed.store(self.nanos(now), Ordering::Relaxed);
     }
 
-    pub(super) fn last(&self) -> Instant {
+    pub(crate) fn last(&self) -> Instant {
         self.began + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
     }
 
     /// Reads the time, and tells how long it has been since it was read before.
-    pub(super) fn lap(&self) -> Duration {
+    pub(crate) fn lap(&self) -> Duration {
         let (before, now) = (self.elapsed.load(Ordering::Relaxed), self.nanos(Instant::now()));
         self.elapsed.store(now, Ordering::Relaxed);
         Duration::from_nanos(now.saturating_sub(before))

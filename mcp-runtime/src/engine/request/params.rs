@@ -11,33 +11,33 @@ use crate::{
 
 /// The members of `params` that the frequent methods have, as JSON.
 #[derive(Default)]
-pub(super) struct Params<'a> {
+pub(crate) struct Params<'a> {
     /// The whole object, for what is asked for rarely.
     whole: Option<&'a str>,
-    pub(super) name: Option<&'a str>,
-    pub(super) uri: Option<&'a str>,
-    pub(super) arguments: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) uri: Option<&'a str>,
+    pub(crate) arguments: Option<&'a str>,
     /// What a client answered that was asked for input.
-    pub(super) input_responses: Option<&'a str>,
-    pub(super) request_state: Option<&'a str>,
+    pub(crate) input_responses: Option<&'a str>,
+    pub(crate) request_state: Option<&'a str>,
     /// The task that a client wants a call to be.
-    pub(super) task: Option<&'a str>,
-    pub(super) meta: Meta<'a>,
+    pub(crate) task: Option<&'a str>,
+    pub(crate) meta: Meta<'a>,
 }
 
 /// The members of `_meta` that the protocol defines, as JSON.
 #[derive(Default)]
-pub(super) struct Meta<'a> {
-    pub(super) whole: Option<&'a str>,
-    pub(super) progress_token: Option<&'a str>,
-    pub(super) protocol_version: Option<&'a str>,
-    pub(super) client_capabilities: Option<&'a str>,
-    pub(super) client_info: Option<&'a str>,
-    pub(super) log_level: Option<&'a str>,
+pub(crate) struct Meta<'a> {
+    pub(crate) whole: Option<&'a str>,
+    pub(crate) progress_token: Option<&'a str>,
+    pub(crate) protocol_version: Option<&'a str>,
+    pub(crate) client_capabilities: Option<&'a str>,
+    pub(crate) client_info: Option<&'a str>,
+    pub(crate) log_level: Option<&'a str>,
 }
 
 impl<'a> Params<'a> {
-    pub(super) fn read(object: Option<&Object<'a>>) -> Self {
+    pub(crate) fn read(object: Option<&Object<'a>>) -> Self {
         let mut params = Self { whole: object.map(Object::json), ..Self::default() };
         for (name, value) in object.into_iter().flat_map(Object::members) {
             match &*name {
@@ -55,7 +55,7 @@ impl<'a> Params<'a> {
     }
 
     /// The JSON of what a request is about, if its method is about something with a name.
-    pub(super) fn subject(&self, method: &str) -> Option<&'a str> {
+    pub(crate) fn subject(&self, method: &str) -> Option<&'a str> {
         match method {
             "tools/call" | "prompts/get" => self.name,
             "resources/read" => self.uri,
@@ -64,18 +64,23 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Returns the JSON of the whole object.
+    pub(crate) fn json(&self) -> Option<&'a str> {
+        self.whole
+    }
+
     /// A member of any name, as JSON.
-    pub(super) fn member(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
         member(self.whole?, name)
     }
 
     /// A member that must be a string.
-    pub(super) fn string(&self, name: &str) -> Result<Cow<'a, str>, Fault> {
+    pub(crate) fn string(&self, name: &str) -> Result<Cow<'a, str>, Fault> {
         string(self.member(name), name)
     }
 
     /// The arguments of a call: an object, or nothing.
-    pub(super) fn arguments(&self) -> Result<&'a str, Fault> {
+    pub(crate) fn arguments(&self) -> Result<&'a str, Fault> {
         match self.arguments {
             None | Some("null") => Ok("{}"),
             Some(arguments) if raw::kind(arguments) == raw::Kind::Object => Ok(arguments),
@@ -84,7 +89,7 @@ impl<'a> Params<'a> {
     }
 
     /// The cursor of a list, if there is one.
-    pub(super) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
+    pub(crate) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.member("cursor") {
             None | Some("null") => Ok(None),
             Some(json) => string(Some(json), "cursor").map(Some),
@@ -109,14 +114,14 @@ impl<'a> Meta<'a> {
     }
 
     /// The JSON of the token that progress is to be told under: a string or an integer.
-    pub(super) fn progress_token(&self) -> Option<&'a str> {
+    pub(crate) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.filter(|token| crate::jsonrpc::Id::from_json(token).is_some())
     }
 
     /// Checks what every stateless request must carry, and finds the dialect that it is in.
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
-    pub(super) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
+    pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
         let Some(dialect) = crate::revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
@@ -132,18 +137,18 @@ impl<'a> Meta<'a> {
 
 /// Finds a member of an object: of several the last one, which is the one that arguments are decoded from as well. What HTTP repeats in a
 /// header must be compared with that one.
-pub(super) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
 /// Reads a string that must be there.
-pub(super) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
+pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
     let json = json.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing")))?;
     raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
 }
 
 /// Reads a log level that must be there.
-pub(super) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
+pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
 }
 

@@ -15,11 +15,11 @@ use crate::{
 /// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 #[derive(Debug)]
 pub struct Caller {
-    pub(super) principal: Option<Box<str>>,
-    pub(super) client: Option<ClientInfo>,
-    pub(super) revision: Revision,
+    pub(crate) principal: Option<Box<str>>,
+    pub(crate) client: Option<ClientInfo>,
+    pub(crate) revision: Revision,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
-    pub(super) head: Option<Arc<dyn RequestHead>>,
+    pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
 impl Caller {
@@ -71,8 +71,8 @@ impl Visibility {
     }
 
     /// What one caller sees.
-    pub(super) fn of(&self, caller: Caller) -> Sight {
-        Sight(Some(Arc::new((self.clone(), caller))))
+    pub(crate) fn of(&self, caller: Caller) -> VisibleTo {
+        VisibleTo(Some(Arc::new((self.clone(), caller))))
     }
 }
 
@@ -84,20 +84,20 @@ impl fmt::Debug for Visibility {
 
 /// What one caller sees: everything, unless somebody decides.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sight(Option<Arc<(Visibility, Caller)>>);
+pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
 
-impl Sight {
-    pub(super) fn is_limited(&self) -> bool {
+impl VisibleTo {
+    pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 
     /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
-    pub(super) fn sees(&self, item: &Function) -> bool {
+    pub(crate) fn sees(&self, item: &Function) -> bool {
         self.sees_entry(&item.info())
     }
 
     /// Says the same of what is no function: of a skill.
-    pub(super) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
+    pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
         catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
             tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");

@@ -2,10 +2,19 @@
 //!
 //! See [Batching](https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where in its outbox the response of a call goes.
+#[derive(Debug, Clone)]
+pub(crate) enum Sink {
+    /// It is a line of its own.
+    Line,
+    /// It is a part of the response of its batch.
+    Batch(Arc<Batch>),
+}
 
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     state: Mutex<State>,
 }
 
@@ -18,22 +27,22 @@ struct State {
 }
 
 impl Batch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: Mutex::new(State { responses: Vec::new(), open: 1 }) }
     }
 
     /// Counts a request that will be answered later.
-    pub(super) fn expect(&self) {
+    pub(crate) fn expect(&self) {
         self.change(|state| state.open += 1);
     }
 
     /// Adds a response that is there at once.
-    pub(super) fn add(&self, response: &[u8]) {
+    pub(crate) fn add(&self, response: &[u8]) {
         self.change(|state| state.add(response));
     }
 
     /// Adds a response that was expected, and writes the batch's if it was the last.
-    pub(super) fn push(&self, response: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn push(&self, response: &[u8], out: &mut Vec<u8>) {
         self.change(|state| {
             state.add(response);
             state.close_one(out);
@@ -41,7 +50,7 @@ impl Batch {
     }
 
     /// Gives up a response that was expected, or ends the reading of the batch.
-    pub(super) fn skip(&self, out: &mut Vec<u8>) {
+    pub(crate) fn skip(&self, out: &mut Vec<u8>) {
         self.change(|state| state.close_one(out));
     }
 

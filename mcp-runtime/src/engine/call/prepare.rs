@@ -1,0 +1,298 @@
+//! Prepares calls: limits, the function's context, and how it reaches its client.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{callee::Callee, run::PreparedCall};
+use crate::{
+    engine::{
+        client_requests::{Binding, Kept, Live, Retry, Rounds},
+        layers::{Call, CallInfo},
+        request::{context::RequestContext, params::Params, source::Permit},
+    },
+    error::Fault,
+    handler::{
+        ClientRequester, Context, ContextParts, Finished, Input, LogThreshold, OwnedEnv, Peer, Produced, Refusal,
+        StatusMessages, TaskHandoff,
+        entry::{Common, Hints, Run, ServerFnEntry},
+        on_a_thread,
+    },
+    registry::Function,
+    revision::Feature,
+};
+
+/// The target of a call: a tool, a prompt or a resource.
+pub(crate) struct CallTarget<'a> {
+    pub(crate) method: &'static str,
+    /// The name of the tool or prompt, or the URI of the resource.
+    pub(crate) name: &'a str,
+    /// The URI of the resource. Empty for tools and prompts.
+    pub(crate) uri: &'a str,
+    pub(crate) hints: Hints,
+}
+
+/// How a call reaches its client, where that differs from the default.
+#[derive(Default)]
+pub(crate) struct CallOptions {
+    pub(crate) requester: Option<Arc<dyn ClientRequester>>,
+    pub(crate) peer: Option<Arc<dyn Peer>>,
+    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
+    pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
+}
+
+/// Calls a function. Returns whether the response was written.
+pub(crate) fn call(
+    request: &RequestContext<'_>,
+    item: &Function,
+    target: &CallTarget<'_>,
+    arguments: &str,
+    out: &mut Vec<u8>,
+) -> Result<bool, Fault> {
+    let requester = requester(request, target, arguments, item.uses_context)?;
+    call_with(request, item, target, arguments, CallOptions { requester, ..CallOptions::default() }, out)
+}
+
+/// Calls a function with options. Returns whether the response was written.
+pub(crate) fn call_with(
+    request: &RequestContext<'_>,
+    item: &Function,
+    target: &CallTarget<'_>,
+    arguments: &str,
+    options: CallOptions,
+    out: &mut Vec<u8>,
+) -> Result<bool, Fault> {
+    let is_tool = target.method == "tools/call";
+    let uses_context = item.uses_context || options.handoff.is_some();
+    let next = request.engine().layers.around(item);
+    let mut call = prepare(request, item.common, target.name, is_tool, uses_context, options)?;
+    if next.is_none() && matches!(item.common.run, Run::Sync(_)) {
+        check_room(request)?;
+    } else {
+        call.permit = admit(request)?;
+    }
+    if let Some(next) = next {
+        let info = call_info(request, item, target, call.callee, call.context.clone());
+        return Ok(call.drive_layered(next.start(Call::new(info, arguments)), out));
+    }
+    let context = call.context.clone();
+    let input = Input {
+        arguments,
+        contract: &item.contract,
+        states: &request.engine().states,
+        context: context.as_ref(),
+        encoding: call.encoding,
+        uri: target.uri,
+    };
+    Ok(call.run(&item.common.run, input, out))
+}
+
+/// Returns what layers see of a call, and what is needed to call its function behind them.
+pub(crate) fn call_info(
+    request: &RequestContext<'_>,
+    item: &Function,
+    target: &CallTarget<'_>,
+    callee: Callee,
+    context: Option<Arc<Context>>,
+) -> CallInfo {
+    let Params { input_responses, request_state, .. } = request.params;
+    CallInfo {
+        entry: item.info(),
+        common: item.common,
+        contract: Arc::clone(&item.contract),
+        uses_context: item.uses_context,
+        name: target.name.into(),
+        uri: target.uri.into(),
+        hints: target.hints,
+        caller: request.caller(),
+        is_continued: input_responses.is_some() || request_state.is_some(),
+        id: request.id.to_owned(),
+        callee,
+        states: Arc::clone(&request.engine().states),
+        context,
+        forwards_log: request.engine().forwards_log,
+        encoding: Arc::clone(request.encoding()),
+    }
+}
+
+/// Reserves capacity for a call at the transport, if the transport limits it.
+///
+/// # Errors
+///
+/// Returns [`Fault::Overloaded`] if there is no capacity left.
+pub(crate) fn admit(request: &RequestContext<'_>) -> Result<Option<Permit>, Fault> {
+    request.connection.source.as_ref().map(|source| source.admit()).transpose()
+}
+
+/// Checks that the transport has capacity for a call that completes on the spot, without reserving it.
+fn check_room(request: &RequestContext<'_>) -> Result<(), Fault> {
+    request.connection.source.as_ref().map_or(Ok(()), |source| source.check_room())
+}
+
+/// Prepares the call of a function, without a permit.
+///
+/// # Errors
+///
+/// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
+pub(crate) fn prepare<'a>(
+    request: &RequestContext<'a>,
+    common: &'static Common,
+    name: &str,
+    is_tool: bool,
+    uses_context: bool,
+    options: CallOptions,
+) -> Result<PreparedCall<'a>, Fault> {
+    check_in_flight(request)?;
+    let connection = request.connection;
+    let engine = request.engine();
+    let timeout = common.timeout.or(engine.limits.timeout);
+    let uses_context = uses_context || engine.forwards_log;
+    Ok(PreparedCall {
+        in_flight: &connection.in_flight,
+        outbox: &connection.outbox,
+        clock: &connection.clock,
+        encoding: request.encoding(),
+        id: request.id.clone(),
+        sink: request.sink,
+        permit: None,
+        context: uses_context.then(|| Arc::new(function_context(request, name, options))),
+        forwards_log: engine.forwards_log,
+        callee: Callee { name: common.name, is_tool, timeout },
+    })
+}
+
+/// Checks that the connection may start another call.
+///
+/// # Errors
+///
+/// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
+pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
+    let most = request.engine().limits.in_flight;
+    if request.connection.in_flight.count() >= most {
+        return Err(Fault::overloaded(format!("too many requests in flight, at most {most} may be")));
+    }
+    Ok(())
+}
+
+/// Returns how a call sends requests to its client. Returns `None` if its function cannot do so.
+///
+/// # Errors
+///
+/// Returns a fault if the client's answers or its request state are invalid.
+pub(crate) fn requester(
+    request: &RequestContext<'_>,
+    target: &CallTarget<'_>,
+    arguments: &str,
+    uses_context: bool,
+) -> Result<Option<Arc<dyn ClientRequester>>, Fault> {
+    let engine = request.engine();
+    let stateless = request.has(Feature::RequestMeta);
+    if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
+        return Ok(Some(Arc::new(Live {
+            questions: Arc::clone(&session.questions),
+            outbox: Arc::clone(&request.connection.outbox),
+            capabilities: Arc::clone(&session.capabilities),
+            timeout: engine.limits.answer,
+            most: engine.limits.in_flight,
+            kept: Kept::default(),
+        })));
+    }
+    let Params { input_responses, request_state, meta, .. } = request.params;
+    if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
+        return Ok(None);
+    }
+    let binding = Binding {
+        principal: request.principal().map(Into::into),
+        method: target.method,
+        name: target.name.into(),
+        arguments: arguments.into(),
+    };
+    let keys = &engine.state_keys;
+    let retry = Retry::read(*input_responses, *request_state, keys, &binding)?;
+    let encoding = Arc::clone(request.encoding());
+    let capabilities = meta.client_capabilities.unwrap_or("{}");
+    Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, encoding))))
+}
+
+/// Creates the context of a function.
+pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options: CallOptions) -> Context {
+    let CallOptions { requester, peer, task_status, handoff } = options;
+    let meta = &request.params.meta;
+    let log = if request.has(Feature::RequestMeta) {
+        LogThreshold::Request(request.dialect.level)
+    } else {
+        LogThreshold::Session
+    };
+    Context::new(ContextParts {
+        peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
+        head: request.connection.source.as_ref().map(|source| Arc::clone(source) as _),
+        principal: request.principal().map(Into::into),
+        dialect: request.dialect(),
+        id: request.id.to_owned(),
+        name: name.into(),
+        progress_token: meta.progress_token().map(Into::into),
+        log,
+        meta: meta.whole.map(Into::into),
+        client: request.client(),
+        requester,
+        task_status,
+        handoff,
+    })
+}
+
+/// Returns the environment of a server function.
+pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Context>>) -> OwnedEnv {
+    OwnedEnv {
+        states: Arc::clone(&request.engine().states),
+        context,
+        completing: None,
+        encoding: Arc::clone(request.encoding()),
+        structured: false,
+        wraps: false,
+        mime_type: None,
+        uri: "".into(),
+    }
+}
+
+/// Runs a server function, on a separate thread if it blocks.
+pub(crate) async fn run_server_fn(
+    function: &'static ServerFnEntry,
+    blocking: bool,
+    env: OwnedEnv,
+) -> Result<Produced, Refusal> {
+    if !blocking {
+        return (function.run)(env).await;
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let produced = on_a_thread(move || runtime.block_on((function.run)(env))).await;
+    produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
+}
+
+/// Answers a request with the result of a future that calls no function. Returns whether the response was written.
+pub(crate) fn answer_with(
+    request: &RequestContext<'_>,
+    name: &'static str,
+    timeout: Option<Duration>,
+    result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
+    out: &mut Vec<u8>,
+) -> bool {
+    let connection = request.connection;
+    let call = PreparedCall {
+        in_flight: &connection.in_flight,
+        outbox: &connection.outbox,
+        clock: &connection.clock,
+        encoding: request.encoding(),
+        id: request.id.clone(),
+        sink: request.sink,
+        // Waiting takes no capacity.
+        permit: None,
+        context: None,
+        forwards_log: false,
+        callee: Callee { name, is_tool: false, timeout },
+    };
+    let finished = async move {
+        match result.await {
+            Ok(body) => Finished { body, outcome: Ok(()) },
+            Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+        }
+    };
+    call.drive(Box::pin(finished), out)
+}

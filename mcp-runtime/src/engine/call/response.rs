@@ -1,0 +1,87 @@
+//! Writes JSON-RPC responses.
+
+use crate::{
+    error::Fault,
+    handler::Encoding,
+    jsonrpc::{Id, write},
+    revision::{Dialect, Feature, encode::Object},
+};
+
+const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+const BEFORE_RESULT: &[u8] = br#","result":"#;
+
+/// Begins a response, up to where its result stands.
+pub(crate) fn begin(out: &mut Vec<u8>, id: &Id<'_>) {
+    out.extend_from_slice(BEFORE_ID);
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(BEFORE_RESULT);
+}
+
+/// Says whether a response was [begun](begin) as one with a result.
+#[cfg(feature = "http")]
+pub(crate) fn is_result(response: &[u8]) -> bool {
+    let rest = response.strip_prefix(BEFORE_ID);
+    rest.is_some_and(|rest| {
+        rest.get(crate::jsonrpc::raw::skip_value(rest, 0)..).is_some_and(|rest| rest.starts_with(BEFORE_RESULT))
+    })
+}
+
+/// Writes a whole response with a finished result.
+pub(crate) fn respond(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
+    out.reserve(result.len() + 64);
+    begin(out, id);
+    out.extend_from_slice(result);
+    out.push(b'}');
+}
+
+/// Writes a whole error response; without an id where none could be read.
+///
+/// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
+pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+    let mut response = Object::begin(out);
+    response.raw("jsonrpc", br#""2.0""#);
+    match id {
+        Some(id) => response.raw("id", id.as_json().as_bytes()),
+        None if dialect.has(Feature::AbsentErrorId) => {}
+        None => response.raw("id", b"null"),
+    }
+    let mut error = Object::begin(response.key("error"));
+    write::plain(error.key("code"), &dialect.code(fault));
+    error.string("message", &fault.to_string());
+    if let Some(data) = dialect.data(fault) {
+        write::plain(error.key("data"), &data);
+    }
+    error.end();
+    response.end();
+}
+
+/// Says that a request cannot have an id that another one still has.
+pub(crate) fn id_in_flight(id: &Id<'_>) -> Fault {
+    Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
+}
+
+/// Writes the result of a request that has nothing to say.
+pub(crate) fn empty(encoding: &Encoding) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    encoding.end_result(&mut out, None);
+    out
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::{is_result, refuse, respond};
+    use crate::{error::Fault, jsonrpc::Id, revision};
+
+    #[test]
+    fn results_are_told_from_errors() {
+        for json in ["1", r#""result""#, r#""a\"b,\"result\":""#] {
+            let id = Id::from_json(json).unwrap();
+            let (mut result, mut error) = (Vec::new(), Vec::new());
+            respond(&mut result, &id, br#"{"error":{"code":-32601}}"#);
+            refuse(&mut error, revision::newest(), Some(&id), &Fault::invalid_params(r#"","result":"#));
+            assert!(is_result(&result), "{json}");
+            assert!(!is_result(&error), "{json}");
+        }
+        assert!(!is_result(b""));
+    }
+}

@@ -1,0 +1,109 @@
+//! Writes the server's description of itself: its identity and its capabilities.
+
+use std::time::Duration;
+
+use super::tasks::extension::EXTENSION;
+use crate::{
+    handler::{Encoding, comma},
+    jsonrpc::write,
+    model::Implementation,
+    registry::ServerCapabilities,
+    revision::{Dialect, Feature, Revision, encode, encode::Object},
+};
+
+/// Returns the encoding of a dialect. Its results name the server with its name and version only; `server/discover`
+/// returns the full identity.
+pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
+    let Implementation { name, version, .. } = identity.clone();
+    Encoding { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
+}
+
+fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
+    let mut member = Vec::new();
+    if dialect.has(Feature::ResultType) {
+        member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
+        encode::implementation(&mut member, dialect.features(), identity);
+    }
+    for (name, json) in dialect.meta_members() {
+        comma(&mut member);
+        write::string(&mut member, name);
+        member.push(b':');
+        member.extend_from_slice(json.as_bytes());
+    }
+    Encoding { dialect, features: dialect.features(), identity: member, is_private: false }
+}
+
+/// The content of the results of `initialize` and `server/discover`.
+pub(super) struct Introduction<'a> {
+    pub(super) identity: &'a Implementation,
+    pub(super) instructions: Option<&'a str>,
+    pub(super) offers: ServerCapabilities,
+    /// Whether the lists may change.
+    pub(super) announces_changes: bool,
+    /// How long clients may cache it.
+    pub(super) ttl: Duration,
+}
+
+impl Introduction<'_> {
+    /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
+    pub(super) fn write(&self, dialect: &'static Dialect) -> Vec<u8> {
+        let encoding = &identified(dialect, self.identity);
+        let mut out = Vec::new();
+        let mut result = Object::begin(&mut out);
+        if encoding.has(Feature::Handshake) {
+            result.string("protocolVersion", encoding.dialect.name());
+        } else {
+            let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
+            encode::array(result.key("supportedVersions"), versions, write::string);
+        }
+        capabilities(result.key("capabilities"), self.offers, self.announces_changes, encoding);
+        if encoding.has(Feature::Handshake) {
+            encode::implementation(result.key("serverInfo"), encoding.features, self.identity);
+        }
+        result.optional("instructions", self.instructions);
+        encoding.cache_hints(result.out, self.ttl);
+        encoding.end_result(&mut out, None);
+        out
+    }
+}
+
+/// Writes the capabilities of the server.
+fn capabilities(out: &mut Vec<u8>, offers: ServerCapabilities, changes: bool, encoding: &Encoding) {
+    let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
+    let mut object = Object::begin(out);
+    for (name, offered, capability) in [
+        ("completions", offers.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
+        ("logging", offers.logging, b"{}"),
+        ("prompts", offers.prompts, of(br#"{"listChanged":true}"#)),
+        ("resources", offers.resources, of(br#"{"subscribe":true,"listChanged":true}"#)),
+        (
+            "tasks",
+            offers.tasks && encoding.has(Feature::SessionTasks),
+            br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
+        ),
+        ("tools", offers.tools, of(br#"{"listChanged":true}"#)),
+    ] {
+        if offered {
+            object.raw(name, capability);
+        }
+    }
+    if encoding.has(Feature::Extensions) {
+        extensions(&mut object, offers, encoding);
+    }
+    object.end();
+}
+
+fn extensions(capabilities: &mut Object<'_>, offers: ServerCapabilities, encoding: &Encoding) {
+    let tasks = offers.tasks && encoding.has(Feature::TaskExtension);
+    if !(offers.skills || tasks) {
+        return;
+    }
+    let mut extensions = Object::begin(capabilities.key("extensions"));
+    if offers.skills {
+        extensions.raw("io.modelcontextprotocol/skills", br#"{"directoryRead":true}"#);
+    }
+    if tasks {
+        extensions.raw(EXTENSION, b"{}");
+    }
+    extensions.end();
+}

@@ -1,0 +1,67 @@
+use super::{
+    call::Call,
+    layer::{Answering, Layer, Next},
+    outcome::Outcome,
+};
+
+/// Makes a layer of an async function, or of a closure that gives a future.
+///
+/// It returns an [`Outcome`], or a `Result` of it whose error is a [`Fault`](crate::Fault).
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use mcp_runtime::{
+///     Fault, Revision, Server,
+///     layers::{Call, Next, Outcome, from_fn},
+///     tool,
+/// };
+/// use serde_json::json;
+///
+/// /// Add two numbers.
+/// #[tool]
+/// fn add(a: f64, b: f64) -> f64 {
+///     a + b
+/// }
+///
+/// async fn timed(call: Call, next: Next) -> Outcome {
+///     let (name, began) = (call.name().to_owned(), Instant::now());
+///     let outcome = next.run(call).await;
+///     println!("{name}: {} after {:?}", outcome.ending(), began.elapsed());
+///     outcome
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::empty("adder", "1.0.0").with::<add>().layer(from_fn(timed)).layer(from_fn(
+///     |call: Call, next: Next| async move {
+///         match call.argument("a") {
+///             Some(a) if a == 13 => Err(Fault::invalid_params("13 is not to be added")),
+///             _ => Ok(next.run(call).await),
+///         }
+///     },
+/// ));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("add", json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
+/// assert!(client.call("add", json!({"a": 13, "b": 2})).await.is_err());
+/// # });
+/// ```
+pub fn from_fn<F, R>(function: F) -> impl Layer
+where
+    F: Fn(Call, Next) -> R + Send + Sync + 'static,
+    R: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    FromFn(function)
+}
+
+struct FromFn<F>(F);
+
+impl<F, R> Layer for FromFn<F>
+where
+    F: Fn(Call, Next) -> R + Send + Sync + 'static,
+    R: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+        let future = (self.0)(call, next);
+        Box::pin(async move { future.await.into() })
+    }
+}

@@ -1,0 +1,56 @@
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use super::layer::{Layer, Next};
+use crate::{handler::entry::EntryInfo, registry::Function};
+
+/// Says whether a layer stands around the calls of an entry.
+type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
+
+/// The layers of a server, the outermost first.
+#[derive(Clone, Default)]
+pub(crate) struct Layers(Vec<Placed>);
+
+#[derive(Clone)]
+struct Placed {
+    layer: Arc<dyn Layer>,
+    /// None where it stands around every call.
+    applies: Option<Applies>,
+}
+
+impl Layers {
+    pub(crate) fn push(&mut self, layer: Arc<dyn Layer>, applies: Option<Applies>) {
+        self.0.push(Placed { layer, applies });
+    }
+
+    /// The layers around an item's calls; none if there are none.
+    pub(crate) fn around(&self, item: &Function) -> Option<Next> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let info = item.info();
+        let applying = self.0.iter().filter(|placed| placed.applies_to(&info));
+        let layers: Vec<_> = applying.map(|placed| Arc::clone(&placed.layer)).collect();
+        (!layers.is_empty()).then(|| Next::new(layers))
+    }
+}
+
+impl Placed {
+    /// A decision that panics is none, and leaves the layer where it is.
+    fn applies_to(&self, info: &EntryInfo<'_>) -> bool {
+        let Some(applies) = &self.applies else { return true };
+        catch_unwind(AssertUnwindSafe(|| applies(info))).unwrap_or_else(|_| {
+            tracing::error!(name = info.name, "the function of `layer_for` panicked, so that the layer is applied");
+            true
+        })
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layers({})", self.0.len())
+    }
+}

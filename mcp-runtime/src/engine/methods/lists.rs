@@ -1,0 +1,74 @@
+//! `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::{
+        call::{
+            prepare::{CallOptions, admit, prepare, run_server_fn, server_fn_env},
+            response,
+        },
+        request::{caller::VisibleTo, context::RequestContext},
+    },
+    error::Fault,
+    handler::{Finished, Produced, entry::EntryInfo},
+    registry::{ListKind, ResourceLists, offset, write_resources},
+};
+
+/// Returns a page of a list. Pages that look the same to every caller are encoded once.
+///
+/// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
+pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let cursor = request.params.cursor()?;
+    let (registry, visible) = (request.registry(), request.visible_to());
+    if kind == ListKind::Resources
+        && registry.lists_resources()
+        && let Some(functions) = registry.resource_lists(|item| visible.sees(item))
+    {
+        return list_resources(request, cursor.as_deref(), functions, visible, out);
+    }
+    let pager = request.engine().pager(request.dialect());
+    let encoded =
+        if visible.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
+    if let Some(page) = encoded {
+        response::respond(out, request.id, page);
+    } else {
+        let page = registry.page(&pager, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
+        response::respond(out, request.id, &page);
+    }
+    Ok(true)
+}
+
+/// Lists resources together with those that functions list.
+fn list_resources(
+    request: &RequestContext<'_>,
+    cursor: Option<&str>,
+    lists: ResourceLists,
+    visible: VisibleTo,
+    out: &mut Vec<u8>,
+) -> Result<bool, Fault> {
+    let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
+    let dialect = request.dialect();
+    let start = cursor.map_or(Ok(0), offset)?;
+    let ResourceLists { common, functions, uses_context } = lists;
+    let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
+    call.permit = admit(request)?;
+    let env = server_fn_env(request, call.context.clone());
+    let running = Box::pin(async move {
+        let mut listed = Vec::new();
+        for (function, blocking) in functions {
+            match run_server_fn(function, blocking, env.clone()).await {
+                Ok(Produced::Resources(resources)) => listed.extend(resources),
+                Ok(Produced::Completions(_)) => {}
+                Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
+            }
+        }
+        let encoding = engine.encoding(dialect);
+        let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
+        match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page, sees) {
+            Ok(body) => Finished { body, outcome: Ok(()) },
+            Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
+        }
+    });
+    Ok(call.drive(running, out))
+}

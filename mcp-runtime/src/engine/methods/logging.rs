@@ -1,0 +1,18 @@
+//! `logging/setLevel`.
+
+use crate::{
+    engine::{
+        call::response,
+        request::{context::RequestContext, params},
+    },
+    error::Fault,
+};
+
+/// Sets the log level of the session.
+///
+/// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    request.connection.level.set(params::level(request.params.member("level"), "level")?);
+    response::respond(out, request.id, &response::empty(request.encoding()));
+    Ok(true)
+}

@@ -1,0 +1,33 @@
+//! `prompts/get`.
+
+use crate::{
+    engine::{
+        call::prepare::{CallTarget, call},
+        request::{context::RequestContext, params},
+    },
+    error::Fault,
+    handler::{entry::Hints, from_strings},
+    jsonrpc::raw,
+};
+
+/// Calls the function of a prompt.
+///
+/// See [Prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts).
+pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let name = params::string(request.params.name, "name")?;
+    let visible = request.visible_to();
+    let Some(prompt) = request.registry().prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
+        return Err(Fault::UnknownPrompt(name.into_owned()));
+    };
+    let mut strings = Vec::new();
+    for (argument, json) in raw::members(request.params.arguments()?) {
+        let Some(text) = raw::string(json) else {
+            let why = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
+            return Err(Fault::InvalidParams(why));
+        };
+        strings.push((argument, text));
+    }
+    let arguments = from_strings(&prompt.function.contract, strings);
+    let target = CallTarget { method: "prompts/get", name: &name, uri: "", hints: Hints::default() };
+    call(request, &prompt.function, &target, &arguments, out)
+}

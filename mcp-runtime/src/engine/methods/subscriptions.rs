@@ -1,0 +1,92 @@
+//! `subscriptions/listen`, `resources/subscribe` and `resources/unsubscribe`.
+//!
+//! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
+
+use crate::{
+    engine::{
+        call::{batch::Sink, response},
+        request::{context::RequestContext, params},
+        subscriptions::{
+            filter::{Filter, too_many_resources},
+            listener::Listener,
+            subscriber::Subscriber,
+        },
+        tasks::{extension, owner::task_owner, watch},
+    },
+    error::Fault,
+};
+
+/// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
+const MAX_LISTENERS: usize = 1024;
+
+/// The maximum size in bytes of the id of a `subscriptions/listen` request, which every notification repeats.
+const MAX_ID_BYTES: usize = 1024;
+
+/// Subscribes the session to a resource.
+///
+/// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
+pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let uri = params::string(request.params.uri, "uri")?;
+    let subscriber = subscriber(request, "resources/subscribe")?;
+    let visible = request.visible_to();
+    if request.registry().resource(&uri, |item| visible.sees(item)).is_none() {
+        return Err(Fault::ResourceNotFound(uri.into_owned()));
+    }
+    subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
+    response::respond(out, request.id, &response::empty(request.encoding()));
+    Ok(true)
+}
+
+/// Ends the session's subscription to a resource.
+pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let uri = params::string(request.params.uri, "uri")?;
+    subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
+    response::respond(out, request.id, &response::empty(request.encoding()));
+    Ok(true)
+}
+
+/// Returns the subscriber of the session. A session that was opened before the server announced changes has none.
+fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subscriber, Fault> {
+    let subscriber = request.session().and_then(|session| session.subscriber.as_ref());
+    subscriber.ok_or_else(|| Fault::MethodNotFound(method.to_owned()))
+}
+
+/// Notifies the client of changes until it cancels the request or the server shuts down.
+pub(crate) fn listen(request: &RequestContext<'_>) -> Result<bool, Fault> {
+    if matches!(request.sink, Sink::Batch(_)) {
+        return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
+    }
+    if request.id.as_json().len() > MAX_ID_BYTES {
+        let why = format!("the id of `subscriptions/listen` may have at most {MAX_ID_BYTES} bytes");
+        return Err(Fault::InvalidRequest(why));
+    }
+    let (engine, connection) = (request.engine(), request.connection);
+    let (registry, visible) = (request.registry(), request.visible_to());
+    let is_known = |uri: &str| registry.resource(uri, |item| visible.sees(item)).is_some();
+    let offers = registry.capabilities();
+    let wanted = Filter::read(request.params)?;
+    if offers.tasks && wanted.tasks.is_some() && !extension::is_declared(request.params) {
+        return Err(extension::undeclared());
+    }
+    let filter = wanted.honoured(offers, engine.announces_changes(), is_known);
+    if connection.in_flight.listening() >= MAX_LISTENERS {
+        let why = format!("too many requests listen on this connection, at most {MAX_LISTENERS} may");
+        return Err(Fault::Overloaded(why));
+    }
+    let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
+    let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many requests listen"))?;
+    let owner = task_owner(request)?;
+    let mut listener = Listener::begin(subscriber, &filter, request.id, &connection.outbox, request.encoding());
+    if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
+        let store = engine.tasks.store();
+        let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);
+        listener.watch = Some(watch);
+    }
+    match connection.in_flight.listen(request.id.to_owned(), listener) {
+        Ok(()) => Ok(false),
+        Err(listener) => {
+            listener.stop();
+            Err(response::id_in_flight(request.id))
+        }
+    }
+}

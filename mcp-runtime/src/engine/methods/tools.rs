@@ -1,0 +1,42 @@
+//! `tools/call`.
+
+use crate::{
+    engine::{
+        call::prepare::{CallTarget, call},
+        request::{context::RequestContext, params},
+        tasks::calling::{Execution, call_as_task, call_deferred},
+    },
+    error::Fault,
+    registry::Tool,
+    revision::Feature,
+};
+
+/// Calls the function of a tool: in place, as a task, or as a call that may become a task.
+///
+/// See [Tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
+pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    let name = params::string(request.params.name, "name")?;
+    let visible = request.visible_to();
+    let Some(tool) = request.registry().tool(&name).filter(|tool| visible.sees(&tool.function)) else {
+        return Err(Fault::UnknownTool(name.into_owned()));
+    };
+    let arguments = request.params.arguments()?;
+    check_headers(request, tool, arguments)?;
+    let target = CallTarget { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
+    match Execution::of(request, tool)? {
+        Execution::Plain => call(request, &tool.function, &target, arguments, out),
+        Execution::Task(ttl) => call_as_task(request, &tool.function, &target, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, &tool.function, &target, arguments, at_once, out),
+    }
+}
+
+/// Compares the arguments that the transport repeats in headers with those in the message.
+fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> Result<(), Fault> {
+    let Some(source) = request.connection.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
+    if !request.has(Feature::RequestMeta) {
+        return Ok(());
+    }
+    let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| params::member(json, name));
+    let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
+    source.check_arguments(&mirrored.collect::<Vec<_>>())
+}

@@ -1,0 +1,110 @@
+use std::sync::{Arc, OnceLock};
+
+use super::{
+    caller::{Caller, VisibleTo},
+    dialect::RequestDialect,
+    params::Params,
+    source::RequestSource,
+};
+use crate::{
+    engine::{
+        call::{batch::Sink, clock::Clock, in_flight::InFlight},
+        outbox::{Outbox, SessionLevel},
+        session::Session,
+        shared::Engine,
+    },
+    handler::{ClientInfo, Encoding},
+    jsonrpc::Id,
+    registry::Registry,
+    revision::{Dialect, Feature},
+};
+
+/// The state of a connection that its requests share.
+#[derive(Debug)]
+pub(crate) struct ConnectionContext {
+    pub(crate) engine: Arc<Engine>,
+    /// The session, once `initialize` has opened it.
+    pub(crate) session: OnceLock<Arc<Session>>,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) level: Arc<SessionLevel>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) source: Option<Arc<dyn RequestSource>>,
+    /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
+    pub(crate) is_single_exchange: bool,
+    pub(crate) clock: Clock,
+}
+
+/// A request with everything that is needed to answer it.
+pub(crate) struct RequestContext<'a> {
+    pub(crate) connection: &'a ConnectionContext,
+    pub(crate) dialect: &'a RequestDialect,
+    pub(crate) params: &'a Params<'a>,
+    pub(crate) id: &'a Id<'a>,
+    /// The destination of the response.
+    pub(crate) sink: &'a Sink,
+    /// A snapshot of what the server offers, which stays the same while the request is answered.
+    pub(crate) registry: &'a Arc<Registry>,
+}
+
+impl<'a> RequestContext<'a> {
+    pub(crate) fn engine(&self) -> &'a Engine {
+        &self.connection.engine
+    }
+
+    pub(crate) fn registry(&self) -> &'a Registry {
+        self.registry
+    }
+
+    pub(crate) fn session(&self) -> Option<&'a Arc<Session>> {
+        self.connection.session.get()
+    }
+
+    pub(crate) fn dialect(&self) -> &'static Dialect {
+        self.dialect.dialect
+    }
+
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.dialect.dialect.has(feature)
+    }
+
+    pub(crate) fn encoding(&self) -> &'a Arc<Encoding> {
+        self.connection.engine.encoding(self.dialect.dialect)
+    }
+
+    /// Returns the principal that the transport has authenticated.
+    pub(crate) fn principal(&self) -> Option<&'a str> {
+        self.connection.source.as_ref()?.principal()
+    }
+
+    /// Returns what the sender of the request sees of the server.
+    pub(crate) fn visible_to(&self) -> VisibleTo {
+        match &self.connection.engine.visibility {
+            Some(visibility) => visibility.of(self.caller()),
+            None => VisibleTo::default(),
+        }
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        let source = self.connection.source.as_ref();
+        Caller {
+            principal: source.and_then(|source| source.principal()).map(Into::into),
+            client: self.client(),
+            revision: self.dialect.dialect.revision(),
+            head: source.map(|source| Arc::clone(source) as _),
+        }
+    }
+
+    /// Returns the client's description of itself.
+    pub(crate) fn client(&self) -> Option<ClientInfo> {
+        if self.has(Feature::RequestMeta) {
+            client_info(self.params.meta.client_info)
+        } else {
+            self.session()?.client.clone()
+        }
+    }
+}
+
+/// Parses the `clientInfo` of a request. Invalid values are ignored.
+pub(crate) fn client_info(json: Option<&str>) -> Option<ClientInfo> {
+    serde_json::from_str(json?).ok()
+}

@@ -1,0 +1,7 @@
+//! Requests: their parameters, their dialect, and who sent them.
+
+pub(crate) mod caller;
+pub(crate) mod context;
+pub(crate) mod dialect;
+pub(crate) mod params;
+pub(crate) mod source;

@@ -1,0 +1,139 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::{
+    client_requests::{StateKey, StateKeys},
+    current_registry::CurrentRegistry,
+    introduction::{self, Introduction},
+    layers::Layers,
+    limits::Limits,
+    request::caller::Visibility,
+    subscriptions::subscriber::Subscriptions,
+    tasks::service::Tasks,
+};
+use crate::{
+    backend::TaskStore,
+    error::BuildError,
+    handler::{Encoding, States},
+    model::Implementation,
+    registry::{Pager, Registry},
+    revision::{self, Dialect, Revision},
+};
+
+/// The description and the settings of a server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Profile {
+    pub(crate) identity: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) limits: Limits,
+    pub(crate) forwards_log: bool,
+    /// The keys that seal the state of requests. If empty, the server uses a random key.
+    pub(crate) state_keys: Vec<StateKey>,
+    /// Decides which entries a caller sees. Without it, every caller sees everything.
+    pub(crate) visibility: Option<Visibility>,
+    /// The store of tasks. Without it, tasks are kept in memory.
+    pub(crate) task_store: Option<Arc<dyn TaskStore>>,
+    pub(crate) layers: Layers,
+}
+
+/// A built server: the state that its connections share.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    current: CurrentRegistry,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    /// Whether clients are told that the lists may change.
+    announces_changes: AtomicBool,
+    pub(crate) states: Arc<States>,
+    pub(crate) identity: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) limits: Limits,
+    /// Whether log events of functions are sent to the clients that called them.
+    pub(crate) forwards_log: bool,
+    pub(super) state_keys: Arc<StateKeys>,
+    pub(super) tasks: Arc<Tasks>,
+    pub(super) visibility: Option<Visibility>,
+    pub(super) layers: Layers,
+    /// One per entry of [`Revision::ALL`].
+    encodings: [Arc<Encoding>; Revision::ALL.len()],
+}
+
+impl Engine {
+    pub(crate) fn new(registry: Registry, states: States, profile: Profile, announces_changes: bool) -> Self {
+        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
+            profile;
+        let encodings = revision::DIALECTS
+            .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
+        Self {
+            current: CurrentRegistry::new(registry),
+            subscriptions: Arc::default(),
+            announces_changes: AtomicBool::new(announces_changes),
+            states: Arc::new(states),
+            identity,
+            instructions,
+            state_keys: Arc::new(StateKeys::new(state_keys, limits.round)),
+            tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
+            limits,
+            forwards_log,
+            visibility,
+            layers,
+            encodings,
+        }
+    }
+
+    /// Returns the registry that the server offers now.
+    pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
+        self.current.load()
+    }
+
+    pub(super) fn announces_changes(&self) -> bool {
+        self.announces_changes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn encoding(&self, dialect: &'static Dialect) -> &Arc<Encoding> {
+        &self.encodings[dialect.revision() as usize]
+    }
+
+    pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
+        Pager { encoding: self.encoding(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
+    }
+
+    /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
+    pub(super) fn introduction<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
+        registry.introduction(dialect, || {
+            let introduction = Introduction {
+                identity: &self.identity,
+                instructions: self.instructions.as_deref(),
+                offers: registry.capabilities(),
+                announces_changes: self.announces_changes(),
+                ttl: self.limits.list_ttl,
+            };
+            introduction.write(dialect)
+        })
+    }
+
+    /// Replaces the registry by the one that `change` returns, and notifies subscribers. Returns `true` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `change`, in which case nothing changes.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
+    ) -> Result<bool, BuildError> {
+        let changed = self.current.change(change)?;
+        if let Some(kinds) = changed {
+            self.subscriptions.lists_changed(kinds);
+        }
+        Ok(changed.is_some())
+    }
+
+    /// Declares from now on that the lists may change.
+    pub(crate) fn announce_changes(&self) {
+        if !self.announces_changes.swap(true, Ordering::AcqRel) {
+            // Cannot fail: the change never does.
+            let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The subscriptions of a server and of each of its subscribers.
+//!
+//! Notifications are not queued. A [`Subscription`] is either clean or pending, and a pending one waits in its outbox
+//! until the transport takes its notifications. A subscriber that does not read therefore costs one pending entry per
+//! subject, however often the subject changes.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use super::subscription::{Subject, Subscription};
+use crate::{engine::outbox::Outbox, registry::Kinds};
+
+/// The maximum number of resources that a subscriber may subscribe to.
+pub(crate) const MAX_RESOURCES: usize = 1024;
+/// The maximum size in bytes of the URIs that a subscriber may subscribe to.
+pub(crate) const MAX_URI_BYTES: usize = 256 << 10;
+/// The maximum number of open `subscriptions/listen` requests per server. Further requests are rejected.
+const MAX_LISTENERS: usize = 10_000;
+
+/// The subscriptions of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    index: RwLock<Index>,
+    listeners: AtomicUsize,
+}
+
+/// The subscriptions by subject. Each `Vec` is sorted by number.
+#[derive(Debug, Default)]
+struct Index {
+    lists: Vec<Arc<Subscription>>,
+    resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
+    last_number: u64,
+}
+
+/// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    server: Arc<Subscriptions>,
+    outbox: Weak<Outbox>,
+    /// The JSON of the request id that its notifications carry. `None` for a session.
+    tag: Option<Arc<str>>,
+    own: Mutex<Vec<Arc<Subscription>>>,
+}
+
+/// The error of a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
+#[derive(Debug)]
+pub(crate) struct TooManyResources;
+
+impl Subscriptions {
+    /// Notifies the subscribers of the lists of some kinds.
+    pub(crate) fn lists_changed(&self, kinds: Kinds) {
+        for subscription in &self.index().lists {
+            subscription.lists_changed(kinds);
+        }
+    }
+
+    /// Notifies the subscribers of a resource.
+    pub(crate) fn resource_updated(&self, uri: &str) {
+        for subscription in self.index().resources.get(uri).into_iter().flatten() {
+            subscription.resource_updated();
+        }
+    }
+
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Index {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    fn remove(&mut self, subscription: &Subscription) {
+        let remove = |subscriptions: &mut Vec<Arc<Subscription>>| {
+            if let Ok(at) = subscriptions.binary_search_by_key(&subscription.number, |other| other.number) {
+                subscriptions.remove(at);
+            }
+            subscriptions.is_empty()
+        };
+        match subscription.subject() {
+            Subject::Lists(_) => {
+                remove(&mut self.lists);
+            }
+            Subject::Resource(uri) => {
+                if self.resources.get_mut(uri).is_some_and(remove) {
+                    self.resources.remove(uri);
+                }
+            }
+        }
+    }
+}
+
+impl Subscriber {
+    /// Creates the subscriber of a session, which is subscribed to every list. Its notifications are held back until it is
+    /// [`ready`](Self::ready).
+    pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>) -> Self {
+        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
+        let subscriber = Self { server, outbox, tag: None, own: Mutex::default() };
+        subscriber.subscribe_lists(Kinds::ALL, Subscription::held);
+        subscriber
+    }
+
+    /// Creates the subscriber of a `subscriptions/listen` request, whose notifications carry the request's id. Returns
+    /// `None` if the server has too many of them.
+    pub(crate) fn of_request(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>, id: &str) -> Option<Self> {
+        let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
+        if server.listeners.fetch_add(1, Ordering::AcqRel) >= MAX_LISTENERS {
+            server.listeners.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        Some(Self { server, outbox, tag: Some(id.into()), own: Mutex::default() })
+    }
+
+    /// Subscribes to the lists of some kinds and to resources. The URIs must be distinct.
+    pub(crate) fn subscribe(&self, kinds: Kinds, uris: &[String]) {
+        if kinds != Kinds::default() {
+            self.subscribe_lists(kinds, std::convert::identity);
+        }
+        let mut own = self.own();
+        let mut index = self.server.index_mut();
+        own.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
+    }
+
+    fn subscribe_lists(&self, kinds: Kinds, prepare: impl FnOnce(Subscription) -> Subscription) {
+        let mut own = self.own();
+        let mut index = self.server.index_mut();
+        let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(kinds))));
+        index.lists.push(Arc::clone(&subscription));
+        own.push(subscription);
+    }
+
+    /// Subscribes to a resource, unless it is subscribed to already.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the subscriber has too many subscriptions.
+    pub(crate) fn subscribe_resource(&self, uri: &str) -> Result<(), TooManyResources> {
+        let mut own = self.own();
+        let known = || own.iter().filter_map(|subscription| subscription.uri());
+        if known().any(|known| known == uri) {
+            return Ok(());
+        }
+        if known().count() >= MAX_RESOURCES || known().map(str::len).sum::<usize>() + uri.len() > MAX_URI_BYTES {
+            return Err(TooManyResources);
+        }
+        let subscription = self.add_resource(&mut self.server.index_mut(), uri);
+        own.push(subscription);
+        Ok(())
+    }
+
+    fn add_resource(&self, index: &mut Index, uri: &str) -> Arc<Subscription> {
+        let uri = index.resources.get_key_value(uri).map_or_else(|| Arc::from(uri), |(uri, _)| Arc::clone(uri));
+        let subscription = Arc::new(self.subscription(index, Subject::Resource(Arc::clone(&uri))));
+        index.resources.entry(uri).or_default().push(Arc::clone(&subscription));
+        subscription
+    }
+
+    /// Ends the subscription to a resource, if there is one.
+    pub(crate) fn unsubscribe_resource(&self, uri: &str) {
+        let mut own = self.own();
+        if let Some(at) = own.iter().position(|subscription| subscription.uri() == Some(uri)) {
+            let subscription = own.swap_remove(at);
+            self.server.index_mut().remove(&subscription);
+            subscription.end();
+            self.discard_ended();
+        }
+    }
+
+    /// Removes ended subscriptions from the outbox, where they would stay as long as the client does not read.
+    fn discard_ended(&self) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.remove_ended();
+        }
+    }
+
+    /// Sends the notifications that were held back, and no longer holds any back.
+    pub(crate) fn ready(&self) {
+        self.own().iter().for_each(Subscription::release);
+    }
+
+    /// Unsubscribes from everything. Notifications that are already pending are still sent.
+    pub(crate) fn unsubscribe_all(&self) {
+        let mut own = self.own();
+        let mut index = self.server.index_mut();
+        own.iter().for_each(|subscription| index.remove(subscription));
+        own.clear();
+    }
+
+    fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
+        Subscription::new(index.next_number(), subject, self.tag.clone(), Weak::clone(&self.outbox))
+    }
+
+    fn own(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.own().iter().for_each(|subscription| subscription.end());
+        self.unsubscribe_all();
+        self.discard_ended();
+        if self.tag.is_some() {
+            self.server.listeners.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ended_subscriptions_leave_the_outbox() {
+        let subscriptions = Arc::<Subscriptions>::default();
+        let outbox = Arc::new(Outbox::new(Arc::default()));
+        let session = Subscriber::of_session(&subscriptions, &outbox);
+        for round in 0..100 {
+            assert!(session.subscribe_resource("a:b").is_ok());
+            subscriptions.resource_updated("a:b");
+            assert_eq!(outbox.pending(), 1, "{round}");
+            session.unsubscribe_resource("a:b");
+            assert_eq!(outbox.pending(), 0, "{round}");
+        }
+        assert!(session.subscribe_resource("a:b").is_ok());
+        subscriptions.resource_updated("a:b");
+        drop(session);
+        assert!(outbox.is_empty());
+    }
+}
