@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 pub use schema::{Difference, Kind, Role, compare};
-pub use template::stands_for;
+pub use template::covers;
 
 /// The name of the file.
 pub const FILE_NAME: &str = "mcp.lock.json";
@@ -60,7 +60,7 @@ impl Lock {
         let Listing { instructions, tools, resources, resource_templates, prompts } = listing;
         let templates: Vec<&str> =
             resource_templates.iter().filter_map(|found| found["uriTemplate"].as_str()).collect();
-        let is_data = |uri: &str| templates.iter().any(|template| template::stands_for(template, uri));
+        let is_data = |uri: &str| templates.iter().any(|template| template::covers(template, uri));
         let fixed: Vec<Value> =
             resources.iter().filter(|found| !found["uri"].as_str().is_some_and(is_data)).cloned().collect();
         let mut lock = Map::new();

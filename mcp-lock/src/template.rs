@@ -1,24 +1,49 @@
-//! Whether a URI can have come from a URI template (RFC 6570).
+//! Resources that a URI template covers.
 
-/// Says whether a template, with some values, gives a URI. What is between the braces is judged by its operator only.
+use mcp_uri_template::{matches, parse};
+
+/// Returns whether a URI matches a URI template (RFC 6570).
+///
+/// Templates that other frameworks list may use level 4. `{name:3}` is read as `{name}`, and an expression that explodes a variable,
+/// such as `{path*}`, matches any text. An invalid template matches only itself.
 #[must_use]
-pub fn stands_for(template: &str, uri: &str) -> bool {
-    let Some((literal, rest)) = template.split_once('{') else { return template == uri };
-    let (Some(uri), Some((expression, rest))) = (uri.strip_prefix(literal), rest.split_once('}')) else { return false };
-    // A reserved expansion takes slashes, a query may be missing, a plain value is one segment.
-    let (may_be_empty, takes_all) = match expression.chars().next() {
-        Some('+' | '#' | '/' | '.' | ';') => (false, true),
-        Some('?' | '&') => (true, true),
-        _ => (false, expression.ends_with('*')),
-    };
-    let end = if takes_all { uri.len() } else { uri.find(['/', '?', '#']).unwrap_or(uri.len()) };
-    let start = usize::from(!may_be_empty);
-    (start..=end).filter(|at| uri.is_char_boundary(*at)).any(|at| stands_for(rest, &uri[at..]))
+pub fn covers(template: &str, uri: &str) -> bool {
+    let (template, optional) = without_modifiers(template);
+    let matches = |template: &str| parse(template).is_ok_and(|parts| matches(&parts, uri).is_some());
+    template == uri || matches(&template) || optional.is_some_and(|template| matches(&template))
+}
+
+/// Rewrites a template so that it has no modifiers of level 4.
+///
+/// Returns a second template if an exploded query may be absent as a whole.
+fn without_modifiers(template: &str) -> (String, Option<String>) {
+    let mut plain = String::new();
+    let mut optional = None;
+    let mut rest = template;
+    while let Some((literal, (expression, after))) =
+        rest.split_once('{').and_then(|(literal, rest)| Some((literal, rest.split_once('}')?)))
+    {
+        plain.push_str(literal);
+        let names: Vec<&str> = expression.split(',').map(|name| name.split(':').next().unwrap_or(name)).collect();
+        let names = names.join(",");
+        if expression.contains('*') {
+            if expression.starts_with(['?', '&']) {
+                optional = Some(plain.clone());
+            }
+            let names = names.replace('*', "");
+            plain.push_str(&format!("{{+{}}}", names.trim_start_matches(['+', '#', '.', '/', ';', '?', '&'])));
+        } else {
+            plain.push_str(&format!("{{{names}}}"));
+        }
+        rest = after;
+    }
+    plain.push_str(rest);
+    (plain, optional)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::stands_for;
+    use super::covers;
 
     #[test]
     fn uris_of_templates() {
@@ -30,13 +55,19 @@ mod tests {
             ("notes://{kind}/{id}.md", "notes://note/7.md", true),
             ("notes://{kind}/{id}.md", "notes://note/7.txt", false),
             ("file:///{+path}", "file:///a/b/c", true),
+            ("file:///{path*}", "file:///a/b/c", true),
+            ("file:///{path*}", "file:///", false),
+            ("file://{/path*}", "file:///a/b/c", true),
+            ("file:///{name:3}", "file:///abc", true),
             ("notes://search{?query}", "notes://search?query=x", true),
             ("notes://search{?query}", "notes://search", true),
+            ("notes://search{?query*}", "notes://search?a=b&c=d", true),
+            ("notes://search{?query*}", "notes://search", true),
             ("notes://all", "notes://all", true),
             ("broken{", "broken", false),
-            ("tag/{tag}", "tag/ünter", true),
+            ("notes://tag/{tag}", "notes://tag/ünter", true),
         ] {
-            assert_eq!(stands_for(template, uri), expected, "{template} {uri}");
+            assert_eq!(covers(template, uri), expected, "{template} {uri}");
         }
     }
 }

@@ -90,6 +90,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
+    pub use mcp_uri_template::Operator;
     pub use serde_json;
 
     #[cfg(feature = "lock")]
@@ -107,15 +108,12 @@ pub mod __private {
             },
             complete_fn as complete, complete_needs,
             entry::{
-                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType,
+                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType, Part,
                 PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,
                 need, running, shown,
             },
             list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
         },
-        model::{
-            Icon, Role,
-            template::{Operator, Part},
-        },
+        model::{Icon, Role},
     };
 }

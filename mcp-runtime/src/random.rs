@@ -1,19 +1,19 @@
-//! Randomness of the operating system.
+//! Random bytes from the operating system.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// Fills bytes; false, and a line in the log, where there is no randomness to be had.
+/// Fills a buffer with random bytes. Logs an error and returns `false` if the operating system provides none.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
-    match getrandom::fill(bytes) {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::error!(%error, "there is no randomness");
-            false
-        }
+    let filled = getrandom::fill(bytes);
+    if let Err(error) = &filled {
+        tracing::error!(%error, "cannot read random bytes from the operating system");
     }
+    filled.is_ok()
 }
 
-/// Makes an id that nobody can guess: 192 random bits, in visible ASCII.
+/// Returns an unguessable id: 192 random bits in visible ASCII.
+///
+/// Returns `None` if the operating system provides no random bytes.
 pub(crate) fn id() -> Option<String> {
     let mut bytes = [0; 24];
     fill(&mut bytes).then(|| URL_SAFE_NO_PAD.encode(bytes))

@@ -398,7 +398,7 @@ fn every_revision_is_spoken_over_stdio_and_http() {
     let elsewhere = http.url.replace("/mcp", "/nothing");
     for command in ["check", "lock"] {
         for (url, why) in [
-            (&*elsewhere, "it answers HTTP 404 Not Found: invalid request: nothing stands here, the endpoint is /mcp"),
+            (&*elsewhere, "it answers HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`"),
             ("http://127.0.0.1:9/mcp", "Connection refused (os error 111)"),
         ] {
             assert_eq!(

@@ -2,7 +2,8 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use super::{Entry, argument::server_function, common::common, here, option, slice};
-use crate::model::{Operator, Part, Resource};
+use crate::model::Resource;
+use mcp_uri_template::{Operator, Part};
 
 /// ```text
 /// ResourceEntry {

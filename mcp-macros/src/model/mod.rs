@@ -16,7 +16,6 @@ mod server;
 mod shape;
 mod signature;
 mod spelled;
-mod template;
 mod tool;
 mod tools;
 
@@ -29,7 +28,6 @@ pub(crate) use prompt::Prompt;
 pub(crate) use resource::Resource;
 pub(crate) use rules::{Bound, Rule};
 pub(crate) use server::Server;
-pub(crate) use template::{Operator, Part};
 pub(crate) use tool::{TaskSupport, Tool};
 pub(crate) use tools::{Entry, Tools, check_block};
 

@@ -1,11 +1,8 @@
+use mcp_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{
-    Common, Kind, Owner, Part,
-    literal::Number,
-    template::{self, Malformed},
-};
+use super::{Common, Kind, Owner, literal::Number};
 use crate::{
     errors::{Errors, listed},
     nearest::nearest,
@@ -63,14 +60,12 @@ fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
         errors.at(Span::call_site(), format_args!("a resource begins with its URI\nhelp: {help}"));
         return None;
     };
-    template::parse(&uri.value())
-        .map_err(|malformed| {
-            for Malformed { at, what, help } in malformed {
-                let help = help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-                errors.at(inside(uri, at), format_args!("{what}{help}"));
-            }
-        })
-        .ok()
+    let report = |found: Vec<ParseError>| {
+        for error in found {
+            errors.at(inside(uri, error.range.clone()), error);
+        }
+    };
+    mcp_uri_template::parse(&uri.value()).map_err(report).ok()
 }
 
 /// The place of some bytes of a literal, where the compiler can tell it.
@@ -113,11 +108,11 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
 }
 
 fn variables_of(parts: &[Part]) -> impl Iterator<Item = &str> {
-    let variables = |part| match part {
-        &Part::Literal(_) => &[][..],
-        Part::Expression { variables, .. } => variables,
-    };
-    parts.iter().flat_map(variables).map(String::as_str)
+    let expressions = parts.iter().filter_map(|part| match part {
+        Part::Literal(_) => None,
+        Part::Expression { variables, .. } => Some(variables),
+    });
+    expressions.flatten().map(String::as_str)
 }
 
 fn place_of(uri: &LitStr, variable: &str) -> Span {

@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::{
     Argument, Finished, Input, Outcome, OwnedEnv, Refusal, Reply, Running, complete::Producing, output::ToolOutput,
 };
-use crate::model::{
-    Icon, Role,
-    template::{self, Part},
-};
+use crate::model::{Icon, Role};
+
+/// One part of a URI template, as a constant.
+pub type Part = mcp_uri_template::Part<&'static str, &'static [&'static str]>;
 
 /// One annotated function.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ pub trait Collect {
 /// Panics if the type does not stand for a resource.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     match R::entries() {
-        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => template::expand(parts, variables),
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_uri_template::expand(parts, variables),
         [Entry::Resource(entry)] => entry.uri.to_owned(),
         _ => panic!("`{}` does not stand for one resource", std::any::type_name::<R>()),
     }

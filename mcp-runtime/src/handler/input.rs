@@ -42,7 +42,7 @@ impl Contract {
     /// # Errors
     ///
     /// A sentence that says what is wrong with the schema.
-    pub(crate) fn new(arguments: &'static [ArgumentEntry], schema: Value, says_more: bool) -> Result<Self, String> {
+    pub(crate) fn new(arguments: &'static [ArgumentEntry], schema: Value, says_more: bool) -> Result<Self, super::schema::SchemaError> {
         let checker = match says_more {
             true => OnceLock::from(Checker::compile(&schema)?),
             // It can only be asked to explain what the types refuse.
@@ -78,7 +78,7 @@ impl Contract {
     fn checker(&self) -> &Checker {
         self.checker.get_or_init(|| {
             Checker::compile(&self.schema).unwrap_or_else(|why| {
-                tracing::error!(why, "the schema of a function cannot be compiled");
+                tracing::error!(%why, "the schema of a function cannot be compiled");
                 Checker::default()
             })
         })

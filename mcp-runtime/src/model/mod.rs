@@ -8,7 +8,6 @@ mod identity;
 mod level;
 mod prompt;
 mod resource;
-pub(crate) mod template;
 mod tool;
 
 pub use annotations::{Annotations, Role};

@@ -14,9 +14,9 @@ use crate::{
     error::BuildError,
     handler::{
         Context, Contract, EarlierArguments, States,
-        entry::{Common, Entry, EntryKind, Need, ServerFnEntry, Source},
+        entry::{Common, Entry, EntryKind, Need, Part, ServerFnEntry, Source},
+        schema::SchemaError,
     },
-    model::template::Part,
 };
 
 /// The number of contracts that take longer to compile than a thread takes to start.
@@ -84,7 +84,7 @@ impl<'a> Builder<'a> {
         &mut self,
         kind: EntryKind,
         common: &'static Common,
-        contract: Result<Contract, String>,
+        contract: Result<Contract, SchemaError>,
         mime_type: Option<&'static str>,
     ) -> Option<Function> {
         for need in common.needs {
@@ -110,7 +110,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn report_schema(&mut self, common: &Common, why: &str) {
+    fn report_schema(&mut self, common: &Common, why: &SchemaError) {
         self.problems.push(format!("the schema of {} is invalid: {why}", describe(&common.source)));
     }
 
@@ -209,7 +209,7 @@ fn describe(source: &Source) -> String {
 }
 
 /// Compiles the contracts of all entries: most of the work of starting a server, so many entries use several threads.
-fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, String>)> {
+fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)> {
     let compile = |entry: &Entry| (*entry, contract(entry.common().arguments));
     let most = entries.len() / WORTH_A_THREAD;
     // Asking for the number of cores takes longer than compiling a few contracts.

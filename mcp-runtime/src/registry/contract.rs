@@ -3,7 +3,7 @@
 use crate::handler::{
     Contract,
     entry::{ArgumentEntry, Bound, Default, Rule},
-    schema::{self, Keyword, Property},
+    schema::{self, Keyword, Property, SchemaError},
 };
 
 /// Compiles the contract of a function with these arguments.
@@ -11,14 +11,14 @@ use crate::handler::{
 /// # Errors
 ///
 /// Fails if a default, an example or a bound is not valid JSON, or if the schema is invalid.
-pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, String> {
+pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, SchemaError> {
     let mut generator = schema::generator();
     if let [argument] = arguments
         && argument.flattened
     {
         let schema = (argument.of.schema)(&mut generator).to_value();
         let input = schema::whole_input(schema, generator)?;
-        return Ok(Contract::new(arguments, input.schema, !input.implied)?);
+        return Contract::new(arguments, input.schema, !input.implied);
     }
     let mut properties = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -27,21 +27,23 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             Some(Default::Json(json)) => Some(serde_json::from_str(json)),
             Some(Default::Value(serialize)) => Some(serialize()),
         };
-        let default = default.transpose().map_err(|why| format!("the default of `{}`: {why}", argument.name))?;
+        let default = default
+            .transpose()
+            .map_err(|why| SchemaError::new(format!("the default of `{}`: {why}", argument.name)))?;
         properties.push(Property {
             name: argument.name,
             description: argument.description,
             schema: (argument.of.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.of.optional)(),
             default,
-            rules: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
+            keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
     let input = schema::input(properties, generator)?;
-    Ok(Contract::new(arguments, input.schema, !input.implied)?)
+    Contract::new(arguments, input.schema, !input.implied)
 }
 
-fn keyword(rule: &Rule) -> Result<Keyword, String> {
+fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
     Ok(match *rule {
         Rule::Minimum(bound) => Keyword::Minimum(number(bound)?),
         Rule::Maximum(bound) => Keyword::Maximum(number(bound)?),
@@ -54,15 +56,15 @@ fn keyword(rule: &Rule) -> Result<Keyword, String> {
         Rule::Header(header) => Keyword::Header(header),
         Rule::Examples(examples) => {
             let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
-            Keyword::Examples(parsed.map_err(|why| format!("an example: {why}"))?)
+            Keyword::Examples(parsed.map_err(|why| SchemaError::new(format!("an example: {why}")))?)
         }
     })
 }
 
-fn number(bound: Bound) -> Result<serde_json::Number, String> {
+fn number(bound: Bound) -> Result<serde_json::Number, SchemaError> {
     match bound {
         Bound::Integer(integer) => serde_json::Number::from_i128(integer),
         Bound::Float(float) => serde_json::Number::from_f64(float),
     }
-    .ok_or_else(|| format!("the bound {bound:?} is not a JSON number"))
+    .ok_or_else(|| SchemaError::new(format!("the bound {bound:?} is not a JSON number")))
 }

@@ -20,7 +20,6 @@ use crate::{
         States,
         entry::{Common, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
     },
-    model::template,
     revision::{Dialect, Revision},
 };
 
@@ -233,7 +232,7 @@ impl Registry {
             return Some(Found { function: &resource.function, variables: Vec::new() });
         }
         self.templates.enabled().iter().find_map(|template| {
-            let variables = template::matches(template.entry.template?, uri)?;
+            let variables = mcp_uri_template::matches(template.entry.template?, uri)?;
             sees(&template.function).then_some(Found { function: &template.function, variables })
         })
     }

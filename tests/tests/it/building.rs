@@ -136,7 +136,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
             here(line_of_fn("needs_db"))
         ),
         format!(
-            "the schema of `out_of_range` {} is invalid: the argument `_number` is wrong: its `default` breaks its own rules: 255 must be at least 1 and at most 9",
+            "the schema of `out_of_range` {} is invalid: argument `_number`: its `default` does not match its schema: 255 must be at least 1 and at most 9",
             here(line_of_fn("out_of_range"))
         ),
         format!("the schema of `odd` {} is invalid", here(line_of_fn("odd"))),

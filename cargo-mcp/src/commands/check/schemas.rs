@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jsonschema::Draft;
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{
@@ -119,7 +120,7 @@ fn references(findings: &mut Findings, entry: &Entry, what: &str, schema: &Value
             let found: Option<(&'static Code, &str)> = match reference.strip_prefix('#') {
                 None => Some((codes::REMOTE_REF, "leads out of the schema")),
                 Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
-                    let pointer = percent_decoded(pointer);
+                    let pointer = percent_decode_str(pointer).decode_utf8_lossy();
                     schema.pointer(&pointer).is_none().then_some((codes::UNRESOLVED_REF, "leads to nothing"))
                 }
                 Some(anchor) => (!has_anchor(schema, anchor)).then_some((codes::UNRESOLVED_REF, "leads to nothing")),
@@ -157,25 +158,6 @@ fn has_anchor(value: &Value, anchor: &str) -> bool {
         Value::Array(items) => items.iter().any(|item| has_anchor(item, anchor)),
         _ => false,
     }
-}
-
-fn percent_decoded(pointer: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = pointer.as_bytes();
-    while let [first, after @ ..] = rest {
-        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (first, hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Looks at the headers that HTTP is to repeat arguments in.

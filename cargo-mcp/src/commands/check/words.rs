@@ -55,7 +55,7 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
 fn is_data(listing: &Listing, resource: &Value) -> bool {
     let templates = listing.resource_templates.iter().filter_map(|template| template["uriTemplate"].as_str());
     let uri = text(resource, "uri");
-    templates.into_iter().any(|template| mcp_lock::stands_for(template, uri))
+    templates.into_iter().any(|template| mcp_lock::covers(template, uri))
 }
 
 fn described(findings: &mut Findings, entry: &Entry, what: &str, item: &Value) {

@@ -1,9 +1,10 @@
-//! Checks JSON text against a schema, and says all that is wrong with it.
+//! Checks JSON text against a schema and reports all violations.
 //!
-//! A schema is compiled once into a list of nodes that refer to each other by index. A check walks over the text as it came,
-//! builds no tree, and on text that fits allocates only for strings with escapes.
+//! A schema is compiled once into a list of nodes that refer to each other by index. A check walks over the raw text without building
+//! a tree. For valid text it allocates only for strings with escapes.
 //!
-//! `unevaluatedItems` and `unevaluatedProperties` are not checked, nor are references to other documents supported.
+//! Not supported are `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`, and references to other documents or by `$id`. The test
+//! `suite` lists every deviation from the official test suite.
 
 mod compile;
 mod explain;
@@ -12,6 +13,8 @@ mod integral;
 mod node;
 mod number;
 mod report;
+#[cfg(test)]
+mod suite;
 #[cfg(test)]
 mod tests;
 mod violation;
@@ -23,14 +26,15 @@ pub(crate) use self::violation::Violation;
 use self::{
     compile::compile,
     node::Node,
-    report::{Collected, Silent},
+    report::{Collector, StopAtFirst},
     walk::Walk,
 };
+use super::error::SchemaError;
 
 /// A compiled schema.
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    /// The root comes first.
+    /// The root is the first node.
     nodes: Vec<Node>,
 }
 
@@ -39,33 +43,32 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong with the schema: a keyword with a value that it cannot have, a pattern that is no
-    /// regular expression, a reference to nothing.
-    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+    /// Fails if a keyword has an invalid value, a pattern is not a supported regular expression, or a reference cannot be resolved.
+    pub(crate) fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Ok(Self { nodes: compile(schema)? })
     }
 
-    /// Tells whether the JSON text fits the schema.
+    /// Returns whether the JSON text is valid.
     pub(crate) fn accepts(&self, json: &str) -> bool {
         let mut walk = Walk::new(&self.nodes, json);
-        walk.root(json, &mut Silent).is_continue() && !walk.is_exhausted()
+        walk.root(json, &mut StopAtFirst).is_continue() && !walk.is_exhausted()
     }
 
-    /// Returns all that is wrong with the JSON text: at most 32 violations, and then one that says how many more there are.
+    /// Returns the violations of the JSON text: at most 32, followed by one that counts the others.
     pub(crate) fn violations(&self, json: &str) -> Vec<Violation> {
         let mut walk = Walk::new(&self.nodes, json);
-        let mut collected = Collected::default();
-        let _ = walk.root(json, &mut collected);
+        let mut violations = Collector::default();
+        let _ = walk.root(json, &mut violations);
         if walk.is_exhausted() {
-            let rule = "is nested too deeply or is too large to be checked";
-            collected.push(Violation::new("", Some(json), rule));
+            let rule = "is too large or too deeply nested to be checked";
+            violations.push(Violation::new("", Some(json), rule));
         }
-        collected.finish()
+        violations.finish()
     }
 
-    /// Writes `1.0` and `1e2` as `1` and `100` wherever the schema asks for an integer. Everything else stays as it is.
+    /// Rewrites numbers such as `1.0` and `1e2` as `1` and `100` where the schema expects an integer.
     ///
-    /// To JSON Schema these are integers, and to serde they are not.
+    /// JSON Schema considers them integers, but serde does not decode them as such.
     pub(crate) fn integral(&self, json: &str) -> String {
         integral::rewrite(&self.nodes, json)
     }

@@ -1,12 +1,15 @@
-//! Schemas: made from types, friendly to weak clients, and enforced.
+//! JSON schemas: generated from Rust types and enforced on arguments and answers.
 
 mod check;
-mod friendly;
+mod error;
+mod generate;
 mod nearest;
 mod pointer;
+mod subschemas;
 
 pub(crate) use check::{Checker, Violation};
-pub(crate) use friendly::{
-    Property, Rule as Keyword, generator, input, is_object, output, output_generator, whole_input, wrap,
+pub(crate) use error::SchemaError;
+pub(crate) use generate::{
+    Keyword, Property, generator, input, is_object, output, output_generator, whole_input, wrap,
 };
 pub(crate) use nearest::nearest;

@@ -1,49 +1,32 @@
 //! "Did you mean …?"
 
-/// Returns the name that `word` was most likely meant to be, if one is close enough to say so.
+/// Returns the name that is closest to `word`, if at most a third of its characters, and at most four, differ.
 ///
-/// Close enough means that at most a third of the characters must be changed, and that letter case and `-` against `_` count
-/// for nothing.
-pub(crate) fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Ignores ASCII case and the difference between `-` and `_`. Words longer than 64 characters have no suggestion.
+pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
 
-    let word = folded(word);
-    if word.is_empty() || word.len() > LONGEST {
+    if word.is_empty() || word.len() > LONGEST * 4 {
         return None;
     }
-    among
+    let word = folded(word);
+    let length = word.chars().count();
+    if length > LONGEST {
+        return None;
+    }
+    names
         .into_iter()
         .map(|name| (name, folded(name)))
-        .filter(|(_, folded)| folded.len() <= LONGEST && folded.len().abs_diff(word.len()) <= folded.len() / 2)
-        .map(|(name, folded)| (distance(&word, &folded), folded.len().max(word.len()), name))
+        .map(|(name, folded)| (name, folded.chars().count(), folded))
+        .filter(|(_, count, _)| *count <= LONGEST && count.abs_diff(length) <= count / 2)
+        .map(|(name, count, folded)| (strsim::osa_distance(&word, &folded), count.max(length), name))
         .filter(|&(distance, length, _)| distance <= length.div_ceil(3).min(4) && distance < length)
         .min_by_key(|&(distance, ..)| distance)
         .map(|(.., name)| name)
 }
 
-fn folded(name: &str) -> Vec<char> {
+fn folded(name: &str) -> String {
     name.chars().map(|char| if char == '-' { '_' } else { char.to_ascii_lowercase() }).collect()
-}
-
-/// Counts the characters to insert, delete, replace or swap with their neighbour to get from one word to the other.
-fn distance(from: &[char], to: &[char]) -> usize {
-    let mut before_last = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for (row, char) in from.iter().enumerate() {
-        let mut next = Vec::with_capacity(last.len());
-        next.push(row + 1);
-        for (column, other) in to.iter().enumerate() {
-            let replaced = last[column] + usize::from(char != other);
-            let mut best = replaced.min(last[column + 1] + 1).min(next[column] + 1);
-            if row > 0 && column > 0 && *char == to[column - 1] && from[row - 1] == *other {
-                let swapped: &Vec<usize> = &before_last;
-                best = best.min(swapped[column - 1] + 1);
-            }
-            next.push(best);
-        }
-        before_last = std::mem::replace(&mut last, next);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -51,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suggests_what_is_close() {
+    fn suggests_only_close_names() {
         let names = ["color", "size", "limit", "read_only", "path", "a", "ids"];
         for (word, expected) in [
             ("colour", Some("color")),

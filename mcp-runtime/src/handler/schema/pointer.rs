@@ -1,43 +1,22 @@
 //! JSON pointers in the fragment of a reference, such as `#/$defs/Note`.
 
-use std::borrow::Cow;
+use percent_encoding::percent_decode_str;
 
-/// Where schemars puts the types that a schema refers to.
+/// The location of the types that a generated schema refers to.
 const DEFINITIONS: &str = "#/$defs/";
 
-/// Returns the name of the definition at the root that `reference` is about, and `None` for a reference to anything else.
+/// Returns the name of the definition that `reference` points to, or `None` if it points to anything else.
 pub(super) fn definition(reference: &str) -> Option<String> {
     let token = reference.strip_prefix(DEFINITIONS)?;
     if token.contains('/') { None } else { decode(token) }
 }
 
-/// Decodes one token of a pointer in a URI fragment: first its percent encoding, then `~1` and `~0`.
+/// Decodes a token of a pointer in a URI fragment: first the percent-encoding, then `~1` and `~0`.
+///
+/// Returns `None` if the token is not UTF-8.
 pub(super) fn decode(token: &str) -> Option<String> {
-    let plain = percent_decode(token)?;
-    Some(plain.replace("~1", "/").replace("~0", "~"))
-}
-
-fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(value) => {
-                decoded.push(value);
-                at += 3;
-            }
-            None => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).ok().map(Cow::Owned)
+    let token = percent_decode_str(token).decode_utf8().ok()?;
+    Some(token.replace("~1", "/").replace("~0", "~"))
 }
 
 #[cfg(test)]

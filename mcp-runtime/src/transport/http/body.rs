@@ -7,32 +7,32 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::stream::Events;
+use super::sse::body::SseBody;
 
-/// The body of a response: what is there, or a stream of events.
+/// The body of a response: a complete message, or a stream of server-sent events.
 #[derive(Debug)]
 pub struct HttpBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Whole(Option<Bytes>),
-    Events(Box<Events>),
+    Complete(Option<Bytes>),
+    Events(Box<SseBody>),
 }
 
 impl HttpBody {
-    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self(Kind::Whole(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty())))
+    pub(super) fn complete(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Complete(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty())))
     }
 
-    pub(super) fn events(events: Events) -> Self {
+    pub(super) fn events(events: SseBody) -> Self {
         Self(Kind::Events(Box::new(events)))
     }
 }
 
-/// Nothing, as a CORS preflight is answered.
+/// An empty body, which the CORS layer requires for preflight responses.
 impl Default for HttpBody {
     fn default() -> Self {
-        Self(Kind::Whole(None))
+        Self(Kind::Complete(None))
     }
 }
 
@@ -42,19 +42,19 @@ impl Body for HttpBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let data = match &mut self.0 {
-            Kind::Whole(bytes) => Poll::Ready(bytes.take()),
+            Kind::Complete(bytes) => Poll::Ready(bytes.take()),
             Kind::Events(events) => events.poll_next(cx),
         };
         data.map(|data| data.map(|data| Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Whole(None))
+        matches!(self.0, Kind::Complete(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Complete(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Kind::Events(_) => SizeHint::default(),
         }
     }

@@ -1,70 +1,86 @@
-//! Who may reach the server: `Host` and `Origin`, against pages from elsewhere and DNS rebinding.
+//! Protection against foreign web pages and DNS rebinding: checks of `Host` and `Origin`.
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
 
-use super::HttpOptions;
+use super::{
+    options::HttpOptions,
+    response::{self, HttpResponse},
+};
 
-/// Why a request is turned away.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+enum Rejection {
     NoHost,
     Host,
     Origin,
 }
 
-impl Refused {
-    pub(super) fn why(self) -> &'static str {
+impl Rejection {
+    fn why(self) -> &'static str {
         match self {
-            Self::NoHost => "the request needs one `Host` header",
+            Self::NoHost => "expected exactly one `Host` header",
             Self::Host => "this `Host` is not allowed",
             Self::Origin => "this `Origin` is not allowed",
         }
     }
 
-    /// Tells the operator, who may have meant to allow it.
-    pub(super) fn log(self, request: &Parts) {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NoHost => StatusCode::BAD_REQUEST,
+            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+        }
+    }
+
+    /// Logs the rejection for the operator, who may have meant to allow the request.
+    fn log(self, request: &Parts) {
         let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
-        tracing::warn!(why = self.why(), ?host, ?origin, method = %request.method, "a request was turned away");
+        tracing::warn!(why = self.why(), ?host, ?origin, method = %request.method, "request rejected");
     }
 }
 
-pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Refused> {
-    let host = host(&request.headers, &request.uri).ok_or(Refused::NoHost)?;
+/// Rejects a request whose `Host` or `Origin` is not allowed.
+pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
+    inspect(request, options).map_err(|rejection| {
+        rejection.log(request);
+        Box::new(response::invalid_request(rejection.status(), rejection.why()))
+    })
+}
+
+fn inspect(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
+    let host = host(&request.headers, &request.uri).ok_or(Rejection::NoHost)?;
     if !is_allowed_host(host, options) {
-        return Err(Refused::Host);
+        return Err(Rejection::Host);
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
-    match origins.all(|origin| is_allowed_origin(origin, options)) {
-        true => Ok(()),
-        false => Err(Refused::Origin),
-    }
+    if origins.all(|origin| is_allowed_origin(origin, options)) { Ok(()) } else { Err(Rejection::Origin) }
 }
 
-/// Says whether a response may have something to tell a browser, or a cache. To a POST that no page sends, it has not: its response
-/// is kept by no cache, so that it need not say what it varies with.
-pub(super) fn concerns_browsers<B>(request: &Request<B>) -> bool {
+/// Returns whether the response needs CORS headers.
+///
+/// The response to a POST without `Origin` does not: no web page has sent the request, and no cache stores the response.
+pub(super) fn needs_cors<B>(request: &Request<B>) -> bool {
     request.method() != Method::POST || request.headers().contains_key(header::ORIGIN)
 }
 
-/// The layer that tells browsers which pages may read the answers: those that may send requests.
+/// Returns the layer that lets web pages of allowed origins read responses.
 pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
-    let (options, of_private_network) = (Arc::clone(options), Arc::clone(options));
+    let (options, private_network) = (Arc::clone(options), Arc::clone(options));
     let names = |names: &[&'static str]| names.iter().map(|name| HeaderName::from_static(name)).collect::<Vec<_>>();
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, request| {
             let is_allowed = is_allowed_origin(origin, &options);
-            // Only preflights end here, the others are checked behind.
+            // Only preflight requests end here. `check` logs the others.
             if !is_allowed && request.method == Method::OPTIONS {
-                Refused::Origin.log(request);
+                Rejection::Origin.log(request);
             }
             is_allowed
         }))
-        // Pages from elsewhere that may reach a server on this machine or in this network.
+        // Allowed pages from elsewhere may reach a server on this machine or in this network.
         .allow_private_network(AllowPrivateNetwork::predicate(move |origin, _| {
-            is_allowed_origin(origin, &of_private_network)
+            is_allowed_origin(origin, &private_network)
         }))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
@@ -121,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_origins() {
+    fn hosts_and_origins_are_checked() {
         let loopback = HttpOptions::default();
         let page = HttpOptions::default().allow_origin("https://app.example.com");
         let public = HttpOptions::default().allow_host("mcp.example.com");
@@ -130,26 +146,26 @@ mod tests {
             (&loopback, "127.0.0.1", Some("http://127.0.0.1:5173"), Ok(())),
             (&loopback, "[::1]:80", Some("http://[::1]"), Ok(())),
             (&loopback, "LOCALHOST", Some("HTTPS://LocalHost:3000"), Ok(())),
-            (&loopback, "evil.example:8080", None, Err(Refused::Host)),
-            (&loopback, "localhost.evil.example", None, Err(Refused::Host)),
-            (&loopback, "127.0.0.1.evil.example", None, Err(Refused::Host)),
-            (&loopback, "localhost", Some("https://evil.example"), Err(Refused::Origin)),
-            (&loopback, "localhost", Some("http://localhost.evil.example"), Err(Refused::Origin)),
-            (&loopback, "localhost", Some("null"), Err(Refused::Origin)),
-            (&loopback, "localhost", Some("file://localhost"), Err(Refused::Origin)),
+            (&loopback, "evil.example:8080", None, Err(Rejection::Host)),
+            (&loopback, "localhost.evil.example", None, Err(Rejection::Host)),
+            (&loopback, "127.0.0.1.evil.example", None, Err(Rejection::Host)),
+            (&loopback, "localhost", Some("https://evil.example"), Err(Rejection::Origin)),
+            (&loopback, "localhost", Some("http://localhost.evil.example"), Err(Rejection::Origin)),
+            (&loopback, "localhost", Some("null"), Err(Rejection::Origin)),
+            (&loopback, "localhost", Some("file://localhost"), Err(Rejection::Origin)),
             (&page, "localhost", Some("https://app.example.com"), Ok(())),
-            (&page, "localhost", Some("https://app.example.com:444"), Err(Refused::Origin)),
+            (&page, "localhost", Some("https://app.example.com:444"), Err(Rejection::Origin)),
             (&public, "mcp.example.com", None, Ok(())),
             (&public, "mcp.example.com:443", Some("https://mcp.example.com"), Ok(())),
-            (&public, "localhost", None, Err(Refused::Host)),
-            (&public, "mcp.example.com", Some("http://localhost"), Err(Refused::Origin)),
+            (&public, "localhost", None, Err(Rejection::Host)),
+            (&public, "mcp.example.com", Some("http://localhost"), Err(Rejection::Origin)),
         ] {
             let mut request = Request::builder().uri("/mcp").header("host", host);
             if let Some(origin) = origin {
                 request = request.header("origin", origin);
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            assert_eq!(check(&parts, options), expected, "{host} {origin:?}");
+            assert_eq!(inspect(&parts, options), expected, "{host} {origin:?}");
         }
     }
 }

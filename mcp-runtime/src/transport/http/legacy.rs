@@ -1,5 +1,5 @@
-//! The transport of 2024-11-05: a stream of events that carries every message of the server, and a second path for those of the
-//! client.
+//! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and a second path receives
+//! those of the client.
 //!
 //! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
 
@@ -18,21 +18,25 @@ use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::{
-    endpoint::{self, Endpoint},
-    headers,
-    reading::linger,
-    response::{self, Answer, HttpResponse},
-    sessions::new_id,
-    stream::{CancelOnDrop, Events, Manner, Stream},
+    endpoint::Endpoint,
+    guard, headers,
+    request_body::{self, linger},
+    response::{self, HttpResponse},
+    service::ResponseFuture,
+    session::new_id,
+    sse::{
+        body::{CancelOnDrop, SseBody, StreamConfig},
+        stream::EventStream,
+    },
 };
 use crate::engine::{Connection, Outbox};
 
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
 
-/// The two paths, without what browsers need.
+/// A service for both paths, without CORS.
 #[derive(Debug, Clone)]
-pub(super) struct Legacy {
+pub(super) struct LegacyService {
     endpoint: Endpoint,
     clients: Arc<Clients>,
 }
@@ -40,126 +44,126 @@ pub(super) struct Legacy {
 #[derive(Debug, Default)]
 struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 
-/// One client: its messages are received one after the other.
 #[derive(Debug)]
 struct Client {
+    /// Locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
 }
 
-/// Forgets a client when its stream ends.
+/// Removes a client when its stream ends.
 #[derive(Debug)]
-pub(super) struct Leave {
+struct RemoveOnDrop {
     clients: Arc<Clients>,
     id: Arc<str>,
 }
 
-impl Legacy {
+impl LegacyService {
     pub(super) fn new(endpoint: Endpoint) -> Self {
         Self { endpoint, clients: Arc::default() }
     }
 
-    /// Says where the requests come from that follow.
-    pub(super) fn seen_from(&mut self, peer: SocketAddr) {
-        self.endpoint = self.endpoint.seen_from(peer);
+    /// Attributes subsequent requests to this peer.
+    pub(super) fn set_peer(&mut self, peer: SocketAddr) {
+        self.endpoint = self.endpoint.for_peer(peer);
     }
 
-    pub(super) fn stands_at(path: &str) -> bool {
+    pub(super) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
 
     async fn handle(self, request: Request<Incoming>) -> HttpResponse {
         let (parts, body) = request.into_parts();
-        if let Err(response) = self.endpoint.guard(&parts) {
-            return *response;
+        if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
+            return *rejection;
         }
         match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(),
-            (STREAM, _) => endpoint::not_allowed("GET"),
+            (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
-            _ => endpoint::not_allowed("POST"),
+            _ => response::method_not_allowed("POST"),
         }
     }
 
+    /// Opens a client's event stream, which starts with the URL for its messages.
     fn open(&self) -> HttpResponse {
-        let most = self.endpoint.options().max_sessions;
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
-        let stream =
-            Arc::new(Stream::new(0, Arc::clone(connection.outbox()), false, self.endpoint.sessions().memory()));
+        let outbox = Arc::clone(connection.outbox());
+        let stream = Arc::new(EventStream::new(0, outbox, false, self.endpoint.sessions().memory()));
         let cancels = CancelOnDrop(connection.in_flight_table());
-        let Some(id) = self.clients.enter(connection, most) else {
-            return response::busy("there are too many sessions");
+        let Some(id) = self.clients.insert(connection, self.endpoint.options().max_sessions) else {
+            return response::overloaded("too many sessions");
         };
-        let manner = Manner { ids: false, primed: false, keep_alive: self.endpoint.options().keep_alive };
-        let greeting = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let leave = Leave { clients: Arc::clone(&self.clients), id };
-        let events = Events::new(stream, manner, 0, self.endpoint.closing());
-        response::events(events.cancelling(Some(cancels)).greeting(greeting, leave))
+        let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
+        let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
+        let remove = RemoveOnDrop { clients: Arc::clone(&self.clients), id };
+        let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
+        response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
     }
 
     async fn receive(&self, request: Parts, body: Incoming) -> HttpResponse {
         let client = match self.find(&request) {
             Ok(client) => client,
-            Err(response) => {
+            Err(rejection) => {
                 linger(&request, Box::pin(body));
-                return *response;
+                return *rejection;
             }
         };
-        let body = match self.endpoint.read(&request, body, Instant::now()).await {
+        let body = match request_body::read(&self.endpoint, &request, body, Instant::now()).await {
             Ok(body) => body,
-            Err(response) => return *response,
+            Err(rejection) => return *rejection,
         };
         let mut connection = client.connection.lock().await;
         connection.set_source(self.endpoint.request_source(request));
-        let mut answers = Vec::new();
-        let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut answers);
+        let mut lines = Vec::new();
+        let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
         if receipt.is_too_much {
-            answers.truncate(answers.trim_ascii_end().len());
-            return response::busy_with(answers);
+            lines.truncate(lines.trim_ascii_end().len());
+            return response::overloaded_with(lines);
         }
-        client.outbox.push(&answers);
+        client.outbox.push(&lines);
         response::empty(StatusCode::ACCEPTED)
     }
 
-    /// Checks what can be checked before the body is there.
+    /// Finds the client that sends a message, and checks the headers before the body is read.
     fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
-        let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
+        let reject = |status, why| Err(Box::new(response::invalid_request(status, why)));
         let query = request.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
         let Some(client) = self.clients.table().get(id).map(Arc::clone) else {
-            return refuse(StatusCode::NOT_FOUND, "there is no such session, or no longer");
+            return reject(StatusCode::NOT_FOUND, "session not found or expired");
         };
         if !headers::is_json(&request.headers) {
-            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
+            return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
         }
         if client.outbox.unread() > self.endpoint.engine().limits.unread {
-            return Err(Box::new(response::busy("the stream of this session is not read")));
+            return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
         Ok(client)
     }
 }
 
-impl Service<Request<Incoming>> for Legacy {
+impl Service<Request<Incoming>> for LegacyService {
     type Response = HttpResponse;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
         task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Answer {
-        let legacy = self.clone();
-        Box::pin(async move { Ok(legacy.handle(request).await) })
+    fn call(&mut self, request: Request<Incoming>) -> ResponseFuture {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.handle(request).await) })
     }
 }
 
 impl Clients {
-    /// Enters a client and gives its id; none if there are too many.
-    fn enter(&self, connection: Connection, most: usize) -> Option<Arc<str>> {
+    /// Adds a client and returns its id, or `None` if there are already `max` clients.
+    fn insert(&self, connection: Connection, max: usize) -> Option<Arc<str>> {
         let id = new_id()?;
         let mut table = self.table();
-        if table.len() >= most {
+        if table.len() >= max {
             return None;
         }
         let outbox = Arc::clone(connection.outbox());
@@ -172,7 +176,7 @@ impl Clients {
     }
 }
 
-impl Drop for Leave {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         self.clients.table().remove(&self.id);
     }

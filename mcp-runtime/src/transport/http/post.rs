@@ -1,255 +1,229 @@
-//! POST: a message, and its answer.
+//! POST: receives a message and responds to it.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, request::Parts};
+use http::{HeaderValue, StatusCode};
 use http_body::Body;
 use memchr::memchr;
 
 use super::{
-    endpoint::{self, Endpoint},
-    first,
-    headers::{self, HttpRequestSource, SESSION, VERSION},
-    reading::{Received, linger},
+    endpoint::Endpoint,
+    guard,
+    headers::{SESSION, VERSION},
+    race::race,
+    request::HttpRequestSource,
+    request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
-    sessions::{Busy, HttpSession},
-    stream::{CancelOnDrop, Events, Manner, Stream},
+    routing::{self, Route},
+    session::{ActiveGuard, HttpSession},
+    sse::{
+        body::{CancelOnDrop, SseBody},
+        stream::EventStream,
+    },
 };
-use crate::{
-    engine::{Connection, Receipt, RequestSource},
-    revision,
-};
+use crate::engine::{Connection, Receipt, RequestSource};
 
-/// The room that most answers need no more than.
-const USUAL_ANSWER: usize = 512;
+/// The capacity that suffices for most responses.
+const TYPICAL_RESPONSE: usize = 512;
 
-/// Where a message belongs, as far as its headers say.
-enum Home {
-    Session(Arc<HttpSession>),
-    /// It needs none.
-    Stateless,
-    /// It may open a session, or say in its body what its headers do not; anything else is refused with this response.
-    Nowhere(Box<HttpResponse>),
-}
-
-/// A message that was received, and what its answer depends on.
+/// A received message and the state its response depends on.
 struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<Arc<HttpSession>>,
-    is_stateless: bool,
-    /// How a message that is no request is refused if it belongs to a session, but does not say to which.
-    homeless: Option<Box<HttpResponse>>,
+    /// The response to a message that should name a session, but does not. Requests are exempt.
+    rejection: Option<Box<HttpResponse>>,
     receipt: Receipt,
-    /// The lines that are there.
+    /// The output so far, as lines.
     lines: Vec<u8>,
-    /// Ends the calls of a stateless request when nobody waits for it any more.
+    /// Cancels the calls of a stateless request when the client disconnects.
     cancels: Option<CancelOnDrop>,
-    busy: Option<Busy>,
+    active: Option<ActiveGuard>,
 }
 
-/// How an exchange is answered.
 #[derive(Debug, Clone, Copy)]
-enum Form {
-    /// With one message, or none.
-    Whole,
-    Stream,
+enum ResponseKind {
+    /// One JSON message, or an empty response.
+    Json,
+    EventStream,
 }
 
-impl Endpoint {
-    pub(super) async fn post<B>(&self, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let request = source.request();
-        let home = match self.find_home(request, now) {
-            Ok(home) => home,
-            Err(response) => {
-                linger(request, Box::pin(body));
-                return *response;
-            }
-        };
-        let body = match self.read(request, body, now).await {
-            Ok(body) => body,
-            Err(response) => return *response,
-        };
-        match self.try_exchange(source, home, body) {
-            Ok(response) => response,
-            Err(exchange) => Box::pin(self.wait(exchange)).await,
-        }
+/// Handles a request without checking that its method is POST.
+pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B) -> HttpResponse
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let now = Instant::now();
+    endpoint.sweep(now);
+    let request = source.request();
+    if let Err(rejection) = guard::check(request, endpoint.options()) {
+        return *rejection;
     }
+    let route = match routing::route(endpoint, request, now) {
+        Ok(route) => route,
+        Err(rejection) => {
+            linger(request, Box::pin(body));
+            return *rejection;
+        }
+    };
+    let body = match request_body::read(endpoint, request, body, now).await {
+        Ok(body) => body,
+        Err(rejection) => return *rejection,
+    };
+    match try_respond(endpoint, source, route, body) {
+        Ok(response) => response,
+        Err(exchange) => Box::pin(wait(endpoint, exchange)).await,
+    }
+}
 
-    /// Answers a message, or gives it back if its answer is not there yet.
-    fn try_exchange(
-        &self,
-        source: Arc<HttpRequestSource>,
-        home: Home,
-        body: Received,
-    ) -> Result<HttpResponse, Box<Exchange>> {
-        let mut exchange = self.receive(source, home, &body);
-        drop(body);
-        if !exchange.receipt.is_request {
-            return Ok(exchange.acknowledge());
-        }
-        let Some(form) = exchange.form() else { return Err(Box::new(exchange)) };
-        if let (Form::Whole, Some(busy)) = (form, &mut exchange.busy) {
-            busy.end = Some(exchange.connection.time());
-        }
-        Ok(self.answer(exchange, form))
+/// Receives a message and responds to it, or returns the exchange if the response is not ready yet.
+fn try_respond(
+    endpoint: &Endpoint,
+    source: Arc<HttpRequestSource>,
+    route: Route,
+    body: ReceivedBody,
+) -> Result<HttpResponse, Box<Exchange>> {
+    let mut exchange = receive(endpoint, source, route, &body);
+    drop(body);
+    if !exchange.receipt.is_request {
+        return Ok(acknowledge(exchange));
     }
+    let Some(kind) = exchange.poll_kind() else { return Err(Box::new(exchange)) };
+    if let (ResponseKind::Json, Some(active)) = (kind, &mut exchange.active) {
+        active.end = Some(exchange.connection.time());
+    }
+    Ok(respond(endpoint, exchange, kind))
+}
 
-    /// Checks what can be checked before the body is there.
-    fn find_home(&self, request: &Parts, now: Instant) -> Result<Home, Box<HttpResponse>> {
-        let refuse = |status, why| Err(Box::new(response::refuse_because(status, why)));
-        if !headers::is_json(&request.headers) {
-            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
-        }
-        if !headers::accepts_answers(&request.headers) {
-            let why = "`Accept` must take application/json and text/event-stream";
-            return refuse(StatusCode::NOT_ACCEPTABLE, why);
-        }
-        match headers::plain(&request.headers, &VERSION) {
-            Ok(Some(version)) if revision::stateless(version).is_some() => return Ok(Home::Stateless),
-            version => {
-                // Only the body says whether a version that is not known has sessions.
-                if let Err(refusal) = endpoint::check_version(version) {
-                    return Ok(Home::Nowhere(refusal));
-                }
-            }
-        }
-        let missing = || Box::new(response::refuse_because(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"));
-        Ok(self.find_session(request, now)?.map_or_else(|| Home::Nowhere(missing()), Home::Session))
+/// Passes the message to the engine.
+fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, body: &ReceivedBody) -> Exchange {
+    let (session, rejection) = match route {
+        Route::Session(session) => (Some(session), None),
+        Route::Stateless => (None, None),
+        Route::Unrouted(rejection) => (None, Some(rejection)),
+    };
+    let engine = Arc::clone(endpoint.engine());
+    let mut connection = match &session {
+        Some(session) => Connection::of_session(body.at, engine, Arc::clone(&session.session)),
+        None => Connection::of_exchange(body.at, engine),
+    };
+    connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
+    let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
+    let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut lines);
+    // Notifications of a function precede its response.
+    let mut notifications = Vec::new();
+    if connection.drain(&mut notifications) {
+        notifications.append(&mut lines);
+        lines = notifications;
     }
+    let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
+    let active = session.as_ref().map(HttpSession::activate);
+    Exchange { source, connection, session, rejection, receipt, lines, cancels, active }
+}
 
-    /// Gives the message to the engine.
-    fn receive(&self, source: Arc<HttpRequestSource>, home: Home, body: &Received) -> Exchange {
-        let (session, homeless) = match home {
-            Home::Session(session) => (Some(session), None),
-            Home::Stateless => (None, None),
-            Home::Nowhere(refusal) => (None, Some(refusal)),
-        };
-        let is_stateless = session.is_none();
-        let mut connection = match &session {
-            Some(session) => Connection::of_session(body.at, Arc::clone(self.engine()), Arc::clone(&session.session)),
-            None => Connection::of_exchange(body.at, Arc::clone(self.engine())),
-        };
-        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
-        let mut lines = Vec::with_capacity(USUAL_ANSWER);
-        let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut lines);
-        // Notifications of a function come before its answer.
-        let mut before = Vec::new();
-        if connection.drain(&mut before) {
-            before.append(&mut lines);
-            lines = before;
+/// Waits until the kind of the response is known, then responds.
+async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> HttpResponse {
+    let mut deadline = pin!(tokio::time::sleep(endpoint.options().stream_after));
+    let outbox = Arc::clone(exchange.connection.outbox());
+    loop {
+        let output = poll_fn(|cx| outbox.poll_news_or_end(cx));
+        if race(output, deadline.as_mut()).await.is_err() {
+            return respond(endpoint, *exchange, ResponseKind::EventStream);
         }
-        let cancels = is_stateless.then(|| CancelOnDrop(connection.in_flight_table()));
-        let busy = session.as_ref().map(HttpSession::busy);
-        Exchange { source, connection, session, is_stateless, homeless, receipt, lines, cancels, busy }
+        if let Some(kind) = exchange.poll_kind() {
+            return respond(endpoint, *exchange, kind);
+        }
     }
+}
 
-    /// Waits until it is known how an exchange is answered, and answers it.
-    async fn wait(&self, mut exchange: Box<Exchange>) -> HttpResponse {
-        let mut deadline = pin!(tokio::time::sleep(self.options().stream_after));
-        let outbox = Arc::clone(exchange.connection.outbox());
-        loop {
-            let news = poll_fn(|cx| outbox.poll_news_or_end(cx));
-            if first(news, deadline.as_mut()).await.is_err() {
-                return self.answer(*exchange, Form::Stream);
-            }
-            if let Some(form) = exchange.form() {
-                return self.answer(*exchange, form);
-            }
-        }
+fn respond(endpoint: &Endpoint, exchange: Exchange, kind: ResponseKind) -> HttpResponse {
+    match kind {
+        ResponseKind::Json => json(endpoint, exchange),
+        ResponseKind::EventStream => event_stream(endpoint, exchange),
     }
+}
 
-    /// Answers with JSON if there is no more than the answer, and with a stream of events otherwise.
-    fn answer(&self, exchange: Exchange, form: Form) -> HttpResponse {
-        match form {
-            Form::Whole => self.answer_at_once(exchange),
-            Form::Stream => self.stream(exchange),
-        }
+/// Responds to a message that is not a request.
+fn acknowledge(exchange: Exchange) -> HttpResponse {
+    if let Some(rejection) = exchange.rejection {
+        return *rejection;
     }
+    if exchange.session.is_none() && exchange.receipt.is_response {
+        let why = "unexpected response: the server sends no requests outside a session";
+        return response::invalid_request(StatusCode::BAD_REQUEST, why);
+    }
+    response::empty(StatusCode::ACCEPTED)
+}
 
-    fn answer_at_once(&self, mut exchange: Exchange) -> HttpResponse {
-        while exchange.lines.last() == Some(&b'\n') {
-            exchange.lines.pop();
-        }
-        if exchange.lines.is_empty() {
-            // The call was cancelled, by another request.
-            return response::no_events();
-        }
-        // A request without a session, and without one being opened, is stateless, or else malformed.
-        let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
-        let is_stateless = exchange.is_stateless && opened.is_none();
-        if exchange.receipt.is_too_much {
-            return response::busy_with(exchange.lines);
-        }
-        let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
-        let Some(session) = opened else {
-            drop(exchange.connection);
-            let headers =
-                Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
-            return response::json_with(headers, status, exchange.lines);
-        };
-        let version = session.dialect.name();
-        let Some(id) = self.sessions().open(Arc::clone(session)) else {
-            return response::busy("there are too many sessions");
-        };
-        let mut response = response::json(status, exchange.lines);
-        if let Ok(id) = HeaderValue::from_str(&id) {
-            response.headers_mut().insert(SESSION, id);
-        }
-        response::set(&mut response, VERSION, version);
-        response
+fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
+    while exchange.lines.last() == Some(&b'\n') {
+        exchange.lines.pop();
     }
+    if exchange.lines.is_empty() {
+        // Another request has cancelled the call.
+        return response::no_events();
+    }
+    if exchange.receipt.is_too_much {
+        return response::overloaded_with(exchange.lines);
+    }
+    let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
+    // A request that neither belongs to a session nor opens one is stateless or malformed.
+    let is_stateless = exchange.session.is_none() && opened.is_none();
+    let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
+    let Some(session) = opened else {
+        drop(exchange.connection);
+        let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
+        return response::json_with(headers, status, exchange.lines);
+    };
+    let version = session.dialect.name();
+    let Some(id) = endpoint.sessions().open(Arc::clone(session)) else {
+        return response::overloaded("too many sessions");
+    };
+    let mut response = response::json(status, exchange.lines);
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response::set(&mut response, VERSION, version);
+    response
+}
 
-    fn stream(&self, exchange: Exchange) -> HttpResponse {
-        let outbox = Arc::clone(exchange.connection.outbox());
-        let (stream, manner) = match &exchange.session {
-            Some(session) => (session.open_stream(outbox), self.manner(&session.session)),
-            None => {
-                let manner = Manner { ids: false, primed: false, keep_alive: self.options().keep_alive };
-                (Arc::new(Stream::new(1, outbox, true, self.sessions().memory())), manner)
-            }
-        };
-        stream.append(&exchange.lines);
-        // What this one keeps may be what is too much, and its call may have ended long ago.
-        self.sessions().relieve();
-        let is_listening = exchange.connection.outbox().is_listening();
-        let events = Events::new(stream, manner, 0, self.closing()).cancelling(exchange.cancels).busy(exchange.busy);
-        response::events(if is_listening { events.listening() } else { events })
-    }
+fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
+    let outbox = Arc::clone(exchange.connection.outbox());
+    let (stream, config) = match &exchange.session {
+        Some(session) => (session.open_stream(outbox), endpoint.session_stream_config(&session.session)),
+        None => {
+            let stream = Arc::new(EventStream::new(1, outbox, true, endpoint.sessions().memory()));
+            (stream.attach(), endpoint.stream_config())
+        }
+    };
+    stream.append(&exchange.lines);
+    // This append may exceed the memory of all streams, and the end of its call may be long past.
+    endpoint.sessions().evict_streams();
+    let is_subscription = exchange.connection.outbox().is_listening();
+    let body = SseBody::new(stream, config, 0, endpoint.shutdown());
+    let body = body.cancelling(exchange.cancels).active(exchange.active);
+    response::events(if is_subscription { body.subscription() } else { body })
 }
 
 impl Exchange {
-    /// The response to what is no request.
-    fn acknowledge(self) -> HttpResponse {
-        match self.homeless {
-            Some(refusal) => *refusal,
-            None if self.is_stateless && self.receipt.is_response => {
-                let why = "a response answers nothing: without a session, the server makes no requests";
-                response::refuse_because(StatusCode::BAD_REQUEST, why)
-            }
-            None => response::empty(StatusCode::ACCEPTED),
-        }
-    }
-
-    /// Takes what is there, and says how it is answered; none if that is not yet known.
-    fn form(&mut self) -> Option<Form> {
+    /// Collects pending output and returns the kind of the response, or `None` if it is not known yet.
+    fn poll_kind(&mut self) -> Option<ResponseKind> {
         let outbox = self.connection.outbox();
         let is_settled = outbox.awaited() == 0;
         outbox.drain(&mut self.lines);
-        match () {
-            () if outbox.is_listening() => Some(Form::Stream),
-            () if is_settled && is_one_line(&self.lines) => Some(Form::Whole),
-            () if is_settled || !self.lines.is_empty() || outbox.is_paused() => Some(Form::Stream),
-            () => None,
+        if outbox.is_listening() {
+            return Some(ResponseKind::EventStream);
         }
+        if is_settled && is_single_line(&self.lines) {
+            return Some(ResponseKind::Json);
+        }
+        let is_stream = is_settled || !self.lines.is_empty() || outbox.is_paused();
+        is_stream.then_some(ResponseKind::EventStream)
     }
 }
 
-fn is_one_line(lines: &[u8]) -> bool {
+fn is_single_line(lines: &[u8]) -> bool {
     memchr(b'\n', lines).is_none_or(|end| lines[end + 1..].trim_ascii().is_empty())
 }

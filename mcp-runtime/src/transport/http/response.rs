@@ -1,72 +1,77 @@
-//! Whole responses.
-
-use std::{convert::Infallible, pin::Pin};
+//! Building HTTP responses.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use super::{body::HttpBody, stream::Events};
+use super::{body::HttpBody, sse::body::SseBody};
 use crate::{engine::is_result, error::Fault, jsonrpc::raw, revision};
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
-/// The answer to a request, which never fails to be one.
-pub(super) type Answer = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
-
-/// A response without a body.
+/// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
     with_body(status, HttpBody::default())
 }
 
-/// A response of one JSON message.
+/// Returns a response with one JSON message.
 pub(super) fn json(status: StatusCode, message: Vec<u8>) -> HttpResponse {
     json_with(HeaderMap::new(), status, message)
 }
 
-/// The same, with its headers in a map that has room for them, so that none must be made.
+/// Returns a response with one JSON message. Reuses the allocation of `headers`, which must be empty.
 pub(super) fn json_with(headers: HeaderMap, status: StatusCode, message: Vec<u8>) -> HttpResponse {
-    let mut response = with_body(status, HttpBody::whole(message));
+    let mut response = with_body(status, HttpBody::complete(message));
     *response.headers_mut() = headers;
     set(&mut response, header::CONTENT_TYPE, "application/json");
     response
 }
 
-/// A response that refuses a request, with an error that belongs to no request.
-pub(super) fn refuse(status: StatusCode, fault: &Fault) -> HttpResponse {
-    let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, fault);
-    json(status, message)
+/// Returns an error response without a request id.
+pub(super) fn error(status: StatusCode, fault: &Fault) -> HttpResponse {
+    json(status, error_message(fault))
 }
 
-/// A response that refuses a request, in a sentence.
-pub(super) fn refuse_because(status: StatusCode, why: &str) -> HttpResponse {
-    refuse(status, &Fault::InvalidRequest(why.to_owned()))
+/// Returns an `invalid request` response.
+pub(super) fn invalid_request(status: StatusCode, why: &str) -> HttpResponse {
+    error(status, &Fault::InvalidRequest(why.to_owned()))
 }
 
-/// A response for now: come back later.
-pub(super) fn busy(why: &str) -> HttpResponse {
-    let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, &Fault::overloaded(why));
-    busy_with(message)
+/// Returns a `405 Method Not Allowed` response.
+pub(super) fn method_not_allowed(allowed: &'static str) -> HttpResponse {
+    let mut response = invalid_request(StatusCode::METHOD_NOT_ALLOWED, "HTTP method not allowed");
+    set(&mut response, header::ALLOW, allowed);
+    response
 }
 
-/// A response for now, whose message is there.
-pub(super) fn busy_with(message: Vec<u8>) -> HttpResponse {
+/// Returns a `503 Service Unavailable` response that asks the client to retry.
+pub(super) fn overloaded(why: &'static str) -> HttpResponse {
+    overloaded_with(error_message(&Fault::overloaded(why)))
+}
+
+/// Returns a `503 Service Unavailable` response with this message.
+pub(super) fn overloaded_with(message: Vec<u8>) -> HttpResponse {
     let mut response = json(StatusCode::SERVICE_UNAVAILABLE, message);
     set(&mut response, header::RETRY_AFTER, "1");
     response
 }
 
-/// A stream of events.
-pub(super) fn events(events: Events) -> HttpResponse {
+/// Encodes an error response without a request id.
+pub(super) fn error_message(fault: &Fault) -> Vec<u8> {
+    let mut message = Vec::new();
+    crate::engine::refuse(&mut message, revision::newest(), None, fault);
+    message
+}
+
+/// Returns a response that carries a stream of events.
+pub(super) fn events(events: SseBody) -> HttpResponse {
     let mut response = with_body(StatusCode::OK, HttpBody::events(events));
     set(&mut response, header::CONTENT_TYPE, "text/event-stream");
     set(&mut response, header::CACHE_CONTROL, "no-cache, no-transform");
-    // Proxies such as nginx hold events back otherwise.
+    // Proxies such as nginx buffer events otherwise.
     set(&mut response, header::HeaderName::from_static("x-accel-buffering"), "no");
     response
 }
 
-/// A stream of events that has none, in place of an answer that will not come.
+/// Returns an empty event stream, for a request that was cancelled and has no response.
 pub(super) fn no_events() -> HttpResponse {
     let mut response = empty(StatusCode::OK);
     set(&mut response, header::CONTENT_TYPE, "text/event-stream");
@@ -83,14 +88,14 @@ fn with_body(status: StatusCode, body: HttpBody) -> HttpResponse {
     response
 }
 
-/// The status that an answer is sent with, which for stateless requests says what went wrong.
+/// Returns the HTTP status for a JSON-RPC response. For stateless requests it depends on the error code.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header).
-pub(super) fn status_of(answer: &[u8], is_stateless: bool, is_malformed: bool) -> StatusCode {
-    if is_result(answer) {
+pub(super) fn status_of(response: &[u8], is_stateless: bool, is_malformed: bool) -> StatusCode {
+    if is_result(response) {
         return StatusCode::OK;
     }
-    let code = std::str::from_utf8(answer).ok().and_then(error_code);
+    let code = std::str::from_utf8(response).ok().and_then(error_code);
     match code {
         Some(_) if is_malformed => StatusCode::BAD_REQUEST,
         Some(-32601) if is_stateless => StatusCode::NOT_FOUND,
@@ -99,8 +104,8 @@ pub(super) fn status_of(answer: &[u8], is_stateless: bool, is_malformed: bool) -
     }
 }
 
-fn error_code(answer: &str) -> Option<i64> {
-    let (_, error) = raw::members(answer).find(|(name, _)| name == "error")?;
+fn error_code(response: &str) -> Option<i64> {
+    let (_, error) = raw::members(response).find(|(name, _)| name == "error")?;
     let (_, code) = raw::members(error).find(|(name, _)| name == "code")?;
     code.parse().ok()
 }

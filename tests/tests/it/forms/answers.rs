@@ -65,7 +65,7 @@ fn choices_one_by_one() {
         assert_eq!(ask.read(&result), Ok(Answer::Accept(Several { sizes, grades })), "{result}");
     }
     for (content, expected) in [
-        ("", "`sizes` is missing: it is required (array)"),
+        ("", "`sizes` is required (array)"),
         (r#""sizes.s":"yes""#, r#"`sizes.s`: "yes" must be a boolean"#),
         (r#""sizes.s":true,"sizes.Large":true"#, r#"`sizes`: ["s","Large"] must have at most 1 item"#),
         (r#""sizes":[],"grades.b":1"#, "`grades.b`: 1 must be a boolean"),
@@ -139,7 +139,7 @@ fn a_form_that_does_not_fit() {
     for (result, expected) in [
         ("12345", "12345 must be an object"),
         ("null", "null must be an object"),
-        ("{}", r#"`action` is missing: it is required (one of "accept", "decline", "cancel")"#),
+        ("{}", r#"`action` is required (one of "accept", "decline", "cancel")"#),
         (r#"{"action":"yes"}"#, r#"`action`: "yes" must be one of "accept", "decline", "cancel""#),
         (r#"{"action":1}"#, r#"`action`: 1 must be one of "accept", "decline", "cancel""#),
         (r#"{"action":"accept"}"#, "`content` is missing: a form that is accepted has one"),
@@ -147,8 +147,8 @@ fn a_form_that_does_not_fit() {
         (r#"{"action":"accept","content":[]}"#, "`content`: [] must be an object"),
         (
             r#"{"action":"accept","content":{}}"#,
-            "`age` is missing: it is required (integer); `agreed` is missing: it is required (boolean); \
-             `size` is missing: it is required (one of \"s\", \"Large\")",
+            "`age` is required (integer); `agreed` is required (boolean); \
+             `size` is required (one of \"s\", \"Large\")",
         ),
     ] {
         says(&every(), result, expected);
@@ -190,8 +190,8 @@ fn what_no_model_answers() {
     let ask = SampleRequest::new("a");
     for (content, expected) in [
         ("5", "`content`: 5 must be an array or an object"),
-        ("{}", r#"`content.type` is missing: it is required (one of "text", "image", "audio", "tool_use")"#),
-        (r#"{"type":"text"}"#, "`content.text` is missing: it is required (string)"),
+        ("{}", r#"`content.type` is required (one of "text", "image", "audio", "tool_use")"#),
+        (r#"{"type":"text"}"#, "`content.text` is required (string)"),
         (r#"{"type":"text","text":1}"#, "`content.text`: 1 must be a string"),
         (
             r#"[{"type":"text","text":""},{"type":"tool_result"}]"#,
@@ -208,10 +208,7 @@ fn what_no_model_answers() {
     for (result, expected) in [
         ("[]", "[] must be an object"),
         (r#"{"role":"system","model":"m","content":[]}"#, r#"`role`: "system" must be one of "user", "assistant""#),
-        (
-            r#"{"content":[]}"#,
-            r#"`role` is missing: it is required (one of "user", "assistant"); `model` is missing: it is required (string)"#,
-        ),
+        (r#"{"content":[]}"#, r#"`role` is required (one of "user", "assistant"); `model` is required (string)"#),
     ] {
         says(&ask, result, expected);
     }
@@ -227,10 +224,10 @@ fn roots() {
     assert_eq!(read(result), expected.map(|(uri, name)| (uri.to_owned(), name.map(str::to_owned))));
     for (result, expected) in [
         ("true", "true must be an object"),
-        ("{}", "`roots` is missing: it is required (array)"),
+        ("{}", "`roots` is required (array)"),
         (r#"{"roots":{}}"#, "`roots`: {} must be an array"),
         (r#"{"roots":["file:///a"]}"#, r#"`roots[0]`: "file:///a" must be an object"#),
-        (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is missing: it is required (string)"),
+        (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is required (string)"),
     ] {
         says(&ListRoots, result, expected);
     }

@@ -200,7 +200,7 @@ async fn stalled(site: &Site, bytes: usize) -> Connection {
 /// Whatever they declare, what counts is what has come.
 #[tokio::test]
 async fn bodies_are_capped_all_together() {
-    let options = HttpOptions::default().max_body_bytes(MEGABYTE).max_body_bytes_in_all(0);
+    let options = HttpOptions::default().max_body_bytes(MEGABYTE).max_total_body_bytes(0);
     let (_, site) = site_with(options).await;
     let padding = "x".repeat(MEGABYTE - 1000);
     let long = call("quick").change(|message| message["params"]["_meta"]["padding"] = padding.into());

@@ -131,7 +131,7 @@ async fn refusals_are_logged() {
         let origin = format!("https://{}.evil.example", path.trim_start_matches('/'));
         let request = Request::new(method).path(path).with("origin", &origin);
         server.connect().await.send(&request.with("access-control-request-method", "POST")).await;
-        let line = line_with(&mut server.stderr, "turned away");
+        let line = line_with(&mut server.stderr, "request rejected");
         assert!(line.contains("WARN") && line.contains(&origin) && line.contains(method), "{line}");
     }
 }

@@ -1,6 +1,6 @@
-//! From a schema to nodes.
+//! Compiles schemas to nodes.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::{cmp::Ordering, collections::HashMap, fmt};
 
 use regex_lite::Regex;
 use serde_json::{Map, Value};
@@ -8,30 +8,26 @@ use serde_json::{Map, Value};
 use super::{
     format::Format,
     node::{
-        ArrayRules, Bound, Counts, Id, Logic, Node, NumberRules, ObjectRules, PropertyRules, StringRules, Types, Values,
+        Applicators, ArrayRules, Bound, Counts, Id, Node, NumberRules, ObjectRules, PropertyRules, StringRules, Types,
+        Values,
     },
     number::Number,
 };
-use crate::handler::schema::pointer;
+use crate::handler::schema::{
+    error::SchemaError,
+    pointer,
+    subschemas::{DIALECT, subschemas},
+};
 
-/// How deep schemas may nest.
+/// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
 
-/// What a schema may call its dialect.
-///
-/// See [JSON Schema usage](https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage).
-const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-
 /// Compiles a schema. The first node is the root.
-///
-/// # Errors
-///
-/// A sentence that says what is wrong with the schema.
-pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, String> {
-    let mut compiler = Compiler { root: schema, nodes: Vec::new(), ids: HashMap::new(), open: Vec::new() };
-    compiler.later(schema);
-    // References are followed from here, so that a chain of them needs no stack.
-    while let Some((id, schema)) = compiler.open.pop() {
+pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
+    let mut compiler = Compiler { root: schema, nodes: Vec::new(), ids: HashMap::new(), pending: Vec::new() };
+    compiler.reserve(schema);
+    // The targets of references are compiled here rather than recursively, so a chain of references needs no stack.
+    while let Some((id, schema)) = compiler.pending.pop() {
         compiler.nodes[id] = compiler.node(schema, 0)?;
     }
     Ok(compiler.nodes)
@@ -40,38 +36,38 @@ pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, String> {
 struct Compiler<'a> {
     root: &'a Value,
     nodes: Vec<Node>,
-    /// The nodes of schemas that references are about, by the address of the schema.
+    /// The nodes of the targets of references, by the address of the schema.
     ids: HashMap<*const Value, Id>,
-    /// Nodes that have a place and are not yet made.
-    open: Vec<(Id, &'a Value)>,
+    /// Nodes that are reserved but not yet compiled.
+    pending: Vec<(Id, &'a Value)>,
 }
 
 impl<'a> Compiler<'a> {
-    /// Gives the target of a reference its place, to be compiled when its turn comes.
-    fn later(&mut self, schema: &'a Value) -> Id {
+    /// Reserves a node for the target of a reference, to be compiled later.
+    fn reserve(&mut self, schema: &'a Value) -> Id {
         let next = self.nodes.len();
         let id = *self.ids.entry(std::ptr::from_ref(schema)).or_insert(next);
         if id == next {
             self.nodes.push(Node::default());
-            self.open.push((id, schema));
+            self.pending.push((id, schema));
         }
         id
     }
 
-    fn add(&mut self, schema: &'a Value, depth: usize) -> Result<Id, String> {
+    fn add(&mut self, schema: &'a Value, depth: usize) -> Result<Id, SchemaError> {
         if depth >= DEPTH {
-            return Err(format!("the schema is nested deeper than {DEPTH} levels"));
+            return Err(SchemaError::new(format!("the schema is nested deeper than {DEPTH} levels")));
         }
         let node = self.node(schema, depth + 1)?;
         self.nodes.push(node);
         Ok(self.nodes.len() - 1)
     }
 
-    fn node(&mut self, schema: &'a Value, depth: usize) -> Result<Node, String> {
+    fn node(&mut self, schema: &'a Value, depth: usize) -> Result<Node, SchemaError> {
         let schema = match schema {
             Value::Bool(all) => return Ok(Node { never: !all, ..Node::default() }),
             Value::Object(schema) => schema,
-            other => return Err(format!("a schema must be an object or a boolean, found `{other}`")),
+            other => return Err(must_be("a schema", "an object or a boolean", other)),
         };
         check_dialect(schema)?;
         let has = Groups::of(schema);
@@ -94,15 +90,15 @@ impl<'a> Compiler<'a> {
         if has.object {
             node.object = self.object(schema, depth)?;
         }
-        if has.logic {
-            node.logic = self.logic(schema, depth)?;
+        if has.applicators {
+            node.applicators = self.applicators(schema, depth)?;
         }
         Ok(node)
     }
 
-    fn array(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Option<Box<ArrayRules>>, String> {
+    fn array(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Option<Box<ArrayRules>>, SchemaError> {
         let keywords = ["minItems", "maxItems", "uniqueItems", "prefixItems", "items", "contains"];
-        if !says(schema, &keywords) {
+        if !has_any(schema, &keywords) {
             return Ok(None);
         }
         let contains = match self.one(schema, "contains", depth)? {
@@ -117,13 +113,17 @@ impl<'a> Compiler<'a> {
             length: counts(schema, "minItems", "maxItems")?,
             unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
             prefix: self.list(schema, "prefixItems", depth)?,
-            // What fits anything need not be looked at.
+            // A schema that accepts everything is dropped.
             items: self.one(schema, "items", depth)?.filter(|&id| !self.nodes[id].is_empty()),
             contains,
         })))
     }
 
-    fn object(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Option<Box<ObjectRules>>, String> {
+    fn object(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        depth: usize,
+    ) -> Result<Option<Box<ObjectRules>>, SchemaError> {
         let keywords = [
             "minProperties",
             "maxProperties",
@@ -135,10 +135,10 @@ impl<'a> Compiler<'a> {
             "dependentRequired",
             "dependentSchemas",
         ];
-        if !says(schema, &keywords) {
+        if !has_any(schema, &keywords) {
             return Ok(None);
         }
-        let required = names(schema.get("required"), "required")?;
+        let required = names(schema.get("required"), "`required`")?;
         let mut properties = Vec::new();
         for (name, node) in self.named(schema, "properties", depth)? {
             let required = required.contains(&name);
@@ -151,7 +151,7 @@ impl<'a> Compiler<'a> {
         }
         let mut dependent_required = Vec::new();
         for (name, value) in object_of(schema, "dependentRequired")?.into_iter().flatten() {
-            dependent_required.push((name.as_str().into(), names(Some(value), "dependentRequired")?));
+            dependent_required.push((name.as_str().into(), names(Some(value), "each member of `dependentRequired`")?));
         }
         Ok(Some(Box::new(ObjectRules {
             length: counts(schema, "minProperties", "maxProperties")?,
@@ -165,22 +165,24 @@ impl<'a> Compiler<'a> {
         })))
     }
 
-    fn logic(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Option<Box<Logic>>, String> {
-        if !says(schema, &["$ref", "allOf", "anyOf", "oneOf", "not", "if"]) {
+    fn applicators(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        depth: usize,
+    ) -> Result<Option<Box<Applicators>>, SchemaError> {
+        if !has_any(schema, &["$ref", "allOf", "anyOf", "oneOf", "not", "if"]) {
             return Ok(None);
         }
         let reference = match schema.get("$ref") {
             None => None,
             Some(Value::String(reference)) => {
-                let target = resolve(self.root, reference);
-                let target =
-                    target.ok_or_else(|| format!("the reference `{reference}` leads to no schema within this one"))?;
-                Some(self.later(target))
+                let target = resolve(self.root, reference).ok_or_else(|| unresolved(reference))?;
+                Some(self.reserve(target))
             }
-            Some(other) => return Err(format!("`$ref` must be a string, found `{other}`")),
+            Some(other) => return Err(must_be("`$ref`", "a string", other)),
         };
         let condition = self.one(schema, "if", depth)?;
-        Ok(Some(Box::new(Logic {
+        Ok(Some(Box::new(Applicators {
             reference,
             all: self.list(schema, "allOf", depth)?,
             any: self.list(schema, "anyOf", depth)?,
@@ -192,14 +194,14 @@ impl<'a> Compiler<'a> {
         })))
     }
 
-    fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, String> {
+    fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, SchemaError> {
         schema.get(keyword).map(|inner| self.add(inner, depth)).transpose()
     }
 
-    fn list(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Vec<Id>, String> {
+    fn list(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Vec<Id>, SchemaError> {
         let list = array_of(schema, keyword)?;
         if list.is_some_and(<[Value]>::is_empty) {
-            return Err(format!("`{keyword}` must not be empty"));
+            return Err(SchemaError::new(format!("`{keyword}` must not be empty")));
         }
         list.into_iter().flatten().map(|inner| self.add(inner, depth)).collect()
     }
@@ -209,22 +211,22 @@ impl<'a> Compiler<'a> {
         schema: &'a Map<String, Value>,
         keyword: &str,
         depth: usize,
-    ) -> Result<Vec<(Box<str>, Id)>, String> {
+    ) -> Result<Vec<(Box<str>, Id)>, SchemaError> {
         let named = object_of(schema, keyword)?.into_iter().flatten();
         named.map(|(name, inner)| Ok((name.as_str().into(), self.add(inner, depth)?))).collect()
     }
 }
 
-/// Finds what a local reference is about: the root, a place given by a pointer, or an anchor.
+/// Finds the target of a local reference: the root, a JSON pointer, or an anchor.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     if fragment.is_empty() {
         return Some(root);
     }
     let Some(path) = fragment.strip_prefix('/') else { return anchored(root, fragment) };
-    path.split('/').try_fold(root, |place, token| {
+    path.split('/').try_fold(root, |target, token| {
         let token = pointer::decode(token)?;
-        match place {
+        match target {
             Value::Object(map) => map.get(&token),
             Value::Array(list) => list.get(token.parse::<usize>().ok()?),
             _ => None,
@@ -233,31 +235,30 @@ fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
 }
 
 fn anchored<'a>(root: &'a Value, name: &str) -> Option<&'a Value> {
-    let mut open = vec![root];
-    while let Some(place) = open.pop() {
-        match place {
-            Value::Object(map) if map.get("$anchor").is_some_and(|anchor| anchor == name) => return Some(place),
-            Value::Object(map) => open.extend(map.values()),
-            Value::Array(list) => open.extend(list),
-            _ => {}
+    let mut pending = vec![root];
+    while let Some(schema) = pending.pop() {
+        let Value::Object(members) = schema else { continue };
+        if members.get("$anchor").is_some_and(|anchor| anchor == name) {
+            return Some(schema);
         }
+        pending.extend(subschemas(members));
     }
     None
 }
 
-fn check_dialect(schema: &Map<String, Value>) -> Result<(), String> {
+fn check_dialect(schema: &Map<String, Value>) -> Result<(), SchemaError> {
     match schema.get("$schema") {
         Some(dialect) if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) => {
-            Err(format!("the dialect {dialect} is not supported, expected `{DIALECT}`"))
+            Err(SchemaError::new(format!("unsupported `$schema` {dialect}, expected `{DIALECT}`")))
         }
         _ => Ok(()),
     }
 }
 
-fn types(schema: &Map<String, Value>) -> Result<Option<Types>, String> {
+fn types(schema: &Map<String, Value>) -> Result<Option<Types>, SchemaError> {
     let named = |name: &Value| {
         let known = name.as_str().and_then(Types::named);
-        known.ok_or_else(|| format!("`type` must name types of JSON, found `{name}`"))
+        known.ok_or_else(|| must_be("`type`", "a JSON type or an array of JSON types", name))
     };
     match schema.get("type") {
         None => Ok(None),
@@ -269,7 +270,7 @@ fn types(schema: &Map<String, Value>) -> Result<Option<Types>, String> {
     }
 }
 
-fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRules>>, String> {
+fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRules>>, SchemaError> {
     let mut rules = NumberRules::default();
     for (keyword, beyond, inclusive) in [
         ("minimum", Ordering::Less, true),
@@ -285,86 +286,97 @@ fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRules>>, Strin
     if let Some((of, shown)) = &rules.multiple_of
         && of.compare(Number::Integer(0)) != Some(Ordering::Greater)
     {
-        return Err(format!("`multipleOf` must be above 0, found `{shown}`"));
+        return Err(must_be("`multipleOf`", "greater than 0", shown));
     }
     let empty = rules.bounds.is_empty() && rules.multiple_of.is_none();
     Ok((!empty).then(|| Box::new(rules)))
 }
 
-fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Number, Box<str>)>, String> {
+fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Number, Box<str>)>, SchemaError> {
     let Some(value) = schema.get(keyword) else { return Ok(None) };
     let shown = value.to_string();
     let number = if value.is_number() { Number::parse(&shown) } else { None };
-    let number = number.ok_or_else(|| format!("`{keyword}` must be a number, found `{shown}`"))?;
+    let number = number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a number", &shown))?;
     Ok(Some((number, shown.into())))
 }
 
-fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, String> {
+fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, SchemaError> {
     let pattern = match schema.get("pattern") {
         None => None,
         Some(Value::String(pattern)) => Some(regex(pattern)?),
-        Some(other) => return Err(format!("`pattern` must be a string, found `{other}`")),
+        Some(other) => return Err(must_be("`pattern`", "a string", other)),
     };
     let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
-    if pattern.is_none() && format.is_none() && !says(schema, &["minLength", "maxLength"]) {
+    if pattern.is_none() && format.is_none() && !has_any(schema, &["minLength", "maxLength"]) {
         return Ok(None);
     }
     Ok(Some(Box::new(StringRules { length: counts(schema, "minLength", "maxLength")?, pattern, format })))
 }
 
-fn regex(pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern).map_err(|error| format!("the pattern `{pattern}` is not supported: {error}"))
+fn regex(pattern: &str) -> Result<Regex, SchemaError> {
+    Regex::new(pattern).map_err(|error| SchemaError::new(format!("unsupported pattern `{pattern}`: {error}")))
 }
 
-fn counts(schema: &Map<String, Value>, least: &str, most: &str) -> Result<Counts, String> {
+fn counts(schema: &Map<String, Value>, least: &str, most: &str) -> Result<Counts, SchemaError> {
     let count = |keyword: &str, default: u64| match schema.get(keyword) {
         None => Ok(default),
         Some(value) => {
-            // `2.0` is a count too.
+            // `2.0` is an integer, too.
             let number = super::number::integer(&value.to_string(), 20).and_then(|text| text.parse().ok());
-            number.ok_or_else(|| format!("`{keyword}` must be a count, found `{value}`"))
+            number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a non-negative integer", value))
         }
     };
     Ok(Counts { least: count(least, 0)?, most: count(most, u64::MAX)? })
 }
 
-fn names(value: Option<&Value>, keyword: &str) -> Result<Vec<Box<str>>, String> {
-    let wrong = || format!("`{keyword}` must hold arrays of names");
+/// Reads an array of property names.
+fn names(value: Option<&Value>, keyword: &str) -> Result<Vec<Box<str>>, SchemaError> {
+    let invalid = |found: &Value| must_be(keyword, "an array of strings", found);
     match value {
         None => Ok(Vec::new()),
-        Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(Box::from).ok_or_else(wrong)).collect(),
-        Some(_) => Err(wrong()),
+        Some(Value::Array(names)) => {
+            names.iter().map(|name| name.as_str().map(Box::from).ok_or_else(|| invalid(name))).collect()
+        }
+        Some(other) => Err(invalid(other)),
     }
 }
 
-fn array_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a [Value]>, String> {
+fn array_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a [Value]>, SchemaError> {
     match schema.get(keyword) {
         None => Ok(None),
         Some(Value::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(format!("`{keyword}` must be an array, found `{other}`")),
+        Some(other) => Err(must_be(&format!("`{keyword}`"), "an array", other)),
     }
 }
 
-fn object_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a Map<String, Value>>, String> {
+fn object_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a Map<String, Value>>, SchemaError> {
     match schema.get(keyword) {
         None => Ok(None),
         Some(Value::Object(map)) => Ok(Some(map)),
-        Some(other) => Err(format!("`{keyword}` must be an object, found `{other}`")),
+        Some(other) => Err(must_be(&format!("`{keyword}`"), "an object", other)),
     }
 }
 
-fn says(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
+fn has_any(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
     keywords.iter().any(|keyword| schema.contains_key(*keyword))
 }
 
-/// Which groups of keywords a schema has, so that only those are looked for one by one.
+fn must_be(subject: &str, expected: &str, found: impl fmt::Display) -> SchemaError {
+    SchemaError::new(format!("{subject} must be {expected}, found `{found}`"))
+}
+
+fn unresolved(reference: &str) -> SchemaError {
+    SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
+}
+
+/// The groups of keywords that occur in a schema. The others are skipped.
 #[derive(Debug, Default)]
 struct Groups {
     number: bool,
     string: bool,
     array: bool,
     object: bool,
-    logic: bool,
+    applicators: bool,
 }
 
 impl Groups {
@@ -385,7 +397,7 @@ impl Groups {
                 | "propertyNames"
                 | "dependentRequired"
                 | "dependentSchemas" => &mut has.object,
-                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => &mut has.logic,
+                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => &mut has.applicators,
                 _ => continue,
             };
             *group = true;

@@ -1,8 +1,8 @@
-//! Puts violations into words.
+//! Words the messages of violations.
 
 use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
-    report::Collected,
+    report::Collector,
     violation::{Path, Violation, shorten},
     walk::Walk,
 };
@@ -11,13 +11,13 @@ use crate::{
     jsonrpc::raw::{self, Kind},
 };
 
-/// How many names or values are listed.
+/// The maximum number of listed names or values.
 const LISTED: usize = 20;
 
-/// How deep schemas are described.
+/// The maximum depth to which schemas are described.
 const DEPTH: usize = 8;
 
-/// Says which values there may be.
+/// Lists the allowed values.
 pub(super) fn expected_value(values: &[&Values], json: &str) -> String {
     let mut shown: Vec<&str> = Vec::new();
     for value in values.iter().flat_map(|values| &values.shown) {
@@ -33,7 +33,7 @@ pub(super) fn expected_value(values: &[&Values], json: &str) -> String {
     }
 }
 
-/// Says what a number must keep to: both ends of the range, so that one correction is enough.
+/// Describes the range of a number. Names both bounds, so that one correction suffices.
 pub(super) fn bounds(bounds: &[Bound]) -> String {
     let bounds: Vec<String> = bounds.iter().map(bound).collect();
     format!("must be {}", bounds.join(" and "))
@@ -49,7 +49,7 @@ fn bound(bound: &Bound) -> String {
     format!("{words} {}", bound.shown)
 }
 
-/// Says what a length must keep to. The unit comes in singular and plural.
+/// Describes the range of a length. The unit is given in singular and plural.
 pub(super) fn length(counts: Counts, unit: [&str; 2]) -> String {
     let unit = |bound: u64| unit[usize::from(bound != 1)];
     match counts {
@@ -60,19 +60,19 @@ pub(super) fn length(counts: Counts, unit: [&str; 2]) -> String {
     }
 }
 
-/// Says which items an array must contain.
+/// Describes the items that an array must contain.
 pub(super) fn contains(nodes: &[Node], id: Id, counts: Counts) -> String {
-    let fitting = describe(nodes, id).map_or(String::new(), |item| format!(" ({item})"));
+    let item = describe(nodes, id).map_or(String::new(), |item| format!(" ({item})"));
     match counts {
-        Counts { least: 1, most: u64::MAX } => format!("must contain an item that fits{fitting}"),
-        Counts { least, most: u64::MAX } => format!("must contain at least {least} items that fit{fitting}"),
-        Counts { least, most } => format!("must contain {least} to {most} items that fit{fitting}"),
+        Counts { least: 1, most: u64::MAX } => format!("must contain a matching item{item}"),
+        Counts { least, most: u64::MAX } => format!("must contain at least {least} matching items{item}"),
+        Counts { least, most } => format!("must contain {least} to {most} matching items{item}"),
     }
 }
 
-/// Says why a name is not allowed.
+/// Explains why a property name is not allowed.
 pub(super) fn name(walk: &mut Walk<'_>, id: Id, quoted: &str) -> String {
-    let mut collected = Collected::default();
+    let mut collected = Collector::default();
     let _ = walk.check(id, quoted, &Path::Root, &mut collected);
     match collected.finish().first() {
         Some(violation) => format!("is not an allowed name: it {}", violation.rule),
@@ -80,31 +80,31 @@ pub(super) fn name(walk: &mut Walk<'_>, id: Id, quoted: &str) -> String {
     }
 }
 
-/// Says that there is no such property, and which there are.
+/// Describes an unknown property and lists the known ones.
 pub(super) fn unknown(rules: &ObjectRules, name: &str, path: &Path<'_>) -> String {
     let names: Vec<&str> = rules.properties.iter().map(|property| &*property.name).collect();
-    let what = if path.is_root() { "an argument" } else { "a property" };
+    let (kind, kinds) = if path.is_root() { ("an argument", "arguments") } else { ("a property", "properties") };
     if names.is_empty() {
-        return format!("is not {what}: none is expected");
+        return format!("is not {kind}, no {kinds} are expected");
     }
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
     let expected = one_of(&quoted);
     match nearest(name, names) {
-        Some(near) => format!("is not {what}, did you mean `{near}`? expected {expected}"),
-        None => format!("is not {what}, expected {expected}"),
+        Some(near) => format!("is not {kind}, expected {expected} (did you mean `{near}`?)"),
+        None => format!("is not {kind}, expected {expected}"),
     }
 }
 
-/// Says that a required property is missing, and what it would be.
+/// Describes a required property that is missing.
 pub(super) fn missing(nodes: &[Node], rules: &ObjectRules, name: &str, path: &Path<'_>) -> Violation {
     let expected = rules.property(name).and_then(|property| describe(nodes, property.node));
     let expected = expected.map_or(String::new(), |expected| format!(" ({expected})"));
-    let rule = format!("is missing: it is required{expected}");
+    let rule = format!("is required{expected}");
     Violation::new(&Path::Member(path, name).to_string(), None, &rule)
 }
 
-/// Describes what fits in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
+/// Describes valid values in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
 pub(super) fn describe(nodes: &[Node], id: Id) -> Option<String> {
     described(nodes, id, 0)
 }
@@ -123,26 +123,27 @@ fn described(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
     if let Some(types) = node.types {
         return Some(types.plain());
     }
-    let logic = node.logic.as_ref().filter(|_| depth < DEPTH)?;
-    if let Some(id) = logic.reference {
+    let applicators = node.applicators.as_ref().filter(|_| depth < DEPTH)?;
+    if let Some(id) = applicators.reference {
         return described(nodes, id, depth + 1);
     }
-    let branches = if logic.any.is_empty() { &logic.one } else { &logic.any };
+    let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
     let all = branches.iter().map(|&id| described(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
     (!all.is_empty() && all.len() <= LISTED).then(|| all.join(" or "))
 }
 
-/// Says why none of these schemas fits the value.
+/// Explains why the value matches none of these schemas.
 ///
-/// That is what is wrong by the one that was meant: the one of the right type, with the right tag, with most of the right
-/// members. If none stands out, it says what would fit.
-pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Collected {
+/// Reports the violations of the schema that was probably meant: it has the right type, the right tag, and most of the right members.
+/// If several are equally likely, lists the alternatives.
+pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Collector {
     let nodes = walk.nodes;
-    let mut collected = Collected::default();
+    let mut collected = Collector::default();
     let types: Vec<Option<Types>> = ids.iter().map(|&id| types_of(nodes, id, 0)).collect();
     let kind = raw::kind(json);
-    let fits = |types: &Option<Types>| types.is_none_or(|types| types.accepts(kind, json));
-    let mut candidates: Vec<Id> = ids.iter().zip(&types).filter(|(_, types)| fits(types)).map(|(&id, _)| id).collect();
+    let accepts = |types: &Option<Types>| types.is_none_or(|types| types.accepts(kind, json));
+    let mut candidates: Vec<Id> =
+        ids.iter().zip(&types).filter(|(_, types)| accepts(types)).map(|(&id, _)| id).collect();
     if candidates.is_empty() {
         let all = types.into_iter().flatten().fold(Types::default(), Types::with);
         let rule = format!("must be {}", all.in_words());
@@ -165,41 +166,39 @@ pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<
         }
         candidates = meant;
     }
-    match best(walk, &candidates, json, path) {
-        Some(best) => return best,
-        None => {
-            let forms: Option<Vec<String>> = candidates.iter().take(LISTED).map(|&id| describe(nodes, id)).collect();
-            let rule = match forms {
-                Some(forms) => format!("must fit one of these forms: {}", forms.join("; ")),
-                None => format!("fits none of the {} forms that are allowed", candidates.len()),
-            };
-            collected.push(Violation::new(&path.to_string(), Some(json), &rule));
-        }
+    if let Some(best) = best(walk, &candidates, json, path) {
+        return best;
     }
+    let alternatives: Option<Vec<String>> = candidates.iter().take(LISTED).map(|&id| describe(nodes, id)).collect();
+    let rule = match alternatives {
+        Some(alternatives) => format!("must match one of: {}", alternatives.join("; ")),
+        None => format!("matches none of the {} allowed schemas", candidates.len()),
+    };
+    collected.push(Violation::new(&path.to_string(), Some(json), &rule));
     collected
 }
 
-/// Returns what is wrong by the schema that fits best, if there is one such schema.
-fn best(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Option<Collected> {
-    let mut best: Option<((usize, usize), Collected)> = None;
-    let mut clear = false;
+/// Returns the violations of the best match, unless several match equally well.
+fn best(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Option<Collector> {
+    let mut best: Option<((usize, usize), Collector)> = None;
+    let mut is_unique = false;
     for &id in ids {
-        let mut collected = Collected::default();
+        let mut collected = Collector::default();
         let _ = walk.check(id, json, path, &mut collected);
-        let score = (misfit(walk.nodes, id, json), collected.count());
+        let score = (mismatches(walk.nodes, id, json), collected.count());
         let order = best.as_ref().map(|(least, _)| score.cmp(least));
         if order.is_none_or(std::cmp::Ordering::is_lt) {
             best = Some((score, collected));
-            clear = true;
+            is_unique = true;
         } else if order.is_some_and(std::cmp::Ordering::is_eq) {
-            clear = false;
+            is_unique = false;
         }
     }
-    best.filter(|((_, count), _)| clear && *count > 0).map(|(_, collected)| collected)
+    best.filter(|((_, count), _)| is_unique && *count > 0).map(|(_, collected)| collected)
 }
 
-/// Counts the members that an object lacks or has too many.
-fn misfit(nodes: &[Node], id: Id, json: &str) -> usize {
+/// Counts the missing and the unknown members of an object.
+fn mismatches(nodes: &[Node], id: Id, json: &str) -> usize {
     let Some(rules) = object_of(nodes, id) else { return 0 };
     if raw::kind(json) != Kind::Object {
         return 0;
@@ -210,7 +209,7 @@ fn misfit(nodes: &[Node], id: Id, json: &str) -> usize {
     missing.count() + unknown.count()
 }
 
-/// Finds the property that tells the objects apart: each requires it, and each with its own values.
+/// Finds the property that distinguishes the objects: all require it, each with different values.
 fn common_tag<'a>(nodes: &'a [Node], ids: &[Id]) -> Option<&'a str> {
     let first = object_of(nodes, *ids.first().filter(|_| ids.len() > 1)?)?;
     let everywhere = |name: &str| ids.iter().all(|&id| tag_of(nodes, id, name).is_some());
@@ -231,7 +230,7 @@ fn wrong_tag(nodes: &[Node], ids: &[Id], tag: &str, value: Option<&str>, path: &
     let expected = expected_value(&values, value.unwrap_or_default());
     let rule = match value {
         Some(_) => expected,
-        None => format!("is missing: it is required ({})", expected.trim_start_matches("must be ")),
+        None => format!("is required ({})", expected.trim_start_matches("must be ")),
     };
     Violation::new(&Path::Member(path, tag).to_string(), value, &rule)
 }
@@ -239,7 +238,7 @@ fn wrong_tag(nodes: &[Node], ids: &[Id], tag: &str, value: Option<&str>, path: &
 fn object_of(nodes: &[Node], id: Id) -> Option<&ObjectRules> {
     let mut node = &nodes[id];
     for _ in 0..DEPTH {
-        match (&node.object, node.logic.as_ref().and_then(|logic| logic.reference)) {
+        match (&node.object, node.applicators.as_ref().and_then(|applicators| applicators.reference)) {
             (Some(rules), _) => return Some(rules),
             (None, Some(id)) => node = &nodes[id],
             (None, None) => return None,
@@ -248,7 +247,7 @@ fn object_of(nodes: &[Node], id: Id) -> Option<&ObjectRules> {
     None
 }
 
-/// Returns the types that can fit, if the schema says so.
+/// Returns the valid types, if the schema restricts them.
 fn types_of(nodes: &[Node], id: Id, depth: usize) -> Option<Types> {
     let node = &nodes[id];
     if let Some(values) = node.values.first() {
@@ -257,16 +256,16 @@ fn types_of(nodes: &[Node], id: Id, depth: usize) -> Option<Types> {
     if node.types.is_some() || node.never {
         return Some(node.types.unwrap_or_default());
     }
-    let logic = node.logic.as_ref().filter(|_| depth < DEPTH)?;
-    if let Some(id) = logic.reference {
+    let applicators = node.applicators.as_ref().filter(|_| depth < DEPTH)?;
+    if let Some(id) = applicators.reference {
         return types_of(nodes, id, depth + 1);
     }
-    let branches = if logic.any.is_empty() { &logic.one } else { &logic.any };
+    let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
     let all = branches.iter().map(|&id| types_of(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
     all.into_iter().reduce(Types::with)
 }
 
-/// Lists what there may be: `one of a, b`, and of a single one just that.
+/// Lists alternatives: `one of a, b`, or just `a`.
 fn one_of(items: &[&str]) -> String {
     if let [only] = items {
         return shorten(only);

@@ -1,4 +1,4 @@
-//! Spells integers as serde wants them.
+//! Rewrites integral numbers such as `1.0` in the form that serde decodes as integers.
 
 use super::{
     node::{Id, Node, ROOT},
@@ -6,13 +6,13 @@ use super::{
 };
 use crate::jsonrpc::raw::{self, Kind};
 
-/// How deep values may nest. Further in, nothing changes.
+/// The depth below which values are left unchanged.
 const DEPTH: usize = 128;
 
-/// How many digits the largest integer type of Rust takes.
+/// The maximum number of digits of an `i128` or `u128`.
 const DIGITS: usize = 39;
 
-/// Writes integral numbers with digits only wherever the schema asks for an integer.
+/// Rewrites integral numbers without fraction and exponent where the schema expects an integer.
 pub(super) fn rewrite(nodes: &[Node], json: &str) -> String {
     let mut rewriter = Rewriter { nodes, json, copied: 0, out: String::with_capacity(json.len()) };
     rewriter.value(&[ROOT], json, 0);
@@ -23,13 +23,13 @@ pub(super) fn rewrite(nodes: &[Node], json: &str) -> String {
 struct Rewriter<'a> {
     nodes: &'a [Node],
     json: &'a str,
-    /// Up to where the text is in `out`.
+    /// The length of the text that is already in `out`.
     copied: usize,
     out: String,
 }
 
 impl<'a> Rewriter<'a> {
-    /// Goes over a value to which all these schemas apply, or may.
+    /// Rewrites a value to which these schemas apply or may apply.
     fn value(&mut self, ids: &[Id], value: &'a str, depth: usize) {
         let nodes = self.applying(ids);
         if nodes.is_empty() || depth > DEPTH {
@@ -70,7 +70,7 @@ impl<'a> Rewriter<'a> {
             return;
         }
         let Some(written) = integer(value, DIGITS) else { return };
-        // The value is a part of the text, so this is where in the text it stands.
+        // The value is a slice of the text, so the difference of the addresses is its position.
         let start = (value.as_ptr() as usize).wrapping_sub(self.json.as_ptr() as usize);
         if let Some(between) = self.json.get(self.copied..start) {
             self.out.push_str(between);
@@ -79,15 +79,15 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Returns these schemas and all that apply to the same value through them.
+    /// Returns these schemas and all schemas that they apply to the same value.
     fn applying(&self, ids: &[Id]) -> Vec<&'a Node> {
         let mut found = ids.to_vec();
         let mut next = 0;
         while let Some(&id) = found.get(next) {
             next += 1;
-            let Some(logic) = &self.nodes[id].logic else { continue };
-            let optional = [logic.reference, logic.then, logic.otherwise];
-            let listed = [&logic.all, &logic.any, &logic.one].into_iter().flatten().copied();
+            let Some(applicators) = &self.nodes[id].applicators else { continue };
+            let optional = [applicators.reference, applicators.then, applicators.otherwise];
+            let listed = [&applicators.all, &applicators.any, &applicators.one].into_iter().flatten().copied();
             for id in optional.into_iter().flatten().chain(listed) {
                 if !found.contains(&id) {
                     found.push(id);

@@ -1,4 +1,4 @@
-//! Compiled schemas.
+//! The nodes of a compiled schema.
 
 use std::{cmp::Ordering, io::Write as _};
 
@@ -20,26 +20,26 @@ pub(super) type Id = usize;
 /// The root.
 pub(super) const ROOT: Id = 0;
 
-/// One schema. What it does not say is empty, so that a walk passes over it at once.
+/// One schema. Groups of keywords that are absent are `None` and cost a single test.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// It is `false`: nothing fits.
+    /// The schema is `false` and rejects everything.
     pub(super) never: bool,
-    /// The types that fit. None stated: all.
+    /// The valid types; `None` if the schema does not restrict them.
     pub(super) types: Option<Types>,
-    /// `enum` and `const`, each of which must hold.
+    /// `enum` and `const`. Both apply.
     pub(super) values: Vec<Values>,
     pub(super) number: Option<Box<NumberRules>>,
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
-    pub(super) logic: Option<Box<Logic>>,
+    pub(super) applicators: Option<Box<Applicators>>,
 }
 
 impl Node {
-    /// Whether anything fits.
+    /// Returns whether the schema accepts everything.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { never, types, values, number, string, array, object, logic } = self;
+        let Self { never, types, values, number, string, array, object, applicators } = self;
         !never
             && types.is_none()
             && values.is_empty()
@@ -47,7 +47,7 @@ impl Node {
             && string.is_none()
             && array.is_none()
             && object.is_none()
-            && logic.is_none()
+            && applicators.is_none()
     }
 }
 
@@ -107,12 +107,12 @@ impl Types {
         self.join(|&(name, _)| name)
     }
 
-    /// Names the types as in a sentence: `a string or null`.
+    /// Names the types with articles: `a string or null`.
     pub(super) fn in_words(self) -> String {
         self.join(|&(_, words)| words)
     }
 
-    /// Joins the names, `null` last, as it is what people think of last.
+    /// Joins the names, with `null` last.
     fn join(self, word: impl Fn(&(&'static str, &'static str)) -> &'static str) -> String {
         let bits = Self::NAMES.iter().enumerate().cycle().skip(1).take(Self::NAMES.len());
         let names = bits.filter(|(bit, _)| self.0 & (1 << bit) != 0).map(|(_, names)| word(names));
@@ -120,13 +120,13 @@ impl Types {
     }
 }
 
-/// The values that fit, sorted by how they are compared.
+/// The valid values, grouped by how they are compared.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) strings: Vec<Box<str>>,
-    /// All but strings, in the form of [`canonical`].
+    /// All but strings, in [`canonical`] form.
     pub(super) others: Vec<Box<str>>,
-    /// All of them as their author wrote them.
+    /// All values as the schema has them.
     pub(super) shown: Vec<Box<str>>,
     pub(super) types: Types,
 }
@@ -161,7 +161,6 @@ impl Values {
 /// Rules for numbers.
 #[derive(Debug, Default)]
 pub(super) struct NumberRules {
-    /// Each bound with how a number may compare to it, and how it is said.
     pub(super) bounds: Vec<Bound>,
     pub(super) multiple_of: Option<(Number, Box<str>)>,
 }
@@ -170,13 +169,13 @@ pub(super) struct NumberRules {
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) value: Number,
-    /// How a number that breaks the rule compares to the bound.
+    /// The result of comparing an invalid number with the bound.
     pub(super) beyond: Ordering,
     pub(super) inclusive: bool,
     pub(super) shown: Box<str>,
 }
 
-/// A least and a greatest count.
+/// A minimum and a maximum count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
     pub(super) least: u64,
@@ -236,14 +235,14 @@ impl ObjectRules {
     }
 }
 
-/// Schemas that apply to the same value.
+/// Keywords that apply schemas to the same value.
 #[derive(Debug, Default)]
-pub(super) struct Logic {
+pub(super) struct Applicators {
     pub(super) reference: Option<Id>,
     pub(super) all: Vec<Id>,
-    /// `anyOf`, if not empty.
+    /// `anyOf`, unless empty.
     pub(super) any: Vec<Id>,
-    /// `oneOf`, if not empty.
+    /// `oneOf`, unless empty.
     pub(super) one: Vec<Id>,
     pub(super) not: Option<Id>,
     pub(super) condition: Option<Id>,
@@ -251,7 +250,7 @@ pub(super) struct Logic {
     pub(super) otherwise: Option<Id>,
 }
 
-/// Writes JSON so that equal values have equal texts: members sorted, numbers and strings spelled in one way.
+/// Writes JSON such that equal values have equal texts: members sorted, numbers and strings in one form.
 pub(super) fn canonical(json: &str) -> String {
     canonical_by(json, &|out, number| {
         let _ = match Number::parse(number) {

@@ -1,8 +1,8 @@
-//! Numbers as JSON writes them: `100`, `1e2` and `100.0` are one integer.
+//! JSON numbers, in which `100`, `1e2` and `100.0` are the same integer.
 
 use std::cmp::Ordering;
 
-/// The value of a JSON number: exact if it is an integer of at most 38 digits, else the nearest double.
+/// The value of a JSON number: exact for integers of at most 38 digits, otherwise the nearest double.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Number {
     Integer(i128),
@@ -10,7 +10,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Reads a number, and returns `None` for text that is none.
+    /// Parses a number. Returns `None` for other text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let plain = text.strip_prefix('-').unwrap_or(text);
         if plain.len() <= 38 && plain.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -27,37 +27,40 @@ impl Number {
         }
     }
 
-    /// Tells whether this number is a multiple of the other one. Between fractions it allows for the error of doubles.
+    /// Returns whether this number is a multiple of the other one. Tolerates the rounding errors of doubles.
     pub(super) fn is_multiple_of(self, other: Self) -> bool {
         if let (Self::Integer(left), Self::Integer(right)) = (self, other) {
             return left.checked_rem(right).is_none_or(|rest| rest == 0);
         }
         let quotient = self.as_f64() / other.as_f64();
+        if quotient.is_infinite() {
+            return self.as_f64() % other.as_f64() == 0.0;
+        }
         (quotient - quotient.round()).abs() <= 1e-9 * quotient.abs().max(1.0)
     }
 
     fn as_f64(self) -> f64 {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "the nearest double is what is wanted")]
+            #[expect(clippy::cast_precision_loss, reason = "the nearest double is intended")]
             Self::Integer(value) => value as f64,
             Self::Float(value) => value,
         }
     }
 }
 
-/// Tells whether a JSON number is an integer, however it is written.
+/// Returns whether a JSON number is an integer, in any notation.
 pub(super) fn is_integral(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         || Decimal::read(text).is_some_and(|it| it.is_integral())
 }
 
-/// Writes an integral number with digits only, unless it takes more than `most` of them.
+/// Writes an integral number without fraction and exponent. Returns `None` if it has more than `most` digits.
 pub(super) fn integer(text: &str, most: usize) -> Option<String> {
     let decimal = Decimal::read(text)?;
     if !decimal.is_integral() {
         return None;
     }
-    // Behind leading zeros, and cut or filled up to where the exponent puts the point.
+    // Without leading zeros, and truncated or padded to the position of the decimal point.
     let digits = decimal.whole.chars().chain(decimal.fraction.chars());
     let zeros = digits.clone().take_while(|&digit| digit == '0').count();
     let length = i64::try_from(decimal.whole.len()).ok()?.checked_add(decimal.exponent)?;
@@ -75,7 +78,7 @@ pub(super) fn integer(text: &str, most: usize) -> Option<String> {
     Some(written)
 }
 
-/// A number in its written parts. Neither end of the fraction matters to anyone, so its trailing zeros are gone.
+/// The parts of a number in JSON notation. The fraction has no trailing zeros.
 #[derive(Debug)]
 struct Decimal<'a> {
     negative: bool,
@@ -94,7 +97,7 @@ impl<'a> Decimal<'a> {
         if whole.is_empty() || !digits(whole) || !digits(fraction) || magnitude.is_empty() || !digits(magnitude) {
             return None;
         }
-        // An exponent beyond all bounds acts like the greatest.
+        // Saturates: all exponents this large are equivalent.
         let magnitude = magnitude.parse().unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
         let exponent = if exponent.starts_with('-') { -magnitude } else { magnitude };
         Some(Self { negative, whole, fraction: fraction.trim_end_matches('0'), exponent })

@@ -1,83 +1,83 @@
-//! Who hears of violations: someone who wants to know whether there is any, or all about them.
+//! Receivers of violations.
 
 use std::ops::ControlFlow;
 
 use super::violation::Violation;
 
-/// How many violations are told one by one.
-const TOLD: usize = 32;
+/// The maximum number of violations that are reported individually.
+const LIMIT: usize = 32;
 
-/// Whether to go on.
+/// Whether to continue.
 pub(super) type Flow = ControlFlow<()>;
 
-/// Hears of violations.
+/// A receiver of violations.
 pub(super) trait Report {
-    /// Takes a violation, and says whether to look for more. Whoever does not want to know makes no sentence of it.
+    /// Receives a violation and returns whether to look for more. Calls `violation` only if it needs the message.
     fn fail(&mut self, violation: impl FnOnce() -> Violation) -> Flow;
 
-    /// Tells whether a violation is wanted in words.
-    fn wants_words(&self) -> bool;
+    /// Returns whether the next violation is reported individually.
+    fn needs_message(&self) -> bool;
 }
 
-/// Only wants to know whether there is any.
+/// Stops at the first violation and ignores its message.
 #[derive(Debug)]
-pub(super) struct Silent;
+pub(super) struct StopAtFirst;
 
-impl Report for Silent {
+impl Report for StopAtFirst {
     fn fail(&mut self, _: impl FnOnce() -> Violation) -> Flow {
         Flow::Break(())
     }
 
-    fn wants_words(&self) -> bool {
+    fn needs_message(&self) -> bool {
         false
     }
 }
 
-/// Collects them.
+/// Collects violations up to [`LIMIT`] and counts the rest.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
-    told: Vec<Violation>,
-    more: usize,
+pub(super) struct Collector {
+    violations: Vec<Violation>,
+    uncollected: usize,
 }
 
-impl Collected {
+impl Collector {
     pub(super) fn push(&mut self, violation: Violation) {
         let _ = self.fail(|| violation);
     }
 
-    /// How many there are.
+    /// Returns the number of all violations.
     pub(super) fn count(&self) -> usize {
-        self.told.len() + self.more
+        self.violations.len() + self.uncollected
     }
 
-    /// Reports them all to someone else.
-    pub(super) fn pass_on(self, report: &mut impl Report) -> Flow {
-        for violation in self.told {
+    /// Passes the violations to another receiver.
+    pub(super) fn forward(self, report: &mut impl Report) -> Flow {
+        for violation in self.violations {
             report.fail(|| violation)?;
         }
-        // Whoever hears of these has heard of too many already, and only counts.
-        (0..self.more).try_for_each(|_| report.fail(|| Violation::new("", None, "there is more")))
+        // The other receiver has at least `LIMIT` violations by now and only counts these.
+        (0..self.uncollected).try_for_each(|_| report.fail(|| Violation::new("", None, "")))
     }
 
     pub(super) fn finish(mut self) -> Vec<Violation> {
-        if self.more > 0 {
-            self.told.push(Violation::new("", None, &format!("and {} more", self.more)));
+        if self.uncollected > 0 {
+            self.violations.push(Violation::new("", None, &format!("and {} more", self.uncollected)));
         }
-        self.told
+        self.violations
     }
 }
 
-impl Report for Collected {
+impl Report for Collector {
     fn fail(&mut self, violation: impl FnOnce() -> Violation) -> Flow {
-        if self.told.len() < TOLD {
-            self.told.push(violation());
+        if self.needs_message() {
+            self.violations.push(violation());
         } else {
-            self.more += 1;
+            self.uncollected += 1;
         }
         Flow::Continue(())
     }
 
-    fn wants_words(&self) -> bool {
-        self.told.len() < TOLD
+    fn needs_message(&self) -> bool {
+        self.violations.len() < LIMIT
     }
 }

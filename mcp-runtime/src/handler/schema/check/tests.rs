@@ -6,8 +6,8 @@ fn compile(schema: &Value) -> Checker {
     Checker::compile(schema).unwrap_or_else(|error| panic!("{schema}: {error}"))
 }
 
-/// Checks that both ways of asking agree, and returns what was said.
-fn said(schema: &Value, text: &str) -> Vec<String> {
+/// Checks that `accepts` and `violations` agree, and returns the messages.
+fn messages_of(schema: &Value, text: &str) -> Vec<String> {
     let checker = compile(schema);
     let violations = checker.violations(text);
     assert_eq!(checker.accepts(text), violations.is_empty(), "{schema} {text}: {violations:?}");
@@ -105,16 +105,16 @@ fn keywords() {
         (json!({"allOf": [{"items": {"type": "string"}}], "$ref": "#/allOf/0"}), &["[\"a\"]"], &["[1]"]),
     ] {
         for text in good {
-            assert_eq!(said(&schema, text), [] as [&str; 0], "{schema} {text}");
+            assert_eq!(messages_of(&schema, text), [] as [&str; 0], "{schema} {text}");
         }
         for text in bad {
-            assert_ne!(said(&schema, text), [] as [&str; 0], "{schema} {text}");
+            assert_ne!(messages_of(&schema, text), [] as [&str; 0], "{schema} {text}");
         }
     }
 }
 
 #[test]
-fn sentences() {
+fn messages() {
     let shape = json!({"oneOf": [
         {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
         {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
@@ -170,22 +170,22 @@ fn sentences() {
         (r#"{"tags":["a","b","c","d"]}"#, &[r#"`tags`: ["a","b","c","d"] must have at most 3 items"#]),
         (r##"{"color":"red"}"##, &["`color`: \"red\" must match the pattern `^#`"]),
         (r#"{"date":"x","limit":1}"#, &["`date`: \"x\" must match the format `date`"]),
-        (r#"{"date":"2024-01-01"}"#, &["`limit` is missing: it is required when `date` is given"]),
+        (r#"{"date":"2024-01-01"}"#, &["`limit` is required when `date` is given"]),
         (r#"{"plain":1}"#, &["`plain`: 1 must be a string or null"]),
         (r#"{"never":1}"#, &["`never`: 1 is not allowed"]),
         (r#"{"not":3}"#, &["`not`: 3 must not be 3"]),
         (r#"{"pair":[1]}"#, &["`pair`: [1] must have exactly 2 items"]),
         (r#"{"pair":[1,2,3]}"#, &["`pair[2]`: 3 is not allowed", "`pair`: [1,2,3] must have exactly 2 items"]),
-        (r#"{"set":["a","a"]}"#, &["`set[1]`: \"a\" must not be there twice"]),
-        (r#"{"set":[1]}"#, &["`set`: [1] must contain an item that fits (string)"]),
+        (r#"{"set":["a","a"]}"#, &["`set[1]`: \"a\" must be unique"]),
+        (r#"{"set":[1]}"#, &["`set`: [1] must contain a matching item (string)"]),
         (r#"{"map":{"A":true}}"#, &["`map.A` is not an allowed name: it must match the pattern `^[a-z]+$`"]),
         (r#"{"map":{"a":1}}"#, &["`map.a`: 1 must be a boolean"]),
         (
             r#"{"user":{"nam":"x","mail":"y"}}"#,
             &[
-                "`user.nam` is not a property, did you mean `name`? expected one of `mail`, `name`",
+                "`user.nam` is not a property, expected one of `mail`, `name` (did you mean `name`?)",
                 "`user.mail`: \"y\" must match the format `email`",
-                "`user.name` is missing: it is required (string)",
+                "`user.name` is required (string)",
             ],
         ),
         (r#"{"any":true}"#, &["`any`: true must be an integer or a string"]),
@@ -193,24 +193,21 @@ fn sentences() {
             r#"{"shape":{"kind":"circl","r":1}}"#,
             &[r#"`shape.kind`: "circl" must be one of "circle", "square" (did you mean "circle"?)"#],
         ),
-        (r#"{"shape":{"r":1}}"#, &[r#"`shape.kind` is missing: it is required (one of "circle", "square")"#]),
+        (r#"{"shape":{"r":1}}"#, &[r#"`shape.kind` is required (one of "circle", "square")"#]),
         (r#"{"shape":{"kind":"square","side":"a"}}"#, &["`shape.side`: \"a\" must be a number"]),
-        (r#"{"shape":{"kind":"square","r":1}}"#, &["`shape.side` is missing: it is required (number)"]),
+        (r#"{"shape":{"kind":"square","r":1}}"#, &["`shape.side` is required (number)"]),
         (r#"{"shape":3}"#, &["`shape`: 3 must be an object"]),
         (r#"{"external":"Unti"}"#, &[r#"`external`: "Unti" must be "Unit""#]),
         (r#"{"external":{"A":"x"}}"#, &["`external.A`: \"x\" must be an integer"]),
-        (
-            r#"{"external":{"C":1}}"#,
-            &[r#"`external`: {"C":1} must fit one of these forms: object with `A`; object with `B`"#],
-        ),
+        (r#"{"external":{"C":1}}"#, &[r#"`external`: {"C":1} must match one of: object with `A`; object with `B`"#]),
         ("[]", &["[] must be an object"]),
     ] {
-        assert_eq!(said(&schema, text), expected, "{text}");
+        assert_eq!(messages_of(&schema, text), expected, "{text}");
     }
 }
 
 #[test]
-fn names_arguments() {
+fn unknown_and_missing_arguments() {
     let schema = json!({
         "type": "object",
         "properties": {"query": {"type": "string"}, "color": {}, "size": {"enum": ["s", "m"]}},
@@ -218,33 +215,29 @@ fn names_arguments() {
         "additionalProperties": false,
     });
     for (text, expected) in [
-        (
-            "{}",
-            &["`query` is missing: it is required (string)", "`size` is missing: it is required (one of \"s\", \"m\")"]
-                as &[&str],
-        ),
+        ("{}", &["`query` is required (string)", "`size` is required (one of \"s\", \"m\")"] as &[&str]),
         (
             r#"{"query":"","size":"s","colour":1}"#,
-            &["`colour` is not an argument, did you mean `color`? expected one of `color`, `query`, `size`"],
+            &["`colour` is not an argument, expected one of `color`, `query`, `size` (did you mean `color`?)"],
         ),
         (r#"{"query":"","size":"s","x":1}"#, &["`x` is not an argument, expected one of `color`, `query`, `size`"]),
         (r#"{"query":null,"size":"s"}"#, &["`query`: null must be a string"]),
     ] {
-        assert_eq!(said(&schema, text), expected, "{text}");
+        assert_eq!(messages_of(&schema, text), expected, "{text}");
     }
     let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
-    assert_eq!(said(&none, r#"{"a b":1}"#), ["`[\"a b\"]` is not an argument: none is expected"]);
+    assert_eq!(messages_of(&none, r#"{"a b":1}"#), ["`[\"a b\"]` is not an argument, no arguments are expected"]);
 }
 
 #[test]
-fn tells_32_and_counts_the_rest() {
+fn at_most_32_violations_are_listed() {
     let schema = json!({"items": {"type": "string"}});
-    let violations = said(&schema, &format!("[{}]", ["1"; 40].join(",")));
+    let violations = messages_of(&schema, &format!("[{}]", ["1"; 40].join(",")));
     assert_eq!(violations.len(), 33);
     assert_eq!(violations[31], "`[31]`: 1 must be a string");
     assert_eq!(violations[32], "and 8 more");
     let nested = json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]});
-    let violations = said(&nested, &format!("[{}]", ["1"; 40].join(",")));
+    let violations = messages_of(&nested, &format!("[{}]", ["1"; 40].join(",")));
     assert_eq!((violations.len(), violations[32].as_str()), (33, "and 8 more"));
 }
 
@@ -253,45 +246,51 @@ fn more_than_64_required() {
     let names: Vec<String> = (0..100).map(|index| format!("p{index}")).collect();
     let schema = json!({"required": names});
     let whole: Vec<String> = names.iter().map(|name| format!("{name:?}:1")).collect();
-    assert_eq!(said(&schema, &format!("{{{}}}", whole.join(","))), [] as [&str; 0]);
-    assert_eq!(said(&schema, &format!("{{{}}}", whole[..99].join(","))), ["`p99` is missing: it is required"]);
+    assert_eq!(messages_of(&schema, &format!("{{{}}}", whole.join(","))), [] as [&str; 0]);
+    assert_eq!(messages_of(&schema, &format!("{{{}}}", whole[..99].join(","))), ["`p99` is required"]);
 }
 
 #[test]
 fn invalid_schemas() {
     for (schema, expected) in [
         (json!(1), "a schema must be an object or a boolean, found `1`"),
-        (json!({"type": "int"}), "`type` must name types of JSON, found `\"int\"`"),
-        (json!({"minLength": -1}), "`minLength` must be a count, found `-1`"),
+        (json!({"type": "int"}), "`type` must be a JSON type or an array of JSON types, found `\"int\"`"),
+        (json!({"minLength": -1}), "`minLength` must be a non-negative integer, found `-1`"),
         (json!({"minimum": "1"}), "`minimum` must be a number, found `\"1\"`"),
-        (json!({"multipleOf": 0}), "`multipleOf` must be above 0, found `0`"),
+        (json!({"multipleOf": 0}), "`multipleOf` must be greater than 0, found `0`"),
         (json!({"enum": "a"}), "`enum` must be an array, found `\"a\"`"),
-        (json!({"required": "a"}), "`required` must hold arrays of names"),
+        (json!({"required": "a"}), "`required` must be an array of strings, found `\"a\"`"),
         (json!({"anyOf": []}), "`anyOf` must not be empty"),
         (json!({"properties": []}), "`properties` must be an object, found `[]`"),
-        (json!({"$ref": "#/$defs/x"}), "the reference `#/$defs/x` leads to no schema within this one"),
+        (
+            json!({"$ref": "#/$defs/x"}),
+            "unresolved reference `#/$defs/x`: only references within the schema are supported",
+        ),
         (
             json!({"$ref": "https://example.org/s"}),
-            "the reference `https://example.org/s` leads to no schema within this one",
+            "unresolved reference `https://example.org/s`: only references within the schema are supported",
         ),
-        (json!({"items": {"$ref": "#nowhere"}}), "the reference `#nowhere` leads to no schema within this one"),
+        (
+            json!({"items": {"$ref": "#nowhere"}}),
+            "unresolved reference `#nowhere`: only references within the schema are supported",
+        ),
         (
             json!({"items": {"$schema": "http://json-schema.org/draft-07/schema#"}}),
-            "the dialect \"http://json-schema.org/draft-07/schema#\" is not supported, expected `https://json-schema.org/draft/2020-12/schema`",
+            "unsupported `$schema` \"http://json-schema.org/draft-07/schema#\", expected `https://json-schema.org/draft/2020-12/schema`",
         ),
     ] {
-        assert_eq!(Checker::compile(&schema).unwrap_err(), expected, "{schema}");
+        assert_eq!(Checker::compile(&schema).unwrap_err().to_string(), expected, "{schema}");
     }
     assert!(Checker::compile(&json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_ok());
-    let error = Checker::compile(&json!({"pattern": "(?=a)"})).unwrap_err();
-    assert!(error.starts_with("the pattern `(?=a)` is not supported"), "{error}");
+    let error = Checker::compile(&json!({"pattern": "(?=a)"})).unwrap_err().to_string();
+    assert!(error.starts_with("unsupported pattern `(?=a)`"), "{error}");
     let deep = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
-    assert_eq!(Checker::compile(&deep).unwrap_err(), "the schema is nested deeper than 128 levels");
+    assert_eq!(Checker::compile(&deep).unwrap_err().to_string(), "the schema is nested deeper than 128 levels");
 }
 
-/// Runs with little stack what recurs without end, or takes exponential time if nothing stops it.
+/// Runs inputs with unbounded recursion or exponential time on a small stack.
 #[test]
-fn ends_on_hostile_input() {
+fn hostile_input_terminates() {
     let hostile = || {
         let circle = compile(&json!({"$ref": "#"}));
         assert!(!circle.accepts("1"));
@@ -300,7 +299,7 @@ fn ends_on_hostile_input() {
         let tree = compile(&json!({"items": {"$ref": "#"}}));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(!tree.accepts(&deep));
-        assert!(tree.violations(&deep)[0].rule.contains("nested too deeply"));
+        assert!(tree.violations(&deep)[0].rule.contains("too deeply nested"));
         assert!(tree.accepts(&deep[100_000 - 100..100_000 + 100]));
         tree.integral(&deep);
 
@@ -318,7 +317,7 @@ fn ends_on_hostile_input() {
 }
 
 #[test]
-fn never_panics_on_damaged_text() {
+fn malformed_text_does_not_panic() {
     let checker = compile(&json!({
         "type": "object",
         "properties": {"a": {"type": "array", "items": {"type": "integer", "minimum": 1}, "uniqueItems": true}, "s": {"minLength": 1}},

@@ -1,23 +1,23 @@
-//! What is wrong with a value, said so that whoever sent it can mend it.
+//! Violations of a schema, worded so that the sender can correct the value.
 
 use std::fmt;
 
-/// How many characters of a value or a name are shown.
+/// The maximum number of characters shown of a value or a name.
 const SHOWN: usize = 80;
 
-/// One place in a value that breaks a rule.
+/// A value that violates a rule of its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// Where: `tags[2].name`, the argument's name first. Empty for the whole.
+    /// The path of the value, such as `tags[2].name`. Empty for the root.
     pub(crate) path: String,
-    /// What stands there, as JSON and shortened. None if nothing does.
+    /// The value as JSON, shortened; `None` if it is missing or irrelevant.
     pub(crate) value: Option<String>,
-    /// What is wrong, as the rest of a sentence: `must be at most 100`.
+    /// The violated rule as a predicate: `must be at most 100`.
     pub(crate) rule: String,
 }
 
 impl Violation {
-    /// Describes a violation, and shortens the value to what can be read at a glance.
+    /// Creates a violation with a shortened value.
     pub(crate) fn new(path: &str, value: Option<&str>, rule: &str) -> Self {
         Self { path: path.to_owned(), value: value.map(shorten), rule: rule.to_owned() }
     }
@@ -34,7 +34,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Cuts text behind its first 80 characters, and says so with `…`.
+/// Truncates text to 80 characters and `…`.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -42,7 +42,7 @@ pub(super) fn shorten(text: &str) -> String {
     }
 }
 
-/// Where a walk is within the value. It lives on the stack, and is written out only for a violation.
+/// The path to the current value. Lives on the stack and is formatted only for violations.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Path<'a> {
     Root,
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn sentences() {
         for (path, value, expected) in [
-            ("limit", Some("500"), "`limit`: 500 must be seen"),
-            ("limit", None, "`limit` must be seen"),
-            ("", Some("{}"), "{} must be seen"),
-            ("", None, "must be seen"),
+            ("limit", Some("500"), "`limit`: 500 must be short"),
+            ("limit", None, "`limit` must be short"),
+            ("", Some("{}"), "{} must be short"),
+            ("", None, "must be short"),
         ] {
-            assert_eq!(Violation::new(path, value, "must be seen").to_string(), expected);
+            assert_eq!(Violation::new(path, value, "must be short").to_string(), expected);
         }
     }
 

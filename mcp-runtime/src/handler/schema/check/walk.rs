@@ -1,24 +1,24 @@
-//! Goes over JSON text and a schema together.
+//! Walks over JSON text and a compiled schema in parallel.
 
 use std::collections::HashSet;
 
 use super::{
     explain,
-    node::{ArrayRules, Counts, Id, Logic, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
+    node::{Applicators, ArrayRules, Counts, Id, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
     number::Number,
-    report::{Flow, Report, Silent},
+    report::{Flow, Report, StopAtFirst},
     violation::{Path, Violation},
 };
 use crate::jsonrpc::raw::{self, Kind};
 
-/// How deep a walk goes, counting values within values and schemas within schemas alike.
+/// The maximum depth, which counts nested values and nested schemas alike.
 const DEPTH: usize = 256;
 
-/// One walk.
+/// A single check of a text.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     pub(super) nodes: &'a [Node],
-    /// How many bytes may still be looked at. With many alternatives that recur, a small text can else take for ever.
+    /// The number of bytes that may still be visited. Bounds the time for schemas with recursive alternatives, which can be exponential.
     budget: u64,
     depth: usize,
 }
@@ -33,18 +33,18 @@ impl<'a> Walk<'a> {
         Self { nodes, budget: length.saturating_mul(FACTOR).saturating_add(BASE).min(MOST), depth: 0 }
     }
 
-    /// Checks the whole text.
+    /// Checks the whole text, starting at the root.
     pub(super) fn root(&mut self, json: &str, report: &mut impl Report) -> Flow {
         self.check(ROOT, json, &Path::Root, report)
     }
 
-    /// Tells whether the walk was given up.
+    /// Returns whether the walk was aborted because it exceeded its budget or the maximum depth.
     pub(super) fn is_exhausted(&self) -> bool {
         self.budget == 0
     }
 
-    pub(super) fn fits(&mut self, id: Id, json: &str) -> bool {
-        self.check(id, json, &Path::Root, &mut Silent).is_continue()
+    pub(super) fn accepts(&mut self, id: Id, json: &str) -> bool {
+        self.check(id, json, &Path::Root, &mut StopAtFirst).is_continue()
     }
 
     pub(super) fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
@@ -99,8 +99,8 @@ impl<'a> Walk<'a> {
             }
             Kind::Null | Kind::Bool => {}
         }
-        match &node.logic {
-            Some(logic) => self.logic(logic, json, path, report),
+        match &node.applicators {
+            Some(applicators) => self.applicators(applicators, json, path, report),
             None => Flow::Continue(()),
         }
     }
@@ -111,15 +111,15 @@ impl<'a> Walk<'a> {
         let mut seen = HashSet::new();
         for (index, element) in raw::elements(json).enumerate() {
             length = index + 1;
-            let place = Path::Element(path, index);
+            let element_path = Path::Element(path, index);
             if let Some(id) = rules.prefix.get(index).copied().or(rules.items) {
-                self.check(id, element, &place, report)?;
+                self.check(id, element, &element_path, report)?;
             }
             if let Some((id, _)) = rules.contains {
-                contained += u64::from(self.fits(id, element));
+                contained += u64::from(self.accepts(id, element));
             }
             if rules.unique && !seen.insert(canonical(element)) {
-                report.fail(|| Violation::new(&place.to_string(), Some(element), "must not be there twice"))?;
+                report.fail(|| Violation::new(&element_path.to_string(), Some(element), "must be unique"))?;
             }
         }
         counted(length, rules.length, ["item", "items"], json, path, report)?;
@@ -138,42 +138,46 @@ impl<'a> Walk<'a> {
         for (name, value) in raw::members(json) {
             length += 1;
             let name = name.as_ref();
-            let place = Path::Member(path, name);
+            let member_path = Path::Member(path, name);
             if let Some(index) = rules.required.iter().position(|required| **required == *name) {
-                seen.note(index);
+                seen.insert(index);
             }
             if let Some(id) = rules.names {
                 let quoted = serde_json::Value::from(name).to_string();
-                if !self.fits(id, &quoted) {
-                    report.fail(|| Violation::new(&place.to_string(), None, &explain::name(self, id, &quoted)))?;
+                if !self.accepts(id, &quoted) {
+                    report
+                        .fail(|| Violation::new(&member_path.to_string(), None, &explain::name(self, id, &quoted)))?;
                 }
             }
             let mut known = false;
             if let Some(property) = rules.property(name) {
                 known = true;
-                // What may be absent may as well be null: so it is decoded.
-                let absent = !property.required && raw::kind(value) == Kind::Null && !self.fits(property.node, value);
+                // `null` is decoded like an absent property.
+                let absent =
+                    !property.required && raw::kind(value) == Kind::Null && !self.accepts(property.node, value);
                 if !absent {
-                    self.check(property.node, value, &place, report)?;
+                    self.check(property.node, value, &member_path, report)?;
                 }
             }
             for (pattern, id) in &rules.patterns {
                 if pattern.is_match(name) {
                     known = true;
-                    self.check(*id, value, &place, report)?;
+                    self.check(*id, value, &member_path, report)?;
                 }
             }
             match rules.additional {
                 Some(id) if !known && self.nodes[id].never => {
-                    report.fail(|| Violation::new(&place.to_string(), None, &explain::unknown(rules, name, path)))?;
+                    report.fail(|| {
+                        Violation::new(&member_path.to_string(), None, &explain::unknown(rules, name, path))
+                    })?;
                 }
-                Some(id) if !known => self.check(id, value, &place, report)?,
+                Some(id) if !known => self.check(id, value, &member_path, report)?,
                 _ => {}
             }
         }
         counted(length, rules.length, ["property", "properties"], json, path, report)?;
         for (index, name) in rules.required.iter().enumerate() {
-            if !seen.has(index) {
+            if !seen.contains(index) {
                 report.fail(|| explain::missing(self.nodes, rules, name, path))?;
             }
         }
@@ -184,7 +188,7 @@ impl<'a> Walk<'a> {
         let has = |name: &str| raw::members(json).any(|(member, _)| member == name);
         for (name, others) in &rules.dependent_required {
             for other in others.iter().filter(|other| has(name) && !has(other)) {
-                let rule = format!("is missing: it is required when `{name}` is given");
+                let rule = format!("is required when `{name}` is given");
                 report.fail(|| Violation::new(&Path::Member(path, other).to_string(), None, &rule))?;
             }
         }
@@ -196,47 +200,53 @@ impl<'a> Walk<'a> {
         Flow::Continue(())
     }
 
-    fn logic<R: Report>(&mut self, logic: &'a Logic, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        for &id in logic.reference.iter().chain(&logic.all) {
+    fn applicators<R: Report>(
+        &mut self,
+        applicators: &'a Applicators,
+        json: &str,
+        path: &Path<'_>,
+        report: &mut R,
+    ) -> Flow {
+        for &id in applicators.reference.iter().chain(&applicators.all) {
             self.check(id, json, path, report)?;
         }
-        if !logic.any.is_empty() && !logic.any.iter().any(|&id| self.fits(id, json)) {
-            self.no_branch(&logic.any, json, path, report)?;
+        if !applicators.any.is_empty() && !applicators.any.iter().any(|&id| self.accepts(id, json)) {
+            self.no_branch(&applicators.any, json, path, report)?;
         }
-        if !logic.one.is_empty() {
-            match logic.one.iter().filter(|&&id| self.fits(id, json)).take(2).count() {
-                0 => self.no_branch(&logic.one, json, path, report)?,
+        if !applicators.one.is_empty() {
+            match applicators.one.iter().filter(|&&id| self.accepts(id, json)).take(2).count() {
+                0 => self.no_branch(&applicators.one, json, path, report)?,
                 1 => {}
                 _ => {
-                    let rule = "fits more than one of the forms of which it must fit exactly one";
+                    let rule = "matches more than one of the alternatives, but must match exactly one";
                     report.fail(|| Violation::new(&path.to_string(), Some(json), rule))?;
                 }
             }
         }
-        if let Some(id) = logic.not
-            && self.fits(id, json)
+        if let Some(id) = applicators.not
+            && self.accepts(id, json)
             && !self.is_exhausted()
         {
             let words = || match explain::describe(self.nodes, id) {
                 Some(excluded) => format!("must not be {excluded}"),
-                None => "is of a form that is not allowed".to_owned(),
+                None => "matches a schema that is not allowed".to_owned(),
             };
             report.fail(|| Violation::new(&path.to_string(), Some(json), &words()))?;
         }
-        let Some(condition) = logic.condition else { return Flow::Continue(()) };
-        let branch = if self.fits(condition, json) { logic.then } else { logic.otherwise };
+        let Some(condition) = applicators.condition else { return Flow::Continue(()) };
+        let branch = if self.accepts(condition, json) { applicators.then } else { applicators.otherwise };
         branch.map_or(Flow::Continue(()), |id| self.check(id, json, path, report))
     }
 
-    /// Reports that no branch fits: in the words of the branch that was meant, if that is clear.
+    /// Reports that no branch matches, with the violations of the branch that was probably meant.
     fn no_branch<R: Report>(&mut self, branches: &'a [Id], json: &str, path: &Path<'_>, report: &mut R) -> Flow {
         if self.is_exhausted() {
             return Flow::Break(());
         }
-        if !report.wants_words() {
+        if !report.needs_message() {
             return report.fail(|| Violation::new("", None, ""));
         }
-        explain::branches(self, branches, json, path).pass_on(report)
+        explain::branches(self, branches, json, path).forward(report)
     }
 }
 
@@ -263,7 +273,7 @@ fn string<R: Report>(rules: &StringRules, json: &str, path: &Path<'_>, report: &
     let Some(text) = raw::string(json) else {
         return report.fail(|| violated("must be valid Unicode".to_owned()));
     };
-    // A character takes at most four bytes, so most lengths need no counting.
+    // A character has at most four bytes, so most lengths need no counting.
     let Counts { least, most } = rules.length;
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     if bytes > most || bytes / 4 < least {
@@ -272,13 +282,13 @@ fn string<R: Report>(rules: &StringRules, json: &str, path: &Path<'_>, report: &
     if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(&text)) {
         report.fail(|| violated(format!("must match the pattern `{}`", pattern.as_str())))?;
     }
-    match rules.format.filter(|format| !format.fits(&text)) {
+    match rules.format.filter(|format| !format.accepts(&text)) {
         Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name()))),
         None => Flow::Continue(()),
     }
 }
 
-/// Checks a length. The unit comes in singular and plural.
+/// Checks a length. The unit is given in singular and plural.
 fn counted<R: Report>(
     count: usize,
     counts: Counts,
@@ -294,7 +304,7 @@ fn counted<R: Report>(
     report.fail(|| Violation::new(&path.to_string(), Some(json), &explain::length(counts, unit)))
 }
 
-/// Which required properties were seen. It allocates only for more than 64.
+/// The set of required properties that were seen. Allocates only if there are more than 64.
 #[derive(Debug)]
 struct Seen {
     first: u64,
@@ -306,14 +316,14 @@ impl Seen {
         Self { first: 0, rest: vec![false; count.saturating_sub(64)] }
     }
 
-    fn note(&mut self, index: usize) {
+    fn insert(&mut self, index: usize) {
         match index.checked_sub(64) {
             None => self.first |= 1 << index,
             Some(index) => self.rest[index] = true,
         }
     }
 
-    fn has(&self, index: usize) -> bool {
+    fn contains(&self, index: usize) -> bool {
         match index.checked_sub(64) {
             None => self.first & (1 << index) != 0,
             Some(index) => self.rest[index],

@@ -1,0 +1,32 @@
+//! Errors of schemas.
+
+use std::{error::Error, fmt};
+
+/// A schema that cannot be built or enforced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SchemaError(String);
+
+impl SchemaError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// Names the argument that the schema belongs to.
+    pub(super) fn of_argument(self, name: &str) -> Self {
+        Self(format!("argument `{name}`: {self}"))
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for SchemaError {}
+
+impl From<SchemaError> for String {
+    fn from(error: SchemaError) -> Self {
+        error.0
+    }
+}

@@ -1,0 +1,276 @@
+//! Simplifies the schemas that schemars generates, so that clients with limited support for JSON Schema understand them.
+//!
+//! References are inlined unless a type is recursive, optional properties are not nullable, formats that name Rust types are removed,
+//! and enums of unit variants become a plain `enum`. The set of accepted values changes in one way only: optional properties no longer
+//! accept `null`. Everything else that an author put into a schema is preserved.
+
+mod implied;
+mod keywords;
+mod merge;
+mod simplify;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::keywords::Keyword;
+use self::simplify::Simplifier;
+use super::{
+    check::Checker,
+    error::SchemaError,
+    pointer,
+    subschemas::{DIALECT, visit_references_mut},
+};
+
+/// Creates the generator for the schemas of arguments, which describe what serde deserializes.
+pub(crate) fn generator() -> SchemaGenerator {
+    settings().into_generator()
+}
+
+/// Creates the generator for the schemas of results, which describe what serde serializes.
+pub(crate) fn output_generator() -> SchemaGenerator {
+    settings().for_serialize().into_generator()
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = false;
+    })
+}
+
+/// An argument as declared by its function.
+#[derive(Debug, Clone)]
+pub(crate) struct Property {
+    /// The name.
+    pub(crate) name: &'static str,
+    /// The description. If empty, the type's own description is used.
+    pub(crate) description: &'static str,
+    /// The schema that the generator's `subschema_for` returned.
+    pub(crate) schema: Value,
+    /// Whether a call must contain the argument.
+    pub(crate) required: bool,
+    /// The default value.
+    pub(crate) default: Option<Value>,
+    /// The keywords from `#[arg(…)]`.
+    pub(crate) keywords: Vec<Keyword>,
+}
+
+/// The schema of a function's arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct InputSchema {
+    /// The schema, which is always that of an object.
+    pub(crate) schema: Value,
+    /// Whether decoding the arguments enforces the whole schema, so that a separate check is unnecessary.
+    pub(crate) implied: bool,
+}
+
+/// Builds the schema of a function's arguments.
+///
+/// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its definitions.
+///
+/// # Errors
+///
+/// Fails if a keyword is not applicable to the type of its argument, or if a default or an example violates the schema.
+pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
+    let definitions = generator.take_definitions(true);
+    let mut simplifier = Simplifier::new(definitions.clone(), true);
+    let mut implied = true;
+    let mut headers = BTreeMap::new();
+    let mut required = Vec::new();
+    let mut finished = Map::new();
+    for property in properties {
+        let name = property.name;
+        implied = implied
+            && implied::implied(&property.schema, &definitions)
+            && !property.keywords.iter().any(Keyword::constrains);
+        if property.required {
+            required.push(Value::from(name));
+        }
+        for keyword in &property.keywords {
+            if let Keyword::Header(header) = keyword
+                && let Some(other) = headers.insert(header.to_ascii_lowercase(), name)
+            {
+                let message = format!("the arguments `{other}` and `{name}` have the same `header`, `{header}`");
+                return Err(SchemaError::new(message));
+            }
+        }
+        let schema = argument(property, &mut simplifier, &definitions).map_err(|error| error.of_argument(name))?;
+        finished.insert(name.to_owned(), schema);
+    }
+    let definitions = simplifier.finish();
+    for (name, schema) in &finished {
+        check_samples(schema, &definitions).map_err(|error| error.of_argument(name))?;
+    }
+    let mut schema = json!({ "type": "object", "additionalProperties": false });
+    insert(&mut schema, "properties", Value::Object(finished));
+    if !required.is_empty() {
+        insert(&mut schema, "required", required.into());
+    }
+    if !definitions.is_empty() {
+        insert(&mut schema, "$defs", definitions.into());
+    }
+    Ok(InputSchema { schema, implied })
+}
+
+/// Builds the schema of a function's arguments from the schema of a type whose fields are the arguments.
+///
+/// A schema with `$schema` was written by the author and is left unchanged, except that definitions from the generator are added.
+///
+/// # Errors
+///
+/// Fails if the schema is not that of an object, has an unsupported `$schema`, or has conflicting definitions.
+pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
+    let mut definitions = generator.take_definitions(true);
+    let (schema, implied) = match document(&schema, &mut definitions) {
+        Some(document) => (document?, false),
+        None => {
+            let implied = implied::implied(&schema, &definitions);
+            let mut simplifier = Simplifier::new(definitions, true);
+            let mut schema = simplifier.root(schema);
+            define(&mut schema, simplifier.finish())?;
+            if schema.get("properties").is_none() {
+                insert(&mut schema, "properties", json!({}));
+            }
+            (schema, implied)
+        }
+    };
+    if is_object(&schema) {
+        Ok(InputSchema { schema, implied })
+    } else {
+        Err(SchemaError::new("a flattened type must have named fields, but the `type` of its schema is not `object`"))
+    }
+}
+
+/// Returns the schema, or the definition that it refers to, if it has a `$schema`.
+fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Result<Value, SchemaError>> {
+    let name = schema.get("$ref").and_then(Value::as_str).and_then(pointer::definition);
+    let document = name.as_ref().map_or(Some(schema), |name| definitions.get(name))?;
+    let dialect = document.get("$schema")?;
+    if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) {
+        let message = format!("unsupported `$schema` {dialect}, expected \"{DIALECT}\"");
+        return Some(Err(SchemaError::new(message)));
+    }
+    let mut document = document.clone();
+    name.and_then(|name| definitions.remove(&name));
+    let defined = define(&mut document, std::mem::take(definitions));
+    Some(defined.map(|()| document))
+}
+
+/// Adds definitions to a schema.
+fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), SchemaError> {
+    if definitions.is_empty() {
+        return Ok(());
+    }
+    let Some(Value::Object(own)) = schema.get_mut("$defs") else {
+        insert(schema, "$defs", definitions.into());
+        return Ok(());
+    };
+    for (name, definition) in definitions {
+        match own.get(&name) {
+            Some(other) if *other != definition => {
+                return Err(SchemaError::new(format!("conflicting definitions of `{name}`")));
+            }
+            _ => own.insert(name, definition),
+        };
+    }
+    Ok(())
+}
+
+/// Builds the schema of a function's result from the schema that the generator's `subschema_for` returned.
+///
+/// Unlike in arguments, optional properties stay nullable, because serde may serialize them as `null`.
+pub(crate) fn output(schema: Value, mut generator: SchemaGenerator) -> Value {
+    let mut simplifier = Simplifier::new(generator.take_definitions(true), false);
+    let mut schema = simplifier.root(schema);
+    let definitions = simplifier.finish();
+    if !definitions.is_empty() {
+        match schema.get_mut("$defs") {
+            Some(Value::Object(own)) => own.extend(definitions),
+            _ => insert(&mut schema, "$defs", definitions.into()),
+        }
+    }
+    schema
+}
+
+/// Returns whether the schema is that of an object, as the protocol requires at the root.
+pub(crate) fn is_object(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "object")
+}
+
+/// Wraps a schema in that of an object with the member `result`.
+pub(crate) fn wrap(mut schema: Value) -> Value {
+    const RESULT: &str = "#/properties/result";
+
+    let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    // References to the root, or into it, must point to its new location.
+    visit_references_mut(&mut schema, &mut |reference| {
+        if let Some(path) = reference.strip_prefix('#')
+            && (path.is_empty() || path.starts_with('/'))
+            && !path.starts_with("/$defs/")
+        {
+            *reference = format!("{RESULT}{path}");
+        }
+    });
+    let mut properties = Map::new();
+    properties.insert("result".to_owned(), schema);
+    let mut wrapped = json!({ "type": "object", "required": ["result"] });
+    insert(&mut wrapped, "properties", Value::Object(properties));
+    if let Some(definitions) = definitions {
+        insert(&mut wrapped, "$defs", definitions);
+    }
+    wrapped
+}
+
+/// Builds the schema of one argument.
+fn argument(
+    property: Property,
+    simplifier: &mut Simplifier,
+    definitions: &Map<String, Value>,
+) -> Result<Value, SchemaError> {
+    let mut schema = match property.schema {
+        Value::Bool(true) => json!({}),
+        other => other,
+    };
+    if !property.description.is_empty() {
+        insert(&mut schema, "description", property.description.into());
+    }
+    let mut schema = simplifier.property(schema, !property.required);
+    if let Value::Object(schema) = &mut schema {
+        for keyword in property.keywords {
+            keywords::apply(schema, definitions, keyword)?;
+        }
+    }
+    if let Some(default) = property.default.filter(|default| !default.is_null()) {
+        insert(&mut schema, "default", default);
+    }
+    Ok(schema)
+}
+
+/// Checks the default and the examples of an argument against its schema, because models copy them.
+fn check_samples(schema: &Value, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
+    let default = schema.get("default").map(|value| ("default", value));
+    let examples = schema.get("examples").and_then(Value::as_array).into_iter().flatten();
+    let mut samples = default.into_iter().chain(examples.map(|value| ("examples", value))).peekable();
+    if samples.peek().is_none() {
+        return Ok(());
+    }
+    let mut root = json!({ "allOf": [schema] });
+    insert(&mut root, "$defs", definitions.clone().into());
+    let checker = Checker::compile(&root)?;
+    for (keyword, sample) in samples {
+        if let Some(violation) = checker.violations(&sample.to_string()).first() {
+            return Err(SchemaError::new(format!("its `{keyword}` does not match its schema: {violation}")));
+        }
+    }
+    Ok(())
+}
+
+fn insert(schema: &mut Value, keyword: &str, value: Value) {
+    if let Value::Object(schema) = schema {
+        schema.insert(keyword.to_owned(), value);
+    }
+}

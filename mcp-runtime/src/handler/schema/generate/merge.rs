@@ -1,0 +1,151 @@
+//! Merges and reduces the keywords of a single schema.
+
+use serde_json::{Map, Value, json};
+
+/// Keywords that constrain nothing.
+const ANNOTATIONS: &[&str] =
+    &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+
+/// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings take precedence.
+pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
+    let (annotations, constraints): (Map<_, _>, Map<_, _>) =
+        siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+    schema.extend(annotations);
+    if constraints.iter().all(|(keyword, value)| is_mergeable(schema.get(keyword), keyword, value)) {
+        for (keyword, value) in constraints {
+            merge_keyword(&mut schema, keyword, value);
+        }
+    } else if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.push(Value::Object(constraints));
+    }
+    schema
+}
+
+/// Returns whether a keyword can be merged into a schema in which its value is `present`.
+fn is_mergeable(present: Option<&Value>, keyword: &str, added: &Value) -> bool {
+    match (keyword, present, added) {
+        (_, None, _) => true,
+        (_, Some(present), added) if present == added => true,
+        ("required" | "allOf", Some(Value::Array(_)), Value::Array(_)) => true,
+        ("properties" | "$defs", Some(Value::Object(present)), Value::Object(added)) => {
+            added.iter().all(|(name, schema)| present.get(name).is_none_or(|present| present == schema))
+        }
+        _ => false,
+    }
+}
+
+fn merge_keyword(schema: &mut Map<String, Value>, keyword: String, value: Value) {
+    match (schema.get_mut(&keyword), value) {
+        (Some(Value::Array(present)), Value::Array(added)) => {
+            for item in added {
+                if !present.contains(&item) {
+                    present.push(item);
+                }
+            }
+        }
+        (Some(Value::Object(present)), Value::Object(added)) => present.extend(added),
+        (_, value) => {
+            schema.insert(keyword, value);
+        }
+    }
+}
+
+/// Removes `null` from the schema of an optional property. Many clients do not understand nullable types and omit the property instead.
+pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+    if schema.get("default") == Some(&Value::Null) {
+        schema.remove("default");
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        if types.iter().any(|kind| kind != "null") {
+            types.retain(|kind| kind != "null");
+        }
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && values.iter().any(|value| !value.is_null())
+    {
+        values.retain(|value| !value.is_null());
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let Some(Value::Array(branches)) = schema.get_mut(keyword) else { continue };
+        let count = branches.len();
+        if branches.iter().any(|branch| !only_null(branch)) {
+            branches.retain(|branch| !only_null(branch));
+        }
+        if branches.len() == count {
+            continue;
+        }
+        if let [Value::Object(_)] = branches.as_slice() {
+            let Some(Value::Object(only)) = branches.pop() else { continue };
+            schema.remove(keyword);
+            return drop_null(merge(only, schema));
+        }
+        if branches.as_slice() == [Value::Bool(true)] {
+            schema.remove(keyword);
+        }
+    }
+    schema
+}
+
+/// Returns whether the schema accepts only `null`.
+fn only_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+        || schema.get("const").is_some_and(Value::is_null)
+        || schema.get("enum").and_then(Value::as_array).is_some_and(|values| values.as_slice() == [Value::Null])
+}
+
+/// Replaces a choice between strings by an `enum` and moves the descriptions of the choices into its own.
+///
+/// schemars generates such choices for enums whose unit variants have doc comments.
+pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
+    let taken = ["enum", "const"].iter().any(|keyword| schema.contains_key(*keyword));
+    if taken || !is_string_or_untyped(schema) || (schema.contains_key("oneOf") && schema.contains_key("anyOf")) {
+        return;
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        let Some(Value::Array(branches)) = schema.get(keyword) else { continue };
+        let Some(choices) = branches.iter().map(choice).collect::<Option<Vec<_>>>() else { continue };
+        if choices.is_empty() {
+            continue;
+        }
+        let mut values: Vec<Value> = Vec::new();
+        let mut lines: Vec<String> =
+            schema.get("description").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
+        for (strings, description) in choices {
+            if let Some(description) = description {
+                let names: Vec<String> = strings.iter().map(|name| format!("`{name}`")).collect();
+                let text: Vec<&str> = description.split_whitespace().collect();
+                lines.push(format!("{}: {}", names.join(", "), text.join(" ")));
+            }
+            values.extend(strings.into_iter().map(Value::from));
+        }
+        schema.remove(keyword);
+        schema.insert("type".to_owned(), "string".into());
+        schema.insert("enum".to_owned(), values.into());
+        if !lines.is_empty() {
+            schema.insert("description".to_owned(), lines.join("\n").into());
+        }
+    }
+}
+
+/// Returns the strings and the description of a schema that has nothing else.
+fn choice(schema: &Value) -> Option<(Vec<&str>, Option<&str>)> {
+    let schema = schema.as_object()?;
+    let known = |keyword: &String| matches!(keyword.as_str(), "const" | "enum" | "type" | "description");
+    if !schema.keys().all(known) || !is_string_or_untyped(schema) {
+        return None;
+    }
+    let strings = match (schema.get("const"), schema.get("enum")) {
+        (Some(only), None) => vec![only.as_str()?],
+        (None, Some(Value::Array(values))) => values.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    Some((strings, schema.get("description").and_then(Value::as_str)))
+}
+
+fn is_string_or_untyped(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_none_or(|kind| kind == "string")
+}

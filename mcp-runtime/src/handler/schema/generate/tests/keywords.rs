@@ -1,0 +1,100 @@
+use super::*;
+
+#[test]
+fn keywords() {
+    let range = |least: i64, most: i64| vec![Keyword::Minimum(least.into()), Keyword::Maximum(most.into())];
+    let length = || vec![Keyword::MinLength(1), Keyword::MaxLength(3)];
+    for (found, expected) in [
+        (with::<usize>(|p| p.keywords = range(1, 100)), json!({"type": "integer", "minimum": 1, "maximum": 100})),
+        (with::<u8>(|p| p.keywords = range(-5, 1000)), json!({"type": "integer", "minimum": 0, "maximum": 255})),
+        (
+            with::<f64>(|p| {
+                p.keywords = vec![Keyword::ExclusiveMinimum(0.into()), Keyword::ExclusiveMaximum(1.into())]
+            }),
+            json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        ),
+        (with::<Option<String>>(|p| p.keywords = length()), json!({"type": "string", "minLength": 1, "maxLength": 3})),
+        (
+            with::<Vec<bool>>(|p| p.keywords = length()),
+            json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3}),
+        ),
+        (
+            with::<BTreeMap<String, bool>>(|p| p.keywords = length()),
+            json!({"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "maxProperties": 3}),
+        ),
+        (
+            with::<String>(|p| {
+                p.keywords = vec![Keyword::Pattern("^a"), Keyword::Format("colour"), Keyword::Header("Region")];
+                p.default = Some(json!("ab"));
+            }),
+            json!({"type": "string", "pattern": "^a", "format": "colour", "x-mcp-header": "Region", "default": "ab"}),
+        ),
+        (
+            with::<Option<i64>>(|p| {
+                p.keywords = vec![Keyword::Examples(vec![json!(1), json!(2)])];
+                p.default = Some(Value::Null);
+            }),
+            json!({"type": "integer", "examples": [1, 2]}),
+        ),
+        (
+            with::<Tree>(|p| p.keywords = vec![Keyword::MinLength(1)]),
+            json!({"$ref": "#/$defs/Tree", "minProperties": 1}),
+        ),
+    ] {
+        assert_eq!(found.unwrap(), expected);
+    }
+}
+
+#[test]
+fn inapplicable_keywords() {
+    for (found, expected) in [
+        (with::<String>(|p| p.keywords = vec![Keyword::Minimum(1.into())]), "`range` requires a number, found string"),
+        (
+            with::<Option<Point>>(|p| p.keywords = vec![Keyword::Pattern("a")]),
+            "`pattern` requires a string, found object",
+        ),
+        (
+            with::<bool>(|p| p.keywords = vec![Keyword::MaxLength(1)]),
+            "`length` requires a string, an array or an object, found boolean",
+        ),
+        (with::<Value>(|p| p.keywords = vec![Keyword::Format("date")]), "`format` requires a string, found any type"),
+        (
+            with::<f64>(|p| p.keywords = vec![Keyword::Header("Region")]),
+            "`header` requires a string, an integer or a boolean, found number",
+        ),
+        (
+            with::<Vec<u8>>(|p| p.keywords = vec![Keyword::Header("Region")]),
+            "`header` requires a string, an integer or a boolean, found array",
+        ),
+        (
+            with::<String>(|p| p.keywords = vec![Keyword::Header("A b")]),
+            "invalid header name `A b`, expected letters, digits and `-`",
+        ),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Minimum(300.into())]),
+            "no value is valid: `minimum` is 300, but `maximum` is 255",
+        ),
+        (
+            with::<u8>(|p| p.default = Some(json!(256))),
+            "its `default` does not match its schema: 256 must be at least 0 and at most 255",
+        ),
+        (
+            with::<Tree>(|p| p.default = Some(json!({"name": 1, "children": []}))),
+            "its `default` does not match its schema: `name`: 1 must be a string",
+        ),
+        (
+            with::<String>(|p| {
+                p.keywords = vec![Keyword::MaxLength(1), Keyword::Examples(vec![json!("a"), json!("ab")])]
+            }),
+            "its `examples` does not match its schema: \"ab\" must have at most 1 character",
+        ),
+    ] {
+        assert_eq!(found.unwrap_err().to_string(), format!("argument `p`: {expected}"));
+    }
+    let mut generator = generator();
+    let mut first = property::<String>(&mut generator, true);
+    first.keywords = vec![Keyword::Header("Region")];
+    let second = Property { name: "q", keywords: vec![Keyword::Header("REGION")], ..first.clone() };
+    let error = input(vec![first, second], generator).unwrap_err();
+    assert_eq!(error.to_string(), "the arguments `p` and `q` have the same `header`, `REGION`");
+}

@@ -1,0 +1,217 @@
+//! An HTTP request as the source of a message, and the comparison of its headers with the body.
+//!
+//! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
+
+use std::{net::SocketAddr, sync::Arc};
+
+use http::{Extensions, HeaderMap, request::Parts};
+
+use super::{
+    headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
+    limits::SharedLimits,
+    principal::Principal,
+};
+use crate::{
+    engine::{Mirrored, Permit, RequestSource},
+    error::Fault,
+    handler::RequestHead,
+    jsonrpc::raw,
+    revision,
+};
+
+/// The HTTP request that carried a message.
+#[derive(Debug)]
+pub(super) struct HttpRequestSource {
+    request: Parts,
+    peer: Option<SocketAddr>,
+    limits: Arc<SharedLimits>,
+}
+
+impl HttpRequestSource {
+    pub(super) fn new(request: Parts, peer: Option<SocketAddr>, limits: &Arc<SharedLimits>) -> Self {
+        Self { request, peer, limits: Arc::clone(limits) }
+    }
+
+    pub(super) fn request(&self) -> &Parts {
+        &self.request
+    }
+
+    /// Returns the header map emptied, so that the response can reuse its allocation.
+    pub(super) fn into_empty_headers(self) -> HeaderMap {
+        let mut headers = self.request.headers;
+        headers.clear();
+        headers
+    }
+}
+
+impl RequestHead for HttpRequestSource {
+    fn headers(&self) -> &HeaderMap {
+        &self.request.headers
+    }
+
+    fn extensions(&self) -> &Extensions {
+        &self.request.extensions
+    }
+
+    fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+}
+
+impl RequestSource for HttpRequestSource {
+    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
+        let headers = &self.request.headers;
+        let version = raw::string(request.version).unwrap_or_default();
+        expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
+        expect(METHOD.as_str(), plain(headers, &METHOD)?, request.method)?;
+        match request.subject {
+            Some(subject) => {
+                let subject = raw::string(subject).unwrap_or_default();
+                expect(NAME.as_str(), encoded(headers, &NAME)?.as_deref(), &subject)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_unversioned(&self) -> Result<(), Fault> {
+        match plain(&self.request.headers, &VERSION)? {
+            Some(version) if revision::stateless(version).is_some() => {
+                Err(Fault::invalid_params("`_meta.io.modelcontextprotocol/protocolVersion` is missing"))
+            }
+            Some(version) if revision::handshake(version).is_none() => {
+                Err(Fault::UnsupportedVersion { requested: version.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault> {
+        for (name, value) in arguments {
+            let header = format!("mcp-param-{}", name.to_ascii_lowercase());
+            let actual = encoded(&self.request.headers, header.as_str())?;
+            match (value.filter(|value| *value != "null"), actual) {
+                (None, None) => {}
+                (None, Some(_)) => {
+                    return Err(mismatch(format!("`{header}` is present, but the argument it mirrors is missing")));
+                }
+                (Some(value), actual) => match raw::string(value) {
+                    Some(text) => expect(&header, actual.as_deref(), &text)?,
+                    None if actual.as_deref().is_some_and(|actual| is_same_number(actual, value)) => {}
+                    None => expect(&header, actual.as_deref(), value)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&self) -> Result<Permit, Fault> {
+        self.limits.admit_call().ok_or_else(too_many_calls)
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        if self.limits.has_room() { Ok(()) } else { Err(too_many_calls()) }
+    }
+
+    fn principal(&self) -> Option<&str> {
+        self.request.extensions.get().map(Principal::as_str)
+    }
+}
+
+fn expect(header: &str, actual: Option<&str>, expected: &str) -> Result<(), Fault> {
+    match actual {
+        Some(actual) if actual == expected => Ok(()),
+        Some(actual) => Err(mismatch(format!("`{header}` is {actual:?}, but the body contains {expected:?}"))),
+        None => Err(mismatch(format!("`{header}` is missing, but the body contains {expected:?}"))),
+    }
+}
+
+fn too_many_calls() -> Fault {
+    Fault::overloaded("too many calls in flight")
+}
+
+/// The greatest integer that `f64` distinguishes from its neighbours. Headers may not mirror greater ones.
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+/// Compares integers by value, so that `42.0` equals `42`.
+fn is_same_number(left: &str, right: &str) -> bool {
+    let number = |text: &str| {
+        let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        is_number.then(|| text.parse::<f64>().ok()).flatten().filter(|number| number.abs() <= MAX_SAFE_INTEGER)
+    };
+    number(left).is_some_and(|left| number(right) == Some(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderName, HeaderValue, Request};
+
+    use super::*;
+    use crate::transport::http::{options::HttpOptions, session::Sessions};
+
+    fn source(headers: &[(&str, &str)]) -> HttpRequestSource {
+        let (mut parts, ()) = Request::new(()).into_parts();
+        for (name, value) in headers {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+        }
+        let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
+        HttpRequestSource::new(parts, None, &Arc::new(SharedLimits::new(&HttpOptions::default(), sessions)))
+    }
+
+    #[test]
+    fn headers_must_match_the_request() {
+        let version = ("MCP-Protocol-Version", "2026-07-28");
+        let call = ("mcp-method", "tools/call");
+        let request = Mirrored { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
+        for (headers, matches) in [
+            (&[version, call, ("Mcp-Name", "add")][..], true),
+            (&[version, call, ("Mcp-Name", "  add  ")], true),
+            (&[version, call, ("Mcp-Name", "=?base64?YWRk?=")], true),
+            (&[version, call, ("Mcp-Name", "=?base64?YWR?=")], false),
+            (&[version, call, ("Mcp-Name", "=?BASE64?YWRk?=")], false),
+            (&[version, call, ("Mcp-Name", "Add")], false),
+            (&[version, call, ("Mcp-Name", "add"), ("Mcp-Name", "add")], false),
+            (&[version, call, ("Mcp-Name", "ädd")], false),
+            (&[version, call], false),
+            (&[version, ("mcp-method", "TOOLS/CALL"), ("Mcp-Name", "add")], false),
+            (&[version, ("Mcp-Name", "add")], false),
+            (&[("mcp-protocol-version", "2025-11-25"), call, ("Mcp-Name", "add")], false),
+            (&[call, ("Mcp-Name", "add")], false),
+        ] {
+            assert_eq!(source(headers).check_request(&request).is_ok(), matches, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn headers_must_match_the_arguments() {
+        for (header, value, matches) in [
+            (Some("us-west1"), Some(r#""us-west1""#), true),
+            (Some("=?base64?SGVsbG8=?="), Some(r#""Hello""#), true),
+            (Some("SGVsbG8="), Some(r#""SGVsbG8=""#), true),
+            (Some("=?base64?SGVsbG8="), Some(r#""=?base64?SGVsbG8=""#), true),
+            (Some("=?base64?SGVsbG8?="), Some(r#""Hello""#), false),
+            (Some("=?base64?SGVs!!!bG8=?="), Some(r#""Hello""#), false),
+            (Some("42"), Some("42"), true),
+            (Some("42.0"), Some("42"), true),
+            (Some("42"), Some("43"), false),
+            (Some("nan"), Some("42"), false),
+            (Some("9007199254740991.0"), Some("9007199254740991"), true),
+            (Some("9007199254740993"), Some("9007199254740993"), true),
+            // A proxy must not route by a number that differs from the one in the body.
+            (Some("9007199254740992"), Some("9007199254740993"), false),
+            (Some("1e999"), Some("2e999"), false),
+            (Some("true"), Some("true"), true),
+            (Some("True"), Some("true"), false),
+            (None, None, true),
+            (None, Some("null"), true),
+            (None, Some(r#""there""#), false),
+            (Some("there"), None, false),
+            (Some("there"), Some("null"), false),
+        ] {
+            let headers: Vec<_> = header.map(|header| ("Mcp-Param-Region", header)).into_iter().collect();
+            assert_eq!(source(&headers).check_arguments(&[("Region", value)]).is_ok(), matches, "{header:?} {value:?}");
+        }
+    }
+}

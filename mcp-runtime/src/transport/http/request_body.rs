@@ -1,0 +1,283 @@
+//! Reading request bodies, whose size, duration and total memory are limited.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{StatusCode, header, request::Parts};
+use http_body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError};
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::Sleep,
+};
+
+use super::{
+    endpoint::Endpoint,
+    limits::SharedLimits,
+    response::{self, HttpResponse},
+};
+use crate::error::Fault;
+
+/// The first bytes of a body do not count towards the memory of all bodies, so that responses and cancellations are
+/// accepted even when it is exhausted. Each connection buffers more than this anyway.
+const UNCOUNTED_BYTES: usize = 4 << 10;
+
+/// The maximum time for which the rest of a rejected request's body is read and discarded.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The body of a request, as far as it has been received.
+#[derive(Debug)]
+pub(super) struct ReceivedBody {
+    /// The first chunk, which is not copied if it is the only one.
+    first: Bytes,
+    /// The whole body, if there is more than one chunk.
+    joined: Vec<u8>,
+    memory: Option<OwnedSemaphorePermit>,
+    /// When the body was complete.
+    pub(super) at: Instant,
+    _receiving: watch::Receiver<()>,
+}
+
+/// Why a body was not read.
+#[derive(Debug)]
+enum BodyError {
+    TooLong,
+    TooSlow,
+    /// The memory of all bodies is exhausted.
+    MemoryFull,
+    Incomplete(String),
+}
+
+/// Reads the body of a request that arrived at `now`.
+///
+/// Until the result is dropped, the message counts as being received and its memory is reserved.
+pub(super) async fn read<B>(
+    endpoint: &Endpoint,
+    request: &Parts,
+    body: B,
+    now: Instant,
+) -> Result<ReceivedBody, Box<HttpResponse>>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (options, limits) = (endpoint.options(), endpoint.limits());
+    let max_bytes = options.max_body_bytes;
+    let mut reader = BodyReader {
+        body: Box::pin(body),
+        received: ReceivedBody::new(now, limits),
+        max_bytes,
+        timeout: options.body_timeout,
+        deadline: None,
+        limits,
+    };
+    let result = if reader.body.size_hint().lower() > max_bytes as u64 {
+        Err(BodyError::TooLong)
+    } else {
+        poll_fn(|cx| reader.poll(cx)).await
+    };
+    let BodyReader { body, received, .. } = reader;
+    result.map(|()| received).map_err(|error| {
+        if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
+            linger(request, body);
+        }
+        Box::new(closing(error.response(max_bytes)))
+    })
+}
+
+/// A body that is being read.
+struct BodyReader<'a, B> {
+    body: Pin<Box<B>>,
+    received: ReceivedBody,
+    max_bytes: usize,
+    timeout: Duration,
+    /// Set only when the reader has to wait.
+    deadline: Option<Pin<Box<Sleep>>>,
+    limits: &'a SharedLimits,
+}
+
+impl<B> BodyReader<'_, B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Completes when the whole body has been received.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        loop {
+            match self.body.as_mut().poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    if self.received.bytes().len() + data.len() > self.max_bytes {
+                        return Poll::Ready(Err(BodyError::TooLong));
+                    }
+                    self.received.push(data, self.limits)?;
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(BodyError::from_error(&*error.into()))),
+                Poll::Ready(None) => {
+                    if self.deadline.is_some() {
+                        self.received.at = Instant::now();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => {
+                    let timeout = self.timeout;
+                    let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+                    return deadline.as_mut().poll(cx).map(|()| Err(BodyError::TooSlow));
+                }
+            }
+        }
+    }
+}
+
+impl ReceivedBody {
+    fn new(now: Instant, limits: &SharedLimits) -> Self {
+        Self { first: Bytes::new(), joined: Vec::new(), memory: None, at: now, _receiving: limits.start_receiving() }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        if self.joined.is_empty() { &self.first } else { &self.joined }
+    }
+
+    fn push(&mut self, data: Bytes, limits: &SharedLimits) -> Result<(), BodyError> {
+        let before = self.bytes().len();
+        let more = (before + data.len()).saturating_sub(before.max(UNCOUNTED_BYTES));
+        if more > 0 {
+            let memory = limits.reserve_body_memory(more).ok_or(BodyError::MemoryFull)?;
+            match &mut self.memory {
+                Some(reserved) => reserved.merge(memory),
+                None => self.memory = Some(memory),
+            }
+        }
+        if before == 0 {
+            self.first = data;
+        } else {
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+            self.joined.extend_from_slice(&data);
+        }
+        Ok(())
+    }
+}
+
+impl BodyError {
+    fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
+        if error.is::<LengthLimitError>() { Self::TooLong } else { Self::Incomplete(error.to_string()) }
+    }
+
+    fn response(&self, max_bytes: usize) -> HttpResponse {
+        match self {
+            Self::TooLong => {
+                let why = format!("the body exceeds the limit of {max_bytes} bytes");
+                response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &why)
+            }
+            Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
+            Self::MemoryFull => response::overloaded("too much request data is being received"),
+            Self::Incomplete(why) => {
+                response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
+            }
+        }
+    }
+}
+
+/// Reads the rest of a rejected request for a while, since most clients read the response only after they have written
+/// everything.
+pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
+where
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    // A client that sent `Expect: 100-continue` has not sent the body yet.
+    if !body.is_end_stream() && !request.headers.contains_key(header::EXPECT) {
+        tokio::spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
+    }
+}
+
+/// Closes the connection after the response, since the rest of the request is not read.
+fn closing(mut response: HttpResponse) -> HttpResponse {
+    response::set(&mut response, header::CONNECTION, "close");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, sync::Arc, task::Waker};
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::transport::http::{options::HttpOptions, session::Sessions};
+
+    /// Memory for four bodies of 10,000 bytes.
+    fn limits() -> SharedLimits {
+        let options = HttpOptions::default().max_body_bytes(10_000).max_total_body_bytes(0);
+        SharedLimits::new(&options, Arc::new(Sessions::new(1, Duration::ZERO)))
+    }
+
+    /// Reads a body that is available at once.
+    fn read(
+        body: impl Body<Data = Bytes, Error = Infallible>,
+        limits: &SharedLimits,
+    ) -> Result<ReceivedBody, BodyError> {
+        let received = ReceivedBody::new(Instant::now(), limits);
+        let mut reading = BodyReader {
+            body: Box::pin(body),
+            received,
+            max_bytes: 10_000,
+            timeout: Duration::MAX,
+            deadline: None,
+            limits,
+        };
+        match reading.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(read) => read.map(|()| reading.received),
+            Poll::Pending => panic!("the body is pending"),
+        }
+    }
+
+    #[test]
+    fn a_single_chunk_is_not_copied() {
+        let bytes = Bytes::from(vec![b'x'; 10_000]);
+        let received = read(Full::new(bytes.clone()), &limits()).unwrap();
+        assert_eq!(received.bytes().as_ptr(), bytes.as_ptr());
+        assert_eq!(received.bytes(), bytes);
+    }
+
+    #[test]
+    fn chunks_are_joined_and_counted() {
+        let limits = limits();
+        let mut received = ReceivedBody::new(Instant::now(), &limits);
+        let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        for (chunk, count) in whole.chunks(1000).zip(1..) {
+            received.push(Bytes::copy_from_slice(chunk), &limits).unwrap();
+            let reserved = received.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            assert_eq!(reserved, (count * 1000_usize).saturating_sub(UNCOUNTED_BYTES));
+        }
+        assert_eq!(received.bytes(), whole);
+    }
+
+    #[test]
+    fn the_memory_of_all_bodies_is_limited() {
+        let limits = limits();
+        let long = || Full::new(Bytes::from(vec![b'x'; 10_000]));
+        let short = || Full::new(Bytes::from(vec![b'x'; UNCOUNTED_BYTES]));
+        let mut received = Vec::new();
+        let rejected = loop {
+            match read(long(), &limits) {
+                Ok(body) => received.push(body),
+                Err(rejected) => break rejected,
+            }
+            assert!(received.len() < 100, "no body is rejected");
+        };
+        assert!(matches!(rejected, BodyError::MemoryFull), "{rejected:?}");
+        let rejected = rejected.response(10_000);
+        assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(rejected.headers()[header::RETRY_AFTER], "1");
+        // Short bodies are still accepted, and a dropped body frees its memory.
+        assert!(read(short(), &limits).is_ok());
+        assert!(read(long(), &limits).is_err());
+        received.pop();
+        assert!(read(long(), &limits).is_ok());
+    }
+}

@@ -1,0 +1,103 @@
+//! Assigning a request to a session by its headers.
+
+use std::{sync::Arc, time::Instant};
+
+use http::{StatusCode, request::Parts};
+
+use super::{
+    endpoint::Endpoint,
+    headers::{self, SESSION, VERSION},
+    response::{self, HttpResponse},
+    session::HttpSession,
+};
+use crate::{error::Fault, revision};
+
+/// Where the headers of a POST route its message.
+pub(super) enum Route {
+    Session(Arc<HttpSession>),
+    Stateless,
+    /// The headers do not tell. The message may open a session, or its body may declare a stateless revision. Any other
+    /// message is rejected with this response.
+    Unrouted(Box<HttpResponse>),
+}
+
+/// Routes a POST, before its body is read.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
+pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
+    let reject = |status, why| Err(Box::new(response::invalid_request(status, why)));
+    if !headers::is_json(&request.headers) {
+        return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
+    }
+    if !headers::accepts_json_and_events(&request.headers) {
+        let why = "`Accept` must include both application/json and text/event-stream";
+        return reject(StatusCode::NOT_ACCEPTABLE, why);
+    }
+    let version = headers::plain(&request.headers, &VERSION);
+    if let Ok(Some(version)) = version
+        && revision::stateless(version).is_some()
+    {
+        return Ok(Route::Stateless);
+    }
+    // The version may still be a stateless one that is unknown here, which only the body can tell.
+    if let Err(rejection) = check_session_version(version) {
+        return Ok(Route::Unrouted(rejection));
+    }
+    Ok(find_session(endpoint, request, now)?.map_or_else(|| Route::Unrouted(missing_session_id()), Route::Session))
+}
+
+/// Finds the session of a GET or DELETE.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if it names no session, or if the session does not exist.
+pub(super) fn session(
+    endpoint: &Endpoint,
+    request: &Parts,
+    now: Instant,
+) -> Result<Arc<HttpSession>, Box<HttpResponse>> {
+    if is_stateless(request) {
+        return Err(Box::new(response::method_not_allowed("POST")));
+    }
+    check_session_version(headers::plain(&request.headers, &VERSION))?;
+    find_session(endpoint, request, now)?.ok_or_else(missing_session_id)
+}
+
+/// Finds the session that a request names. Returns `None` if it names none.
+fn find_session(
+    endpoint: &Endpoint,
+    request: &Parts,
+    now: Instant,
+) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
+    let mut ids = request.headers.get_all(&SESSION).iter();
+    let Some(id) = ids.next() else { return Ok(None) };
+    let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| endpoint.sessions().find(id, now));
+    let not_found = || Box::new(response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired"));
+    found.map(Some).ok_or_else(not_found)
+}
+
+/// Returns whether the header names a revision without sessions.
+fn is_stateless(request: &Parts) -> bool {
+    let version = request.headers.get(&VERSION).and_then(|version| version.to_str().ok());
+    version.is_some_and(|version| revision::stateless(version.trim()).is_some())
+}
+
+/// Rejects a version that has no sessions.
+///
+/// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
+fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {
+    match version {
+        Ok(Some(version)) if revision::handshake(version).is_none() => {
+            let why = format!("unsupported protocol version {version:?}");
+            Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, &why)))
+        }
+        Ok(_) => Ok(()),
+        Err(fault) => Err(Box::new(response::error(StatusCode::BAD_REQUEST, &fault))),
+    }
+}
+
+fn missing_session_id() -> Box<HttpResponse> {
+    Box::new(response::invalid_request(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"))
+}

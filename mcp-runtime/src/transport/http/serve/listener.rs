@@ -1,0 +1,181 @@
+//! Accepting connections, routing their requests by path, and shutting down.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use http::{Request, StatusCode};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
+use tokio::{net::TcpListener, sync::OwnedSemaphorePermit};
+use tower_http::cors::Cors;
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+use super::{
+    socket::{ConnectionLimit, Socket},
+    timer::SharedTimer,
+};
+use crate::{
+    engine::Engine,
+    transport::http::{
+        guard,
+        legacy::LegacyService,
+        options::HttpOptions,
+        race::race,
+        response::{self, HttpResponse},
+        service::HttpService,
+    },
+};
+
+/// The maximum number of headers of a request.
+const MAX_HEADERS: usize = 100;
+/// The maximum size of a request's head.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+
+/// A server that is bound to an address.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+    connection_limit: ConnectionLimit,
+    router: Router,
+    grace: Duration,
+}
+
+impl Listener {
+    /// Binds an address.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
+    pub(crate) async fn bind(engine: Arc<Engine>, address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
+        options.check_address(address)?;
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            grace: engine.limits.grace,
+            connection_limit: ConnectionLimit::new(options.max_connections),
+            router: Router::new(engine, options),
+        })
+    }
+
+    /// Returns the bound address, with the actual port if port 0 was requested.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts connections until `stop` completes, then shuts down gracefully.
+    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { listener, mut connection_limit, router, grace, .. } = self;
+        let connections = GracefulShutdown::new();
+        tokio::pin!(stop);
+        loop {
+            match race(stop.as_mut(), listener.accept()).await {
+                Err(Ok((stream, peer))) => {
+                    if let Some((stream, permit)) = connection_limit.admit(stream) {
+                        let socket = Socket::new(stream, router.options.write_timeout);
+                        router.connect(socket, peer, permit, &connections);
+                    }
+                }
+                Err(Err(error)) => {
+                    // The process may have too many open files. Waiting lets other connections close.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Ok(()) => break,
+            }
+        }
+        drop(listener);
+        router.shut_down(connections, grace).await;
+    }
+}
+
+/// Dispatches requests by path.
+#[derive(Debug, Clone)]
+struct Router {
+    service: HttpService,
+    legacy: Option<Cors<LegacyService>>,
+    options: Arc<HttpOptions>,
+}
+
+impl Router {
+    fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let service = HttpService::new(engine, options);
+        let endpoint = service.endpoint();
+        let options = Arc::clone(endpoint.options());
+        let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(LegacyService::new(endpoint.clone())));
+        Self { service, legacy, options }
+    }
+
+    /// Returns the same router for the requests of one peer.
+    fn for_peer(&self, peer: SocketAddr) -> Self {
+        let mut legacy = self.legacy.clone();
+        if let Some(legacy) = &mut legacy {
+            legacy.get_mut().set_peer(peer);
+        }
+        Self { service: self.service.for_peer(peer), legacy, options: Arc::clone(&self.options) }
+    }
+
+    /// Serves a connection in a task of its own.
+    fn connect(&self, socket: Socket, peer: SocketAddr, permit: OwnedSemaphorePermit, connections: &GracefulShutdown) {
+        let router = Arc::new(self.for_peer(peer));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let response = if request.uri().path() == router.options.path {
+                Ok(router.service.respond(request))
+            } else {
+                Err((Arc::clone(&router), Box::new(request)))
+            };
+            async move {
+                Ok::<_, Infallible>(match response {
+                    Ok(response) => response.await,
+                    Err((router, request)) => Box::pin(router.route(*request)).await,
+                })
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(SharedTimer::default())
+            .header_read_timeout(self.options.header_timeout)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(socket), service);
+        let connection = connections.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, %peer, "connection failed");
+            }
+            drop(permit);
+        });
+    }
+
+    /// Responds to requests for any path other than the endpoint's.
+    async fn route(&self, request: Request<Incoming>) -> HttpResponse {
+        let path = request.uri().path();
+        if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
+            return response::empty(StatusCode::OK);
+        }
+        if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
+            return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
+        }
+        let why = format!("path not found: the MCP endpoint is `{}`", self.options.path);
+        response::invalid_request(StatusCode::NOT_FOUND, &why)
+    }
+
+    /// Ends subscriptions, waits for calls in flight, then ends the remaining streams and connections.
+    async fn shut_down(self, connections: GracefulShutdown, grace: Duration) {
+        let endpoint = self.service.endpoint();
+        endpoint.end_subscriptions();
+        // Closes idle connections at once.
+        let closed = connections.shutdown();
+        tokio::pin!(closed);
+        let settled = race(endpoint.limits().settled(), closed.as_mut());
+        match tokio::time::timeout(grace, settled).await {
+            Ok(Ok(())) => {}
+            Ok(Err(())) => return endpoint.close(),
+            Err(_) => tracing::warn!("shutdown grace period expired: cancelling calls in flight"),
+        }
+        endpoint.close();
+        if tokio::time::timeout(grace, &mut closed).await.is_err() {
+            tracing::warn!("shutdown grace period expired: closing connections");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Body;
+use tower_http::cors::CorsLayer;
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+use super::{
+    body::HttpBody,
+    endpoint::Endpoint,
+    guard,
+    options::HttpOptions,
+    post::post,
+    response::{self, HttpResponse},
+    session_requests,
+};
+use crate::engine::Engine;
+
+/// The future of a [`Service`] of this module.
+pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
+
+/// An MCP endpoint as a [`tower_service::Service`], which can be mounted into axum and other frameworks based on `http`.
+///
+/// ```no_run
+/// # use mcp_runtime::{HttpOptions, Server};
+/// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
+/// let mcp = server.build()?.into_http_service(HttpOptions::default());
+/// // axum::Router::new().nest_service("/mcp", mcp)
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Functions read values that a middleware inserts into the extensions of the request with
+/// [`Context::extension`](crate::Context::extension). The service answers CORS preflight requests itself, so middleware
+/// in front of it must pass OPTIONS requests through.
+#[derive(Debug, Clone)]
+pub struct HttpService {
+    endpoint: Endpoint,
+    cors: Arc<CorsLayer>,
+}
+
+impl HttpService {
+    pub(crate) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+        let endpoint = Endpoint::new(engine, options);
+        let cors = Arc::new(guard::cors(endpoint.options()));
+        Self { endpoint, cors }
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Returns the same service for the requests of one peer.
+    pub(super) fn for_peer(&self, peer: std::net::SocketAddr) -> Self {
+        Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
+    }
+
+    /// Ends every session and every stream of this service and its clones.
+    ///
+    /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
+    /// which the service is mounted.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::HttpService;
+    /// # async fn shutdown_signal() {}
+    /// # async fn shutdown(service: HttpService) {
+    /// // axum::serve(listener, app).with_graceful_shutdown(async move {
+    /// shutdown_signal().await;
+    /// service.close();
+    /// // })
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        self.endpoint.close();
+    }
+
+    /// Responds to a request. The future of the common case, a POST without `Origin`, is kept small because it is moved
+    /// for each request.
+    pub(super) fn respond<B>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let endpoint = self.endpoint.clone();
+        let prepared = if guard::needs_cors(&request) {
+            Err(Box::pin(self.cors.layer(MethodRouter { endpoint: endpoint.clone() }).call(request)))
+        } else {
+            let (parts, body) = request.into_parts();
+            Ok((endpoint.request_source(parts), body))
+        };
+        async move {
+            match prepared {
+                Ok((source, body)) => post(&endpoint, source, body).await,
+                Err(response) => response.await.unwrap_or_else(|never| match never {}),
+            }
+        }
+    }
+}
+
+impl<B> Service<Request<B>> for HttpService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        let response = self.respond(request);
+        Box::pin(async move { Ok(response.await) })
+    }
+}
+
+/// The endpoint behind the CORS layer.
+#[derive(Debug, Clone)]
+struct MethodRouter {
+    endpoint: Endpoint,
+}
+
+impl<B> Service<Request<B>> for MethodRouter
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = HttpResponse;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        let endpoint = self.endpoint.clone();
+        Box::pin(async move { Ok(handle(&endpoint, request).await) })
+    }
+}
+
+async fn handle<B>(endpoint: &Endpoint, request: Request<B>) -> HttpResponse
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (parts, body) = request.into_parts();
+    if parts.method == Method::POST {
+        return post(endpoint, endpoint.request_source(parts), body).await;
+    }
+    let now = Instant::now();
+    endpoint.sweep(now);
+    if let Err(rejection) = guard::check(&parts, endpoint.options()) {
+        return *rejection;
+    }
+    match parts.method {
+        Method::GET => session_requests::get(endpoint, &parts, now),
+        Method::DELETE => session_requests::delete(endpoint, &parts, now),
+        _ => response::method_not_allowed("GET, POST, DELETE"),
+    }
+}

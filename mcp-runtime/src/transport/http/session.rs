@@ -1,0 +1,309 @@
+//! The sessions of clients of 2025-03-26 to 2025-11-25.
+//!
+//! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::sse::stream::{AttachedStream, EventStream, StreamMemory};
+use crate::{
+    engine::{Outbox, Session},
+    random,
+};
+
+/// The maximum number of streams that one session keeps for a client that may reconnect.
+const MAX_STREAMS: usize = 32;
+
+/// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.
+const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
+type Table = HashMap<Arc<str>, Arc<HttpSession>, foldhash::fast::RandomState>;
+
+/// All sessions of one server.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    table: Mutex<Table>,
+    max: usize,
+    idle_timeout: Duration,
+    memory: StreamMemory,
+    fruitless_scan: Mutex<Option<FruitlessScan>>,
+}
+
+/// A scan for streams to evict that did not free enough memory.
+#[derive(Debug, Clone, Copy)]
+struct FruitlessScan {
+    at: Instant,
+    /// The memory that remained in use.
+    used: usize,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct HttpSession {
+    pub(super) session: Arc<Session>,
+    memory: StreamMemory,
+    state: Mutex<SessionState>,
+    /// The number of [`ActiveGuard`]s.
+    active: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct SessionState {
+    last_used: Instant,
+    next_stream: u64,
+    streams: BTreeMap<u64, Arc<EventStream>>,
+}
+
+/// A complete stream of a session that no response carries.
+struct AbandonedStream<'a> {
+    session: &'a HttpSession,
+    id: u64,
+    has_unsent: bool,
+    opened: Instant,
+}
+
+/// Keeps a session from becoming idle: held by requests in progress and by open responses.
+#[derive(Debug)]
+pub(super) struct ActiveGuard {
+    session: Arc<HttpSession>,
+    /// The time of the end, if it is known before the guard is dropped.
+    pub(super) end: Option<Instant>,
+}
+
+impl Sessions {
+    pub(super) fn new(max: usize, idle_timeout: Duration) -> Self {
+        Self {
+            table: Mutex::default(),
+            max,
+            idle_timeout,
+            memory: StreamMemory::default(),
+            fruitless_scan: Mutex::default(),
+        }
+    }
+
+    /// Returns the memory that all streams of the server share, including those without a session.
+    pub(super) fn memory(&self) -> &StreamMemory {
+        &self.memory
+    }
+
+    /// Adds a session and returns its id. Evicts idle sessions if there are too many, and returns `None` if none is
+    /// idle.
+    pub(super) fn open(&self, session: Arc<Session>) -> Option<Arc<str>> {
+        let mut table = self.table();
+        if table.len() >= self.max {
+            let now = Instant::now();
+            table.retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
+        }
+        if table.len() >= self.max {
+            evict_longest_idle(&mut table, (self.max / 64).max(1));
+        }
+        if table.len() >= self.max {
+            return None;
+        }
+        let id = new_id()?;
+        table.insert(Arc::clone(&id), Arc::new(HttpSession::new(session, self.memory.clone())));
+        Some(id)
+    }
+
+    /// Returns the session with this id and marks it as used. Removes it instead if it has expired.
+    pub(super) fn find(&self, id: &str, now: Instant) -> Option<Arc<HttpSession>> {
+        let mut table = self.table();
+        let session = table.get(id)?;
+        if !session.use_at(now, self.idle_timeout) {
+            table.remove(id);
+            return None;
+        }
+        Some(Arc::clone(session))
+    }
+
+    /// Ends a session: cancels its calls and ends its streams.
+    pub(super) fn close(&self, id: &str) {
+        let session = self.table().remove(id);
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+
+    /// Ends every session.
+    pub(super) fn close_all(&self) {
+        let sessions = std::mem::take(&mut *self.table());
+        // The table must be unlocked here: cancelled calls access it as they end.
+        sessions.into_values().for_each(|session| session.end());
+    }
+
+    /// Removes expired sessions.
+    pub(super) fn sweep(&self, now: Instant) {
+        self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
+    }
+
+    /// Evicts abandoned streams if the memory of all streams is full: fully sent ones first, then the oldest.
+    ///
+    /// A scan visits every session. After a scan that did not free enough, the next one waits for
+    /// [`FRUITLESS_SCAN_INTERVAL`] or for a considerable growth.
+    pub(super) fn evict_streams(&self) {
+        if !self.memory.is_full() {
+            return;
+        }
+        let mut fruitless_scan = self.fruitless_scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = self.memory.max() / 8;
+        let is_recent =
+            |scan: FruitlessScan| scan.at.elapsed() < FRUITLESS_SCAN_INTERVAL && self.memory.used() < scan.used + step;
+        if !self.memory.is_full() || fruitless_scan.is_some_and(is_recent) {
+            return;
+        }
+        self.evict_streams_down_to(self.memory.max() - step);
+        *fruitless_scan = self.memory.is_full().then(|| FruitlessScan { at: Instant::now(), used: self.memory.used() });
+    }
+
+    fn evict_streams_down_to(&self, target: usize) {
+        let sessions: Vec<_> = self.table().values().map(Arc::clone).collect();
+        let mut abandoned: Vec<_> = sessions.iter().flat_map(|session| session.abandoned_streams()).collect();
+        abandoned.sort_unstable_by_key(|stream| (stream.has_unsent, stream.opened));
+        let mut lost = 0;
+        for stream in abandoned {
+            if self.memory.used() <= target {
+                break;
+            }
+            lost += usize::from(stream.evict() && stream.has_unsent);
+        }
+        if lost > 0 {
+            tracing::warn!(lost, "unsent responses discarded: too much data is kept for clients that may reconnect");
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes up to `count` idle sessions, so that the next new sessions need no scan.
+fn evict_longest_idle(table: &mut Table, count: usize) {
+    let idle = table.iter().filter(|(_, session)| session.is_idle());
+    let mut idle: Vec<_> = idle.map(|(id, session)| (session.state().last_used, Arc::clone(id))).collect();
+    idle.sort_unstable();
+    idle.truncate(count);
+    tracing::warn!(evicted = idle.len(), "too many sessions: evicting those idle longest");
+    for (_, id) in idle {
+        table.remove(&id);
+    }
+}
+
+impl HttpSession {
+    fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
+        let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
+        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0) }
+    }
+
+    /// Cancels the session's calls and ends its streams.
+    fn end(&self) {
+        self.session.in_flight.cancel_all();
+        let streams = std::mem::take(&mut self.state().streams);
+        streams.values().for_each(|stream| stream.end());
+    }
+
+    /// Keeps the session from becoming idle until the guard is dropped.
+    pub(super) fn activate(self: &Arc<Self>) -> ActiveGuard {
+        self.active.fetch_add(1, Ordering::AcqRel);
+        ActiveGuard { session: Arc::clone(self), end: None }
+    }
+
+    /// Opens a stream for the responses that an outbox will receive. Drops the oldest stream, preferably one that is
+    /// over, if the session has too many.
+    pub(super) fn open_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+        let mut state = self.state();
+        let id = state.next_stream;
+        state.next_stream += 1;
+        let stream = Arc::new(EventStream::new(id, outbox, true, &self.memory));
+        let attached = stream.attach();
+        state.streams.insert(id, stream);
+        if state.streams.len() > MAX_STREAMS {
+            let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
+            let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));
+            oldest.and_then(|id| state.streams.remove(&id));
+        }
+        attached
+    }
+
+    /// Returns the stream for messages that belong to no request.
+    pub(super) fn general_stream(&self) -> AttachedStream {
+        let new = || Arc::new(EventStream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
+        self.state().streams.entry(0).or_insert_with(new).attach()
+    }
+
+    pub(super) fn stream(&self, id: u64) -> Option<AttachedStream> {
+        self.state().streams.get(&id).map(EventStream::attach)
+    }
+
+    fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
+        let state = self.state();
+        let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
+        let describe = |(id, stream): (&u64, &Arc<EventStream>)| {
+            let (has_unsent, opened) = (stream.has_unsent(), stream.opened());
+            AbandonedStream { session: self, id: *id, has_unsent, opened }
+        };
+        abandoned.map(describe).collect()
+    }
+
+    fn touch(&self, now: Instant) {
+        let mut state = self.state();
+        state.last_used = now.max(state.last_used);
+    }
+
+    /// Marks the session as used at `now`. Returns `false` if it has expired.
+    fn use_at(&self, now: Instant, idle_timeout: Duration) -> bool {
+        let mut state = self.state();
+        let has_expired = now.saturating_duration_since(state.last_used) > idle_timeout && self.is_idle();
+        if !has_expired {
+            state.last_used = now.max(state.last_used);
+        }
+        !has_expired
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
+    }
+
+    fn is_idle_for(&self, time: Duration, now: Instant) -> bool {
+        self.is_idle() && now.saturating_duration_since(self.state().last_used) > time
+    }
+
+    fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether a stream is complete, and no response carries it or is about to. Streams are attached only with the
+/// session's state locked, so the result holds as long as the caller keeps the lock.
+fn is_abandoned(stream: &EventStream) -> bool {
+    !stream.is_attached() && stream.is_complete()
+}
+
+impl AbandonedStream<'_> {
+    /// Removes the stream unless a client has resumed it in the meantime. Returns whether it was removed.
+    fn evict(&self) -> bool {
+        let mut state = self.session.state();
+        let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| is_abandoned(stream));
+        let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
+        drop(state);
+        evicted.is_some()
+    }
+}
+
+impl Drop for ActiveGuard {
+    fn drop(&mut self) {
+        self.session.touch(self.end.unwrap_or_else(Instant::now));
+        self.session.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Returns a random session id in visible ASCII, or `None` if the system provides no randomness.
+pub(super) fn new_id() -> Option<Arc<str>> {
+    random::id().map(Into::into)
+}

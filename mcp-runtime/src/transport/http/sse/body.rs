@@ -1,0 +1,230 @@
+//! Response bodies that carry an event stream.
+
+use std::{
+    any::Any,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval_at},
+};
+
+use super::stream::AttachedStream;
+use crate::{engine::InFlight, transport::http::session::ActiveGuard};
+
+/// How a response encodes its stream.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::transport::http) struct StreamConfig {
+    /// Whether events have ids, which make the stream resumable.
+    pub(in crate::transport::http) ids: bool,
+    /// Whether events are named `message`, as revision 2024-11-05 requires.
+    pub(in crate::transport::http) named: bool,
+    /// Whether the response starts with an event without a message, so that the client has an id from the start.
+    pub(in crate::transport::http) primed: bool,
+    pub(in crate::transport::http) keep_alive: Duration,
+}
+
+/// The progress of the server's shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::transport::http) enum ShutdownPhase {
+    Running,
+    /// Subscription requests have been answered. Calls continue.
+    SubscriptionsEnded,
+    /// Every stream ends.
+    Closed,
+}
+
+/// A response body that carries an event stream.
+#[derive(Debug)]
+pub(in crate::transport::http) struct SseBody {
+    stream: AttachedStream,
+    config: StreamConfig,
+    carrier: u64,
+    /// The number of the event written last.
+    at: u64,
+    primed: bool,
+    over: bool,
+    keep_alive: Interval,
+    shutdown: watch::Receiver<ShutdownPhase>,
+    /// The phase of the shutdown that ends this response.
+    ends_at: ShutdownPhase,
+    shut_down: Option<ShutDown>,
+    /// The calls that end with the response, because no other request can reach them.
+    cancels: Option<CancelOnDrop>,
+    /// An event that precedes the stream.
+    preamble: Option<Bytes>,
+    _active: Option<ActiveGuard>,
+    /// An arbitrary value to be dropped with the response.
+    _guard: Option<Guard>,
+}
+
+/// The wait for the shutdown phase that ends a response.
+struct ShutDown(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl fmt::Debug for ShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShutDown")
+    }
+}
+
+type Guard = Box<dyn Any + Send + Sync>;
+
+/// Cancels the calls of a stateless request when its response is dropped.
+#[derive(Debug)]
+pub(in crate::transport::http) struct CancelOnDrop(pub(in super::super) Arc<InFlight>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
+}
+
+impl SseBody {
+    /// Creates a body that carries `stream` after event `at`. Any other response that carries the stream ends.
+    pub(in crate::transport::http) fn new(
+        stream: AttachedStream,
+        config: StreamConfig,
+        at: u64,
+        shutdown: watch::Receiver<ShutdownPhase>,
+    ) -> Self {
+        let mut keep_alive = interval_at(tokio::time::Instant::now() + config.keep_alive, config.keep_alive);
+        keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let carrier = stream.carry(at);
+        Self {
+            stream,
+            config,
+            carrier,
+            at,
+            primed: !config.primed,
+            over: false,
+            keep_alive,
+            shutdown,
+            ends_at: ShutdownPhase::Closed,
+            shut_down: None,
+            cancels: None,
+            preamble: None,
+            _active: None,
+            _guard: None,
+        }
+    }
+
+    pub(in crate::transport::http) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
+        self.cancels = cancels;
+        self
+    }
+
+    /// Marks the response as that of a subscription request, which ends in the first phase of a shutdown.
+    pub(in crate::transport::http) fn subscription(mut self) -> Self {
+        self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        self
+    }
+
+    /// Sends an event before those of the stream.
+    pub(in crate::transport::http) fn preamble(mut self, event: Bytes) -> Self {
+        self.preamble = Some(event);
+        self
+    }
+
+    /// Keeps the session from becoming idle until the response ends.
+    pub(in crate::transport::http) fn active(mut self, active: Option<ActiveGuard>) -> Self {
+        self._active = active;
+        self
+    }
+
+    /// Drops a value when the response ends.
+    pub(in crate::transport::http) fn guarded_by(mut self, guard: impl Any + Send + Sync) -> Self {
+        self._guard = Some(Box::new(guard));
+        self
+    }
+
+    pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(preamble) = self.preamble.take() {
+            return Poll::Ready(Some(preamble));
+        }
+        if self.over || !self.stream.is_carried_by(self.carrier) {
+            return Poll::Ready(None);
+        }
+        if !std::mem::replace(&mut self.primed, true) {
+            return Poll::Ready(Some(self.event(self.at, b"")));
+        }
+        loop {
+            // Read before the log is filled: any later output wakes this task.
+            let is_over = self.stream.is_over();
+            if let Some((number, line)) = self.stream.after(self.at) {
+                self.at = number;
+                return Poll::Ready(Some(self.event(number, &line)));
+            }
+            if is_over {
+                self.over = true;
+                return Poll::Ready(None);
+            }
+            // Without event ids the client could not resume.
+            if let Some(retry) = self.stream.take_pause().filter(|_| self.config.ids) {
+                // Ends the response but not the stream.
+                self.over = true;
+                return Poll::Ready(Some(self.retry_event(retry)));
+            }
+            if self.poll_shutdown(cx) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listens()) {
+                    continue;
+                }
+                self.over = true;
+                return Poll::Ready(None);
+            }
+            if self.keep_alive.poll_tick(cx).is_ready() {
+                return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
+            }
+            if self.stream.poll_output(self.carrier, self.at, cx).is_pending() {
+                return Poll::Pending;
+            }
+            if !self.stream.is_carried_by(self.carrier) {
+                return Poll::Ready(None);
+            }
+        }
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> bool {
+        let ends_at = self.ends_at;
+        if *self.shutdown.borrow() >= ends_at {
+            return true;
+        }
+        let mut shutdown = self.shutdown.clone();
+        let shut_down = self.shut_down.get_or_insert_with(|| {
+            ShutDown(Box::pin(async move {
+                let _ = shutdown.wait_for(|phase| *phase >= ends_at).await;
+            }))
+        });
+        shut_down.0.as_mut().poll(cx).is_ready()
+    }
+
+    fn event(&self, number: u64, line: &[u8]) -> Bytes {
+        let mut event = Vec::with_capacity(line.len() + 32);
+        if self.config.ids {
+            event.extend_from_slice(format!("id: {}-{number}\n", self.stream.id()).as_bytes());
+        }
+        if self.config.named {
+            event.extend_from_slice(b"event: message\n");
+        }
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.extend_from_slice(b"\n\n");
+        event.into()
+    }
+
+    /// Encodes the last event of a response, which tells the client when to reconnect.
+    fn retry_event(&self, retry: Duration) -> Bytes {
+        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.stream.id(), self.at).into()
+    }
+}
+
+/// Parses an event id into the id of its stream and the number of the event.
+pub(in crate::transport::http) fn parse_event_id(text: &str) -> Option<(u64, u64)> {
+    let (stream, number) = text.split_once('-')?;
+    Some((stream.parse().ok()?, number.parse().ok()?))
+}

@@ -1,0 +1,4 @@
+//! Streams of server-sent events.
+
+pub(super) mod body;
+pub(super) mod stream;

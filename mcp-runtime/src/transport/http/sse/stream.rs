@@ -1,0 +1,251 @@
+//! Event streams, and the logs from which clients resume them.
+
+use std::{
+    collections::VecDeque,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use crate::engine::{Meter, Outbox};
+
+/// The maximum number of messages in the log of one stream.
+const MAX_LOGGED_MESSAGES: usize = 256;
+/// The maximum number of bytes in the log of one stream, unless its only message is longer.
+const MAX_LOGGED_BYTES: usize = 1 << 20;
+/// The number of bytes that all streams of one server may keep for clients that may reconnect.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+
+/// The memory of all streams of one server: the messages in their logs, and those that no response has carried yet.
+#[derive(Debug, Clone)]
+pub(in crate::transport::http) struct StreamMemory {
+    used: Meter,
+    max: usize,
+}
+
+impl StreamMemory {
+    pub(in crate::transport::http) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::transport::http) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Returns whether the limit is exceeded, so that logs must shrink.
+    pub(in crate::transport::http) fn is_full(&self) -> bool {
+        self.used() > self.max
+    }
+}
+
+impl Default for StreamMemory {
+    fn default() -> Self {
+        Self { used: Arc::default(), max: MAX_KEPT_BYTES }
+    }
+}
+
+/// A stream of messages. It outlives the HTTP responses that carry it.
+#[derive(Debug)]
+pub(in crate::transport::http) struct EventStream {
+    /// Unique in its session.
+    id: u64,
+    outbox: Arc<Outbox>,
+    /// Whether the stream ends once its outbox is settled. Otherwise it ends with its session.
+    ends: AtomicBool,
+    opened: Instant,
+    /// The number of [`AttachedStream`]s.
+    attached: AtomicUsize,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug)]
+struct Log {
+    memory: StreamMemory,
+    /// The messages with the numbers of their events.
+    events: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    /// The number of the newest event.
+    last: u64,
+    /// The number of the event written last. Later events must not be dropped.
+    written: u64,
+    /// The number of responses that have carried the stream. Only the newest one still does.
+    carrier: u64,
+}
+
+impl EventStream {
+    pub(in crate::transport::http) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
+        outbox.set_meter(Arc::clone(&memory.used));
+        let log = Mutex::new(Log::new(memory.clone()));
+        Self { id, outbox, ends: AtomicBool::new(ends), opened: Instant::now(), attached: AtomicUsize::new(0), log }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(in crate::transport::http) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// Marks the stream as held by a response, or by a request about to open one.
+    pub(in crate::transport::http) fn attach(self: &Arc<Self>) -> AttachedStream {
+        self.attached.fetch_add(1, Ordering::AcqRel);
+        AttachedStream(Arc::clone(self))
+    }
+
+    pub(in crate::transport::http) fn is_attached(&self) -> bool {
+        self.attached.load(Ordering::Acquire) > 0
+    }
+
+    /// Ends the stream once all pending output is written.
+    pub(in crate::transport::http) fn end(&self) {
+        self.ends.store(true, Ordering::Release);
+        self.outbox.wake();
+    }
+
+    /// Returns whether the log contains every message the stream will ever carry.
+    pub(in crate::transport::http) fn is_over(&self) -> bool {
+        self.ends.load(Ordering::Acquire) && self.outbox.is_settled()
+    }
+
+    /// Returns whether no further output will be produced. Some of it may still be pending.
+    pub(in crate::transport::http) fn is_complete(&self) -> bool {
+        self.ends.load(Ordering::Acquire) && self.outbox.is_complete()
+    }
+
+    /// Returns whether there are messages that no response has carried.
+    pub(in crate::transport::http) fn has_unsent(&self) -> bool {
+        let log = self.log();
+        log.last > log.written || self.outbox.unread() > 0
+    }
+
+    pub(in crate::transport::http) fn append(&self, lines: &[u8]) {
+        self.log().append(lines);
+    }
+
+    /// Returns the number of the newest event.
+    pub(in crate::transport::http) fn last(&self) -> u64 {
+        self.log().last
+    }
+
+    /// Returns the number of the last event handed to a response.
+    pub(in crate::transport::http) fn written(&self) -> u64 {
+        self.log().written
+    }
+
+    /// Makes the caller's response the one that carries the stream, after event `at`. Any earlier response ends.
+    pub(super) fn carry(&self, at: u64) -> u64 {
+        let mut log = self.log();
+        log.carrier += 1;
+        log.written = at;
+        self.outbox.wake();
+        log.carrier
+    }
+
+    pub(super) fn is_carried_by(&self, carrier: u64) -> bool {
+        self.log().carrier == carrier
+    }
+
+    /// Returns the message after event `at`. Moves pending output into the log if the log has none.
+    pub(super) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+        let mut log = self.log();
+        let found = log.after(at).or_else(|| {
+            let mut lines = Vec::new();
+            self.outbox.drain(&mut lines).then(|| log.append(&lines))?;
+            log.after(at)
+        });
+        if let Some((number, _)) = &found {
+            log.written = *number;
+            log.trim();
+        }
+        found
+    }
+
+    /// Takes the delay after which the client should reconnect, if a function has requested that.
+    pub(super) fn take_pause(&self) -> Option<Duration> {
+        self.outbox.take_pause()
+    }
+
+    /// Waits for a message after event `at`, or for another response to take over the stream.
+    pub(super) fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
+        // The lock is held throughout, so that only the current carrier registers its waker.
+        let log = self.log();
+        if log.carrier != carrier || log.last > at {
+            return Poll::Ready(());
+        }
+        self.outbox.poll_news_or_pause(cx)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream that a response carries or is about to carry. Such a stream is not evicted.
+#[derive(Debug)]
+pub(in crate::transport::http) struct AttachedStream(Arc<EventStream>);
+
+impl Deref for AttachedStream {
+    type Target = EventStream;
+
+    fn deref(&self) -> &EventStream {
+        &self.0
+    }
+}
+
+impl Drop for AttachedStream {
+    fn drop(&mut self) {
+        self.0.attached.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Log {
+    fn new(memory: StreamMemory) -> Self {
+        Self { memory, events: VecDeque::new(), bytes: 0, last: 0, written: 0, carrier: 0 }
+    }
+
+    fn append(&mut self, lines: &[u8]) {
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.last += 1;
+            self.bytes += line.len();
+            self.memory.used.fetch_add(line.len(), Ordering::Relaxed);
+            self.events.push_back((self.last, Bytes::copy_from_slice(line)));
+        }
+    }
+
+    fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+        let next = self.events.partition_point(|(number, _)| *number <= at);
+        self.events.get(next).cloned()
+    }
+
+    /// Drops the oldest written messages while the log or the shared memory exceeds its limit.
+    fn trim(&mut self) {
+        while self.exceeds_limit() {
+            match self.events.front() {
+                Some((number, line)) if *number < self.written => {
+                    self.bytes -= line.len();
+                    self.memory.used.fetch_sub(line.len(), Ordering::Relaxed);
+                }
+                _ => return,
+            }
+            self.events.pop_front();
+        }
+    }
+
+    fn exceeds_limit(&self) -> bool {
+        self.events.len() > MAX_LOGGED_MESSAGES
+            || (self.events.len() > 1 && (self.bytes > MAX_LOGGED_BYTES || self.memory.is_full()))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

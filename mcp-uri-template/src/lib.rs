@@ -1,0 +1,18 @@
+//! URI templates as defined by [RFC 6570](https://www.rfc-editor.org/rfc/rfc6570), levels 1 to 3.
+//!
+//! The macros of `mcp-runtime` parse templates at compile time, the runtime matches URIs against them and expands them, and
+//! `mcp-lock` does the same for templates that other servers list. RFC 6570 defines only expansion; [`matches`] is its inverse:
+//! the values it returns expand to the same URI, except for characters that needed no percent-encoding.
+
+mod expand;
+mod matching;
+mod parse;
+mod part;
+mod percent;
+
+pub use self::{
+    expand::expand,
+    matching::{MAX_URI_LENGTH, matches},
+    parse::{ParseError, parse},
+    part::{Operator, Part},
+};
