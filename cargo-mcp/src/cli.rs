@@ -1,21 +1,21 @@
-//! The command line, as clap sees it.
+//! The command line: parsing and dispatch.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, future::Future, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands;
+use crate::{commands, failure::Failure};
 
-/// Scaffold, look at, call, check and install MCP servers.
+/// Create, inspect, call, check and install MCP servers
 #[derive(Debug, Parser)]
 #[command(name = "cargo mcp", bin_name = "cargo mcp", version, propagate_version = true, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+enum Command {
     Bundle(commands::bundle::Args),
     Call(commands::call::Args),
     Check(commands::check::Args),
@@ -31,9 +31,44 @@ pub(crate) enum Command {
     Uninstall(commands::uninstall::Args),
 }
 
-/// The words of the command line, without the `mcp` that cargo passes on: `cargo-mcp mcp list` is `cargo-mcp list`.
-pub(crate) fn words(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
-    words.enumerate().filter(|(at, word)| !(*at == 1 && word == "mcp")).map(|(_, word)| word)
+impl Cli {
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure of the subcommand.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Bundle(args) => block_on(commands::bundle::run(args)),
+            Command::Call(args) => block_on(commands::call::run(args)),
+            Command::Check(args) => block_on(commands::check::run(args)),
+            Command::Complete(args) => block_on(commands::complete::run(args)),
+            Command::Completions(args) => commands::completions::run(args, &Self::command()),
+            Command::Dev(args) => block_on(commands::dev::run(args)),
+            Command::Install(args) => block_on(commands::install::run(args)),
+            Command::List(args) => block_on(commands::list::run(args)),
+            Command::Lock(args) => block_on(commands::lock::run(args)),
+            Command::New(args) => commands::new::run(args),
+            Command::Prompt(args) => block_on(commands::prompt::run(args)),
+            Command::Read(args) => block_on(commands::read::run(args)),
+            Command::Uninstall(args) => commands::uninstall::run(args),
+        }
+    }
+}
+
+/// Removes the `mcp` that cargo passes on: `cargo-mcp mcp list` becomes `cargo-mcp list`.
+pub(crate) fn without_subcommand(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    args.enumerate().filter(|(index, arg)| !(*index == 1 && arg == "mcp")).map(|(_, arg)| arg)
+}
+
+/// Runs a future to completion on the current thread.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::connection(format_args!("cannot start the event loop: {error}")))?;
+    let output = runtime.block_on(future);
+    // A blocking thread that still waits for the keyboard must not keep the process alive.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    output
 }
 
 #[cfg(test)]
@@ -41,7 +76,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         super::Cli::command().debug_assert();
     }
 }

@@ -15,6 +15,7 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::{
     failure::Failure,
+    stdout::outln,
     style::{DIM, NAME},
 };
 
@@ -38,11 +39,11 @@ impl Files {
     /// A file cannot be written.
     pub(crate) fn print(&self, content: &ContentBlock) -> Result<(), Failure> {
         match content {
-            ContentBlock::Text(text) => anstream::println!("{}", text.text),
+            ContentBlock::Text(text) => outln!("{}", text.text),
             ContentBlock::Image(image) => self.save(&image.data, &image.mime_type)?,
             ContentBlock::Audio(audio) => self.save(&audio.data, &audio.mime_type)?,
             ContentBlock::Resource(embedded) => self.print_resource(&embedded.resource)?,
-            ContentBlock::ResourceLink(link) => anstream::println!("{}", linked(link)),
+            ContentBlock::ResourceLink(link) => outln!("{}", linked(link)),
             _ => anstream::eprintln!(
                 "a part of the result is of a kind that this client does not know; `--raw` shows it"
             ),
@@ -54,11 +55,11 @@ impl Files {
         match resource {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
                 let kind = mime_type.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
-                anstream::println!("{DIM}{uri}{kind}:{DIM:#}\n{text}");
+                outln!("{DIM}{uri}{kind}:{DIM:#}\n{text}");
                 Ok(())
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                anstream::println!("{DIM}{uri}{DIM:#}");
+                outln!("{DIM}{uri}{DIM:#}");
                 self.save(blob, mime_type.as_deref().unwrap_or_default())
             }
             _ => Ok(()),

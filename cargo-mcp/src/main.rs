@@ -1,4 +1,4 @@
-//! `cargo mcp`: scaffold, look at, call, check and install MCP servers.
+//! `cargo mcp`: creates, inspects, calls, checks and installs MCP servers.
 
 mod cli;
 mod client;
@@ -14,9 +14,11 @@ mod probe;
 mod program;
 mod schema;
 mod session;
+mod stdout;
 mod style;
 mod table;
 mod target;
+mod temporary;
 mod wire;
 mod workspace;
 
@@ -27,25 +29,12 @@ use clap::Parser;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
-    end_with_the_reader();
-    let cli = Cli::parse_from(cli::words(std::env::args_os()));
-    match commands::run(cli.command) {
+    let cli = Cli::parse_from(cli::without_subcommand(std::env::args_os()));
+    match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();
             failure.exit_code()
         }
     }
-}
-
-/// Ends quietly, rather than with a panic, when nobody reads our output any more: `cargo mcp list | head -1`.
-fn end_with_the_reader() {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let said = panic.payload().downcast_ref::<String>();
-        if said.is_some_and(|said| said.starts_with("failed printing to stdout") && said.contains("Broken pipe")) {
-            std::process::exit(0);
-        }
-        hook(panic);
-    }));
 }

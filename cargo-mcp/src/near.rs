@@ -1,17 +1,34 @@
-//! "Did you mean": the name that is nearest to one that does not exist.
+//! Suggestions for misspelled names.
 
-/// The nearest of some names, if one is near enough to have been meant.
+use crate::failure::Failure;
+
+/// The similarity from which a name is suggested, between 0 and 1.
+const THRESHOLD: f64 = 0.8;
+
+/// Returns the name most similar to a misspelled one, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let folded = word.to_lowercase();
-    let near = |name: &str| {
+    let word = word.to_lowercase();
+    let similarity = |name: &str| {
         let name = name.to_lowercase();
-        match name.starts_with(&folded) && folded.len() > 2 {
-            true => 1.0,
-            false => strsim::jaro_winkler(&folded, &name),
-        }
+        let is_prefix = word.len() > 2 && name.starts_with(&word);
+        if is_prefix { 1.0 } else { strsim::jaro_winkler(&word, &name) }
     };
-    let scored = names.into_iter().map(|name| (near(name), name));
-    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+    let scored = names.into_iter().map(|name| (similarity(name), name));
+    scored.filter(|(score, _)| *score > THRESHOLD).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
+}
+
+/// Adds the nearest of the available names to the failure of an unknown one, or all of them if none is similar.
+pub(crate) fn suggest(failure: Failure, word: &str, names: &[&str], kind: &str) -> Failure {
+    match nearest(word, names.iter().copied()) {
+        Some(near) => failure.help(format_args!("did you mean `{near}`?")),
+        None if names.is_empty() => failure.help(format_args!("there are no {kind}")),
+        None => failure.help(format_args!("available {kind}: {}", listed(names))),
+    }
+}
+
+/// Formats names as a list: `` `a`, `b` ``.
+pub(crate) fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -19,7 +36,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn what_was_meant_is_found() {
+    fn similar_names_are_suggested() {
         let names = ["search_notes", "add_note", "delete_note"];
         for (word, expected) in [
             ("serach_notes", Some("search_notes")),

@@ -5,11 +5,13 @@ use std::io::IsTerminal;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 
+use crate::stdout::outln;
+
 /// Shows structured content: as tables where somebody looks at it, and as JSON where a program reads it.
 pub(crate) fn print(value: &Value) {
     match std::io::stdout().is_terminal() {
-        true => anstream::println!("{}", drawn(value, None)),
-        false => anstream::println!("{}", serde_json::to_string_pretty(value).unwrap_or_default()),
+        true => outln!("{}", drawn(value, None)),
+        false => outln!("{}", serde_json::to_string_pretty(value).unwrap_or_default()),
     }
 }
 

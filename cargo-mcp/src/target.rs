@@ -7,6 +7,9 @@ use crate::{
     workspace::{BuildArgs, Workspace},
 };
 
+/// How long to wait for a server to exit after its stdin is closed.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(7);
+
 /// How to reach a server, but for its name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TargetArgs {

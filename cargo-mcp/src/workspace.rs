@@ -7,7 +7,10 @@ use std::{
 
 use cargo_metadata::{Message, Metadata, MetadataCommand, Package, TargetKind};
 
-use crate::{failure::Failure, near::nearest};
+use crate::{
+    failure::Failure,
+    near::{listed, nearest},
+};
 
 /// What cargo is to be told of the place and the kind of build.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -212,9 +215,4 @@ fn is_server(package: &Package) -> bool {
 
 fn bins(package: &Package) -> impl Iterator<Item = &str> {
     package.targets.iter().filter(|target| target.kind.contains(&TargetKind::Bin)).map(|target| target.name.as_str())
-}
-
-/// Names as a sentence has them.
-pub(crate) fn listed(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

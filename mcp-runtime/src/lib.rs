@@ -46,7 +46,8 @@ mod testing;
 mod transport;
 
 pub use backend::{
-    MemoryTasks, Stored, TaskInput, TaskOutcome, TaskRecord, TaskRoom, TaskStatus, TaskStore, TaskStoreError,
+    InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
+    TaskStore, TaskStoreError, Timestamp,
 };
 pub use engine::{Caller, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
@@ -71,7 +72,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{Asked, CallResult, RpcError, TestClient};
+pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 

@@ -5,7 +5,7 @@ use std::{any::TypeId, fmt, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    backend::TaskStore,
+    backend::{TaskLimits, TaskStore},
     engine::{Caller, Connection, Engine, Profile, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
@@ -341,27 +341,26 @@ impl Server {
     /// Sets how long a task is kept from when it was made, where its client does not say; an hour unless set. When its time is
     /// over, it is gone, and its function is dropped if it still runs.
     pub fn task_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.tasks.ttl = ttl;
+        self.profile.limits.tasks.default_ttl = ttl;
         self
     }
 
     /// Sets the longest that a client may have a task kept; a day unless set.
     pub fn max_task_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.tasks.longest = ttl;
+        self.profile.limits.tasks.max_ttl = ttl;
         self
     }
 
     /// Sets how often clients should ask for their tasks; every second unless set.
     pub fn task_poll_interval(mut self, interval: Duration) -> Self {
-        self.profile.limits.tasks.poll = interval;
+        self.profile.limits.tasks.poll_interval = interval;
         self
     }
 
-    /// Sets the most tasks that are kept, ended ones included: 1024 in all unless set, and 128 of one principal, or of one session
-    /// whose principal nobody knows. More are refused.
-    pub fn max_tasks(mut self, in_all: usize, of_one: usize) -> Self {
-        self.profile.limits.tasks.in_all = in_all;
-        self.profile.limits.tasks.of_owner = of_one;
+    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected, or run
+    /// as plain calls if their tool allows it.
+    pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
+        self.profile.limits.tasks.limits = limits;
         self
     }
 

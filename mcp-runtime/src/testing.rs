@@ -1,4 +1,4 @@
-//! A client for an author's tests: no process, no port, no socket.
+//! A client for tests that talks to a server in memory, without a process or a socket.
 
 use std::{fmt, future::poll_fn, sync::Arc, time::Instant};
 
@@ -13,8 +13,8 @@ use crate::{
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
-/// Every message goes through the server's own engine, byte for byte as a real client would send it. A call that has to
-/// wait needs a tokio runtime, such as `#[tokio::test]` gives.
+/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async functions
+/// that wait need a tokio runtime, as in `#[tokio::test]`.
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -37,51 +37,51 @@ pub struct TestClient {
     connection: Connection,
     revision: Revision,
     next_id: u64,
-    /// What the server sent and nobody has looked at.
+    /// The lines that were received and not yet taken.
     unread: Vec<u8>,
     notifications: Vec<Value>,
-    answers: Option<Answers>,
+    responder: Option<Responder>,
 }
 
-/// Answers what the server asks.
-struct Answers(Box<dyn FnMut(&Asked) -> Value + Send>);
+/// Answers the requests of the server.
+struct Responder(Box<dyn FnMut(&ServerRequest) -> Value + Send>);
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Answers")
+        f.write_str("Responder")
     }
 }
 
-/// Something that the server asks of its client.
+/// A request that the server sends to its client.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Asked {
-    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+pub struct ServerRequest {
+    /// The method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: String,
-    /// Its parameters.
+    /// The parameters.
     pub params: Value,
-    /// The key of the question; only revision 2026-07-28 tells it to clients.
+    /// The key of the question, which clients see in revision 2026-07-28 only.
     pub key: Option<String>,
 }
 
-impl Asked {
-    /// What the user is told.
+impl ServerRequest {
+    /// Returns the message that an elicitation shows to the user.
     pub fn message(&self) -> &str {
         self.params["message"].as_str().unwrap_or_default()
     }
 }
 
-/// The most rounds of one request, for a function that asks the same for ever.
-const ROUNDS: usize = 100;
+/// The maximum number of rounds of one request, in case a function never stops asking.
+const MAX_ROUNDS: usize = 100;
 
 /// The error object of a JSON-RPC error response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
-    /// The code.
+    /// The error code.
     pub code: i64,
-    /// What went wrong.
+    /// A description of the error.
     pub message: String,
-    /// More about it.
+    /// Additional information about the error.
     pub data: Option<Value>,
 }
 
@@ -93,59 +93,59 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// The result of `tools/call`, as it came.
+/// The result of `tools/call`, as JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult(pub Value);
 
 impl CallResult {
-    /// The text content, pieces joined by line breaks.
+    /// Returns the text content, its items joined by line breaks.
     pub fn text(&self) -> String {
         let content = self.0["content"].as_array().into_iter().flatten();
         content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The structured content.
+    /// Returns the structured content.
     pub fn structured(&self) -> Option<&Value> {
         self.0.get("structuredContent")
     }
 
-    /// Whether the tool says that it failed.
+    /// Returns whether the result is a tool error.
     pub fn is_error(&self) -> bool {
         self.0["isError"] == true
     }
 }
 
 impl Server {
-    /// Connects a client in memory.
+    /// Builds the server and connects a client to it in memory.
     ///
     /// # Panics
     ///
-    /// Panics if the server cannot be built, with every reason.
+    /// Panics if the server cannot be built, and lists every problem.
     pub fn test_client(self, revision: Revision) -> TestClient {
         self.build().unwrap_or_else(|error| panic!("{error}")).test_client(revision)
     }
 }
 
 impl TestClient {
-    /// Connects a client that has said nothing yet, not even `initialize`, for [`send_raw`](Self::send_raw).
+    /// Connects a client that has not sent anything yet, not even `initialize`, for use with [`send_raw`](Self::send_raw).
     ///
     /// # Panics
     ///
-    /// Panics if the server cannot be built, with every reason.
+    /// Panics if the server cannot be built, and lists every problem.
     pub fn silent(server: Server, revision: Revision) -> Self {
         let server = server.build().unwrap_or_else(|error| panic!("{error}"));
         Self::new(Connection::new(Arc::clone(server.engine())), revision)
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new(), answers: None }
+        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new(), responder: None }
     }
 
-    /// Connects anew as a client that can be asked, and that answers what the server asks with what `answer` makes of it: the
-    /// result object of the request.
+    /// Opens a new connection that declares every client capability and answers the server's requests with the results
+    /// that `answer` returns.
     ///
-    /// The same closure serves every revision: where there are no requests of the server's, [`request`](Self::request) and
-    /// what builds on it call again with the answers until the call is done.
+    /// The same closure serves every revision. In 2026-07-28, where a call ends with its questions,
+    /// [`request`](Self::request) and the methods based on it repeat the call with the answers until it completes.
     ///
     /// ```
     /// use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, tool};
@@ -168,8 +168,8 @@ impl TestClient {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
     ///     let client = Server::empty("files", "1.0.0").with::<delete>().test_client(revision);
-    ///     let mut client = client.answering(|asked| {
-    ///         assert_eq!(asked.message(), "Delete /tmp/a?");
+    ///     let mut client = client.answering(|request| {
+    ///         assert_eq!(request.message(), "Delete /tmp/a?");
     ///         json!({"action": "accept", "content": {"sure": true}})
     ///     });
     ///     let result = client.call("delete", json!({"path": "/tmp/a"})).await.unwrap();
@@ -178,9 +178,9 @@ impl TestClient {
     /// # });
     /// ```
     #[must_use]
-    pub fn answering(self, answer: impl FnMut(&Asked) -> Value + Send + 'static) -> Self {
+    pub fn answering(self, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
         let mut client = Self::new(Connection::new(self.connection.shared_engine()), self.revision);
-        client.answers = Some(Answers(Box::new(answer)));
+        client.responder = Some(Responder(Box::new(answer)));
         client.initialize();
         client
     }
@@ -203,69 +203,70 @@ impl TestClient {
         }
     }
 
-    /// What the client declares: that it can be asked, if somebody answers.
+    /// Returns the capabilities to declare: all of them if there is a responder.
     fn capabilities(&self) -> Value {
-        match self.answers {
-            None => json!({}),
-            Some(_) => json!({
-                "elicitation": {"form": {}, "url": {}},
-                "sampling": {"tools": {}, "context": {}},
-                "roots": {},
-            }),
+        if self.responder.is_none() {
+            return json!({});
         }
+        json!({
+            "elicitation": {"form": {}, "url": {}},
+            "sampling": {"tools": {}, "context": {}},
+            "roots": {},
+        })
     }
 
     /// Calls a tool.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error. A tool that failed is a result, see [`CallResult::is_error`].
+    /// Returns the JSON-RPC error of the server. A tool error is a result, see [`CallResult::is_error`].
     pub async fn call(&mut self, name: &str, arguments: impl Serialize) -> Result<CallResult, RpcError> {
         let arguments = object(arguments);
         self.request("tools/call", json!({"name": name, "arguments": arguments})).await.map(CallResult)
     }
 
-    /// Reads a resource and gives its contents.
+    /// Reads a resource and returns its contents.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
     pub async fn read(&mut self, uri: &str) -> Result<Vec<Value>, RpcError> {
         let mut result = self.request("resources/read", json!({"uri": uri})).await?;
         Ok(serde_json::from_value(result["contents"].take()).unwrap_or_default())
     }
 
-    /// Gets a prompt and gives its result.
+    /// Gets a prompt and returns the result.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
     pub async fn prompt(&mut self, name: &str, arguments: impl Serialize) -> Result<Value, RpcError> {
         let arguments = object(arguments);
         self.request("prompts/get", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Completes an argument; `reference` is such as `{"type": "ref/prompt", "name": "review"}`.
+    /// Completes an argument and returns the suggested values. `reference` is the `ref` of the request, such as
+    /// `{"type": "ref/prompt", "name": "review"}`.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
     pub async fn complete(&mut self, reference: Value, argument: &str, value: &str) -> Result<Vec<String>, RpcError> {
         let params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
         let mut result = self.request("completion/complete", params).await?;
         Ok(serde_json::from_value(result["completion"]["values"].take()).unwrap_or_default())
     }
 
-    /// Lists the tools, all pages of them.
+    /// Lists the tools of all pages.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
     pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
         self.list("tools/list", "tools").await
     }
 
-    /// Lists entries of any kind, all pages of them.
+    /// Lists the entries of all pages, for any list method.
     pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, RpcError> {
         let mut items = Vec::new();
         let mut params = json!({});
@@ -279,16 +280,20 @@ impl TestClient {
         }
     }
 
-    /// Sends any request, and waits for its answer. What the revision wants of every request is added to `params`.
+    /// Sends a request and waits for its response. Adds the `_meta` members that the revision requires to `params`.
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server still asks for input after 100 rounds.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let mut id = self.send_request(method, params.clone());
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let result = self.answer(id).await?;
-            if result["resultType"] != "input_required" || self.answers.is_none() {
+            if result["resultType"] != "input_required" || self.responder.is_none() {
                 return Ok(result);
             }
             let mut again = params.clone();
@@ -298,21 +303,21 @@ impl TestClient {
             }
             id = self.send_request(method, again);
         }
-        panic!("`{method}` asked {ROUNDS} times and is not done");
+        panic!("`{method}` still requires input after {MAX_ROUNDS} rounds");
     }
 
-    /// Answers the questions that a request ended with.
+    /// Answers the questions that a round ended with.
     fn input_responses(&mut self, requests: &Value) -> Value {
-        let Some(Answers(answer)) = &mut self.answers else { return json!({}) };
+        let Some(Responder(answer)) = &mut self.responder else { return json!({}) };
         let answered = requests.as_object().into_iter().flatten().map(|(key, request)| {
             let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let asked = Asked { method, params: request["params"].clone(), key: Some(key.clone()) };
-            (key.clone(), answer(&asked))
+            let request = ServerRequest { method, params: request["params"].clone(), key: Some(key.clone()) };
+            (key.clone(), answer(&request))
         });
         Value::Object(answered.collect())
     }
 
-    /// Sends a request without waiting, and gives its id.
+    /// Sends a request and returns its id without waiting for the response.
     pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -321,32 +326,32 @@ impl TestClient {
         id
     }
 
-    /// Waits for the answer to a request that was sent.
+    /// Waits for the response to a request that was sent with [`send_request`](Self::send_request).
     ///
     /// # Errors
     ///
-    /// The server's JSON-RPC error.
+    /// Returns the JSON-RPC error of the server.
     ///
     /// # Panics
     ///
-    /// Panics if no answer can come, because the request was cancelled or never sent.
+    /// Panics if no response can arrive because the request was cancelled, answered before, or never sent.
     pub async fn answer(&mut self, id: u64) -> Result<Value, RpcError> {
         loop {
-            let is_over = self.in_flight() == 0;
+            let is_idle = self.in_flight() == 0;
             if let Some(response) = self.take_response(id) {
                 return read_response(response);
             }
             if self.answer_requests() {
                 continue;
             }
-            assert!(!is_over, "no request {id} is in flight: it was cancelled, answered before, or never sent");
+            assert!(!is_idle, "no request {id} is in flight: it was cancelled, answered before, or never sent");
             self.wait().await;
         }
     }
 
-    /// Answers the requests of the server that came, if there is somebody to answer; false if there were none.
+    /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no responder.
     fn answer_requests(&mut self) -> bool {
-        let Some(mut answers) = self.answers.take() else { return false };
+        let Some(mut responder) = self.responder.take() else { return false };
         let (requests, notifications) = std::mem::take(&mut self.notifications)
             .into_iter()
             .partition(|message: &Value| message.get("id").is_some());
@@ -354,11 +359,11 @@ impl TestClient {
         let any = !requests.is_empty();
         for request in requests {
             let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let asked = Asked { method, params: request["params"].clone(), key: None };
-            let result = (answers.0)(&asked);
+            let server_request = ServerRequest { method, params: request["params"].clone(), key: None };
+            let result = (responder.0)(&server_request);
             self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
         }
-        self.answers = Some(answers);
+        self.responder = Some(responder);
         any
     }
 
@@ -367,26 +372,27 @@ impl TestClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Takes the notifications that came so far, and the requests of the server that nobody [answers](Self::answering).
+    /// Takes the notifications that have arrived, and the requests of the server unless a closure
+    /// [answers](Self::answering) them.
     pub fn notifications(&mut self) -> Vec<Value> {
         let lines = self.lines();
         self.sort(lines);
         std::mem::take(&mut self.notifications)
     }
 
-    /// Sends bytes as they are, as one message, and gives the lines that came back at once.
+    /// Sends bytes unchanged as one message and returns the lines that the server has written so far.
     pub fn send_raw(&mut self, message: &[u8]) -> Vec<Value> {
         self.connection.receive(message, Instant::now(), &mut self.unread);
         self.lines()
     }
 
-    /// Waits until the server has sent something more, and gives the lines.
+    /// Waits until the server writes and returns the lines.
     pub async fn next_lines(&mut self) -> Vec<Value> {
         self.wait().await;
         self.lines()
     }
 
-    /// Waits until every request is answered, and gives all lines that came.
+    /// Waits until no request is in flight and returns all lines that the server wrote.
     pub async fn settle(&mut self) -> Vec<Value> {
         let mut lines = self.lines();
         while self.in_flight() > 0 {
@@ -396,12 +402,12 @@ impl TestClient {
         lines
     }
 
-    /// The number of requests that wait for their answer.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.connection.in_flight()
     }
 
-    /// The revision that this client speaks.
+    /// Returns the protocol revision of this client.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -438,7 +444,7 @@ impl TestClient {
         lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// Takes the response to a request out of what came; the notifications stay for later.
+    /// Takes the response to a request from the received lines and keeps everything else.
     fn take_response(&mut self, id: u64) -> Option<Value> {
         let mut lines = self.lines();
         let at = lines.iter().position(|line| line["id"] == id && line.get("method").is_none());
@@ -447,15 +453,14 @@ impl TestClient {
         response
     }
 
-    /// Puts aside notifications; responses that nobody waits for yet stay unread.
+    /// Stores notifications and requests; responses stay unread until they are waited for.
     fn sort(&mut self, lines: Vec<Value>) {
         for line in lines {
-            match line.get("method") {
-                Some(_) => self.notifications.push(line),
-                None => {
-                    self.unread.extend_from_slice(line.to_string().as_bytes());
-                    self.unread.push(b'\n');
-                }
+            if line.get("method").is_some() {
+                self.notifications.push(line);
+            } else {
+                self.unread.extend_from_slice(line.to_string().as_bytes());
+                self.unread.push(b'\n');
             }
         }
     }
@@ -465,7 +470,7 @@ fn object(arguments: impl Serialize) -> Value {
     match serde_json::to_value(arguments) {
         Ok(Value::Null) => Value::Object(Map::new()),
         Ok(value) => value,
-        Err(error) => panic!("the arguments cannot be serialised: {error}"),
+        Err(error) => panic!("cannot serialize the arguments: {error}"),
     }
 }
 

@@ -15,11 +15,11 @@ use crate::{
     content::Files,
     failure::Failure,
     host::HostArgs,
+    near::listed,
     near::nearest,
     schema::Schema,
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
-    workspace::listed,
 };
 
 /// Call a tool

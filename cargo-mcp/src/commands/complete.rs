@@ -10,10 +10,11 @@ use crate::{
     commands::prompt,
     failure::Failure,
     host::HostArgs,
+    near::listed,
     near::nearest,
     session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
+    stdout::outln,
     target::pair,
-    workspace::listed,
 };
 
 /// Show what a server suggests for an argument of a prompt or resource template
@@ -82,7 +83,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         if args.json {
             return print_raw(&result);
         }
-        result.completion.values.iter().for_each(|value| anstream::println!("{value}"));
+        result.completion.values.iter().for_each(|value| outln!("{value}"));
         if result.completion.has_more == Some(true) {
             let total = result.completion.total.map(|total| format!(" of {total}")).unwrap_or_default();
             let shown = result.completion.values.len();

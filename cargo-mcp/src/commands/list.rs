@@ -8,6 +8,7 @@ use crate::{
     host::HostArgs,
     schema::Schema,
     session::{Server, Session, SessionArgs, print_raw, with},
+    stdout::outln,
     style::{CARE, DIM, HEADING, NAME},
 };
 
@@ -122,9 +123,9 @@ fn print(session: &Session, server: &ServerPeerInfo, offers: &Offers) {
         None => format!("{NAME}{}{NAME:#} {}", info.name, info.version),
     });
     let identity = identity.unwrap_or_else(|| session.title());
-    anstream::println!("{identity}, MCP {}", server.protocol_version);
+    outln!("{identity}, MCP {}", server.protocol_version);
     for line in server.instructions.iter().flat_map(|text| text.lines()) {
-        anstream::println!("  {line}");
+        outln!("  {line}");
     }
     if let Some(tools) = &offers.tools {
         part("Tools", tools, tool);
@@ -141,9 +142,9 @@ fn print(session: &Session, server: &ServerPeerInfo, offers: &Offers) {
 }
 
 fn part<T>(name: &str, list: &[T], each: impl Fn(&T)) {
-    anstream::println!("\n{HEADING}{name}{HEADING:#}");
+    outln!("\n{HEADING}{name}{HEADING:#}");
     match list {
-        [] => anstream::println!("  {DIM}none{DIM:#}"),
+        [] => outln!("  {DIM}none{DIM:#}"),
         list => list.iter().for_each(each),
     }
 }
@@ -203,12 +204,12 @@ fn head(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hin
         hints if hints.contains(&"destructive") => format!("  {CARE}[{}]{CARE:#}", hints.join(", ")),
         hints => format!("  {DIM}[{}]{DIM:#}", hints.join(", ")),
     };
-    anstream::println!("  {NAME}{name}{NAME:#}{}{title}{hints}", arguments.unwrap_or_default());
+    outln!("  {NAME}{name}{NAME:#}{}{title}{hints}", arguments.unwrap_or_default());
 }
 
 fn described(text: Option<&str>) {
     if let Some(line) = text.and_then(|text| text.lines().find(|line| !line.trim().is_empty())) {
-        anstream::println!("      {line}");
+        outln!("      {line}");
     }
 }
 
@@ -219,7 +220,7 @@ fn listed(arguments: &[Argument<'_>]) {
         let says = if each.says.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.says) };
         let parts = [format!("{:width$}", name(each)), each.is.clone(), says];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        anstream::println!("      {}", parts.join("  ").trim_end());
+        outln!("      {}", parts.join("  ").trim_end());
     }
 }
 
@@ -238,7 +239,7 @@ fn template(template: &ResourceTemplate) {
 
 fn located(uri: &str, title: &str, kind: &str) {
     let kind = if kind.is_empty() { String::new() } else { format!("  {DIM}[{kind}]{DIM:#}") };
-    anstream::println!("  {NAME}{uri}{NAME:#}  {title}{kind}");
+    outln!("  {NAME}{uri}{NAME:#}  {title}{kind}");
 }
 
 fn prompt(prompt: &Prompt) {

@@ -1,4 +1,4 @@
-//! `cargo mcp lock`: keep what a server promises, to be told when it changes.
+//! `cargo mcp lock`: records a server's contract, so that later changes to it are detected.
 
 use std::{
     fs,
@@ -10,24 +10,25 @@ use mcp_lock::{FILE_NAME, Lock};
 use crate::{
     failure::Failure,
     probe,
-    target::{TargetArgs, is_url},
+    stdout::{out, outln},
+    target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
     workspace::Workspace,
 };
 
-/// Write what a server promises to `mcp.lock.json`
+/// Record the server's tools, resources and prompts in `mcp.lock.json`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  cargo mcp lock notes                          beside the Cargo.toml of package `notes`
+  cargo mcp lock notes                          next to the Cargo.toml of package `notes`
   cargo mcp lock --output api.lock.json -- ./server --read-only
   cargo mcp lock https://example.com/mcp
 
-`cargo mcp check --locked` tells what has changed since, and whether that breaks callers; the macro `locked_test!` of
-`mcp-runtime` does so in `cargo test`. Resources that one of the templates stands for are data, and are left out.")]
+`cargo mcp check --locked` reports what has changed since, and whether the change breaks callers. In `cargo test`, the \
+macro `locked_test!` of `mcp-runtime` does the same. Resources that match a listed template are data and are not recorded.")]
 pub(crate) struct Args {
-    /// A package of this workspace, or a URL; without it the only server here
+    /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,
-    /// The file; by default `mcp.lock.json` beside the package's Cargo.toml, or here
+    /// Lock file to write [default: `mcp.lock.json` next to the package's Cargo.toml, or in the current directory]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -40,48 +41,51 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let text = lock.write();
     let is_new = match fs::read_to_string(&path) {
         Ok(old) if old == text => {
-            anstream::println!("`{}` is as it was", shown(&path));
+            outln!("`{}` is up to date", shown(&path));
             return Ok(());
         }
         Ok(old) => {
-            // What is accepted is said, so that nobody accepts it unseen.
+            // Rewriting the file accepts the changes, so they are listed.
             if let Ok(old) = Lock::read(&old) {
-                anstream::print!("{}", mcp_lock::told(&old.changes(&lock)));
+                out!("{}", mcp_lock::told(&old.changes(&lock)));
             }
             false
         }
         Err(_) => true,
     };
-    fs::write(&path, text)
-        .map_err(|error| Failure::usage(format_args!("`{}` cannot be written: {error}", shown(&path))))?;
-    anstream::println!("{} `{}`", if is_new { "wrote" } else { "rewrote" }, shown(&path));
+    fs::write(&path, text).map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", shown(&path))))?;
+    outln!("{} `{}`", if is_new { "created" } else { "updated" }, shown(&path));
     Ok(())
 }
 
 async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure> {
     if let Some(revision) = target.revision {
         return Err(Failure::usage(format_args!(
-            "`--revision {}`: a lock is of the newest revision that a server speaks, which says the most",
+            "`--revision {}` cannot be used here: a lock file records the newest revision that the server supports",
             revision.as_str()
         ))
-        .help("leave `--revision` out"));
+        .help("omit `--revision`"));
     }
-    let time = target.connect_timeout();
+    let timeout = target.connect_timeout();
     let target = target.resolve(server)?;
-    let mut session = probe::newest(&target, time).await?;
+    let mut session = probe::newest(&target, timeout).await?;
     let listing = session.listing().await;
     let listing = listing.map_err(|(method, why)| Failure::connection(format_args!("{target}: {method}: {why}")))?;
-    session.wire.close(super::check::PATIENCE).await;
+    session.wire.close(SHUTDOWN_TIMEOUT).await;
     Ok(Lock::of(&listing))
 }
 
-/// A path as people write it: from here, if it is below.
+/// Returns a path as users write it: relative if it is below the current directory.
 pub(super) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
-/// The lock file of a server: the one that is named, or the package's, or that of the current directory.
+/// Returns the path of a server's lock file: `named`, or in the package's directory, or in the current directory.
+///
+/// # Errors
+///
+/// Fails if the server is a package that does not exist.
 pub(super) fn path(named: Option<PathBuf>, server: Option<&str>, target: &TargetArgs) -> Result<PathBuf, Failure> {
     if let Some(path) = named {
         return Ok(path);

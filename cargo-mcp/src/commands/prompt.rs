@@ -12,11 +12,12 @@ use crate::{
     content::Files,
     failure::Failure,
     host::HostArgs,
+    near::listed,
     near::nearest,
     schema::Schema,
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    stdout::outln,
     style::{DIM, NAME},
-    workspace::listed,
 };
 
 /// Show a prompt's messages
@@ -130,13 +131,13 @@ fn print(prompt: &Prompt, result: &GetPromptResult, args: &Args) -> Result<(), F
     }
     for (at, message) in result.messages.iter().enumerate() {
         if at > 0 {
-            anstream::println!();
+            outln!();
         }
         let role = match message.role {
             Role::Assistant => "assistant",
             _ => "user",
         };
-        anstream::println!("{NAME}{role}:{NAME:#}");
+        outln!("{NAME}{role}:{NAME:#}");
         files.print(&message.content)?;
     }
     Ok(())

@@ -14,9 +14,10 @@ use crate::{
     content::{Files, decoded, unwritable, write_new},
     failure::Failure,
     host::HostArgs,
+    near::listed,
     near::nearest,
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
-    workspace::listed,
+    stdout::outln,
 };
 
 /// Read a resource
@@ -122,7 +123,7 @@ fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
         ResourceContents::TextResourceContents { text, .. } => {
             out(text.as_bytes())?;
             if !text.ends_with('\n') && std::io::stdout().is_terminal() {
-                anstream::println!();
+                outln!();
             }
             Ok(())
         }

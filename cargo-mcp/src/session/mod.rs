@@ -325,6 +325,6 @@ impl Session {
 /// It cannot be written as JSON, which does not happen.
 pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(result).map_err(|error| Failure::connection(error.to_string()))?;
-    anstream::println!("{json}");
+    crate::stdout::outln!("{json}");
     Ok(())
 }

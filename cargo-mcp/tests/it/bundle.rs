@@ -1,4 +1,4 @@
-//! `cargo mcp bundle`. What the official packer says of bundles is in `tests/bundle`.
+//! `cargo mcp bundle`. `tests/bundle` validates bundles with the official packer.
 
 use std::{
     fs,
@@ -15,8 +15,8 @@ fn bundle(words: &[&str]) -> Done {
 }
 
 #[test]
-fn a_bundle_has_the_program_and_what_is_known_of_it() {
-    let top = tempfile::tempdir().expect("a directory is made");
+fn a_bundle_contains_the_program_and_its_manifest() {
+    let top = tempfile::tempdir().expect("a directory");
     let file = top.path().join("hello.mcpb");
     let icon = repository().join("examples/everything/media/pixel.png");
     let words = [
@@ -41,19 +41,19 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
     let done = bundle(&words);
     let told = done.stderr.clone();
     assert_eq!(done.good(), format!("{}\n", file.display()));
-    assert!(told.starts_with("building `hello` with optimisations\n"), "{told}");
+    assert!(told.starts_with("building `hello` in release mode\n"), "{told}");
     assert!(told.contains("bundled `hello` with 1 tool and 0 prompts: "), "{told}");
 
-    let first = fs::read(&file).expect("it is there");
+    let first = fs::read(&file).expect("the path exists");
     bundle(&words).good();
-    assert_eq!(first, fs::read(&file).expect("it is there"), "the same program is the same bundle");
+    assert_eq!(first, fs::read(&file).expect("the path exists"), "bundles are reproducible");
 
-    let mut zip = zip::ZipArchive::new(fs::File::open(&file).expect("it is there")).expect("it is a zip");
+    let mut zip = zip::ZipArchive::new(fs::File::open(&file).expect("the path exists")).expect("a zip archive");
     let program = format!("server/hello{}", std::env::consts::EXE_SUFFIX);
     let mut files = Vec::new();
     for at in 0..zip.len() {
-        let file = zip.by_index(at).expect("it is there");
-        files.push((file.name().expect("it has a name").into_owned(), file.unix_mode().map(|mode| mode & 0o777)));
+        let file = zip.by_index(at).expect("the path exists");
+        files.push((file.name().expect("a name").into_owned(), file.unix_mode().map(|mode| mode & 0o777)));
     }
     assert_eq!(
         files,
@@ -61,7 +61,7 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
             .map(|(name, mode)| (name.to_owned(), Some(mode)))
     );
     let manifest: Value =
-        serde_json::from_reader(zip.by_name("manifest.json").expect("it is there")).expect("it is JSON");
+        serde_json::from_reader(zip.by_name("manifest.json").expect("the path exists")).expect("valid JSON");
     let platform = match std::env::consts::OS {
         "macos" => "darwin",
         "windows" => "win32",
@@ -109,14 +109,14 @@ fn a_bundle_has_the_program_and_what_is_known_of_it() {
     );
 }
 
-/// A package without dependencies, which builds in no time.
+/// Creates a package without dependencies, which builds quickly.
 fn package(manifest: &str, main: &str) -> (TempDir, PathBuf) {
-    let top = tempfile::tempdir().expect("a directory is made");
-    fs::create_dir(top.path().join("src")).expect("a directory is made");
+    let top = tempfile::tempdir().expect("a directory");
+    fs::create_dir(top.path().join("src")).expect("a directory");
     let path = top.path().join("Cargo.toml");
     let package = format!("[package]\nname = \"bundled\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{manifest}");
-    fs::write(&path, package).expect("it is written");
-    fs::write(top.path().join("src/main.rs"), main).expect("it is written");
+    fs::write(&path, package).expect("the file is written");
+    fs::write(top.path().join("src/main.rs"), main).expect("the file is written");
     (top, path)
 }
 
@@ -124,7 +124,7 @@ fn bundle_package(manifest: &str, main: &str, words: &[&str]) -> (TempDir, Done)
     let (top, path) = package(manifest, main);
     let path = path.to_str().expect("a path in UTF-8");
     let mut command = cargo_mcp(&[&["bundle", "--manifest-path", path], words].concat());
-    // Nobody's name is known here.
+    // Hides git's `user.name`.
     command.current_dir(top.path()).env("HOME", top.path()).env("CARGO_HOME", cargo_home());
     command.env("RUSTUP_HOME", rustup_home()).env("GIT_CONFIG_NOSYSTEM", "1");
     for name in ["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"] {
@@ -150,24 +150,24 @@ fn home(variable: &str, directory: &str) -> PathBuf {
 const DESCRIBED: &str = "description = \"A server\"\nauthors = [\"Ada\"]\n";
 
 #[test]
-fn a_manifest_without_what_a_bundle_must_have_is_refused() {
+fn missing_manifest_values_are_rejected() {
     let (top, done) = bundle_package("", "fn main() {}", &[]);
-    let manifest = top.path().canonicalize().expect("it is there").join("Cargo.toml");
+    let manifest = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
     assert_eq!(
         done.failed(2),
         format!(
-            "error: package `bundled` has no description, which a bundle must have\n\
-             help: write `description = \"…\"` into `{}`\n",
+            "error: package `bundled` has no description, which bundles require\n\
+             help: add `description = \"…\"` to `{}`\n",
             manifest.display()
         )
     );
     let (top, done) = bundle_package("description = \"A server\"\n", "fn main() {}", &[]);
-    let manifest = top.path().canonicalize().expect("it is there").join("Cargo.toml");
+    let manifest = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
     assert_eq!(
         done.failed(2),
         format!(
-            "error: package `bundled` has no author, whom a bundle must name\n\
-             help: write `authors = [\"…\"]` into `{}`, or use `--author`\n",
+            "error: package `bundled` has no author, which bundles require\n\
+             help: add `authors = [\"…\"]` to `{}`, or use `--author`\n",
             manifest.display()
         )
     );
@@ -178,7 +178,7 @@ fn a_server_that_does_not_start_is_not_bundled() {
     let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
     let told = done.failed(3);
     assert!(told.contains("\nerror: `bundled` "), "{told}");
-    let help = "help: a bundle lists the tools of its server: set the variables that the server needs to start\n";
+    let help = "help: a bundle lists the tools of its server; set the environment variables that it needs to start\n";
     assert!(told.ends_with(help), "{told}");
     assert!(!top.path().join("bundled.mcpb").exists());
 
@@ -192,48 +192,48 @@ fn a_server_that_does_not_start_is_not_bundled() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_built() {
-    let top = tempfile::tempdir().expect("a directory is made");
+fn mistakes_are_reported_before_the_build() {
+    let top = tempfile::tempdir().expect("a directory");
     let text = top.path().join("icon.txt");
-    fs::write(&text, "no picture").expect("it is written");
+    fs::write(&text, "no picture").expect("the file is written");
     let (text, directory) = (text.display().to_string(), top.path().display().to_string());
     for (words, why) in [
         (&["helo"][..], "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n".to_owned()),
         (
             &["hello", "--icon", &text],
             format!(
-                "error: the icon `{text}` is no PNG\nhelp: clients show pictures in PNG only, best of 512 by 512 pixels\n"
+                "error: the icon `{text}` is not a PNG image\nhelp: clients support only PNG, ideally 512 by 512 pixels\n"
             ),
         ),
         (
             &["hello", "--author", "Ada", "--output", &directory],
             format!(
-                "error: `{directory}` is a directory\nhelp: name a file in it, such as `{}`\n",
+                "error: `{directory}` is a directory\nhelp: specify a file in it, such as `{}`\n",
                 Path::new(&directory).join("hello.mcpb").display()
             ),
         ),
         (
             &["hello", "--secret", "API_KEY"],
-            "error: `--secret API_KEY`: the user is not asked for `API_KEY`\nhelp: add `--env 'API_KEY=What it is'`\n"
+            "error: `--secret API_KEY`: unknown variable `API_KEY`\nhelp: declare it with `--env 'API_KEY=DESCRIPTION'`\n"
                 .to_owned(),
         ),
         (
             &["hello", "--env", "API_KEY=Your key", "--default", "API_KYE=1"],
-            "error: `--default API_KYE`: the user is not asked for `API_KYE`\nhelp: did you mean `API_KEY`?\n"
+            "error: `--default API_KYE`: unknown variable `API_KYE`\nhelp: did you mean `API_KEY`?\n"
                 .to_owned(),
         ),
         (
             &["hello", "--env", "KEY=Your key", "--env", "KEY=Another"],
-            "error: the user would be asked twice for `KEY`\nhelp: give one `--env` for each variable\n".to_owned(),
+            "error: duplicate `--env` for `KEY`\nhelp: use one `--env` per variable\n".to_owned(),
         ),
     ] {
         assert_eq!(bundle(words).failed(2), why, "{words:?}");
     }
     for (setting, why) in [
-        ("API_KEY", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`: the user is to know what is asked for"),
-        ("API_KEY=", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`: the user is to know what is asked for"),
-        ("1ST=One", "`1ST` is no name of a variable: letters, digits and `_`, as in `API_KEY=Your key`"),
-        ("MY KEY=One", "`MY KEY` is no name of a variable: letters, digits and `_`, as in `API_KEY=Your key`"),
+        ("API_KEY", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`; the user sees the description"),
+        ("API_KEY=", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`; the user sees the description"),
+        ("1ST=One", "invalid variable name `1ST`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
+        ("MY KEY=One", "invalid variable name `MY KEY`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
     ] {
         let told = bundle(&["hello", "--env", setting]).failed(2);
         assert!(told.contains(why), "{setting}: {told}");

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Done, cargo_mcp, example, repository, run};
 
-/// The server that lists what a file says, built once.
+/// Builds the server that lists the content of a file. Returns its path.
 fn listed() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -32,7 +32,7 @@ fn text(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// A directory with a file for `listed`.
+/// A directory with the file for `listed`.
 struct Server {
     directory: tempfile::TempDir,
 }
@@ -40,11 +40,11 @@ struct Server {
 impl Server {
     fn new(file: &Value) -> Self {
         let server = Self { directory: tempfile::tempdir().expect("a directory") };
-        server.becomes(file);
+        server.set(file);
         server
     }
 
-    fn becomes(&self, file: &Value) {
+    fn set(&self, file: &Value) {
         fs::write(self.path("server.json"), file.to_string()).expect("the file is written");
     }
 
@@ -52,7 +52,7 @@ impl Server {
         self.directory.path().join(name)
     }
 
-    /// Runs a command against it.
+    /// Runs a command with the server.
     fn run(&self, words: &[&str]) -> Done {
         let file = text(&self.path("server.json"));
         let words: Vec<&str> = words.iter().copied().chain(["--", listed(), &file]).collect();
@@ -97,17 +97,17 @@ fn line(finding: &Value) -> String {
 }
 
 #[test]
-fn the_whole_report() {
+fn the_report_for_humans() {
     let file = json!({
         "speaks": ["2025-06-18", "2025-11-25"],
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
     });
     let done = Server::new(&file).run(&["check", "--deny", "dotted-name"]);
-    let refused = "not spoken: `server/discover` is answered with error -32601: method not found: server/discover";
+    let refused = "not supported: `server/discover` is answered with error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
-        \x20 2024-11-05  not spoken: it offers 2025-06-18\n\
-        \x20 2025-03-26  not spoken: it offers 2025-06-18\n\
+        \x20 2024-11-05  not supported: it offers 2025-06-18\n\
+        \x20 2025-03-26  not supported: it offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
         \x20 2026-07-28  {refused}\n\
@@ -116,19 +116,19 @@ fn the_whole_report() {
         \x20 note[revision-refused]: 2024-11-05: it offers 2025-06-18\n\
         \x20 note[revision-refused]: 2025-03-26: it offers 2025-06-18\n\
         \x20 note[revision-refused]: 2026-07-28: `server/discover` is answered with error -32601: method not found: server/discover\n\
-        \x20   help: nothing, unless such clients matter\n\
+        \x20   help: no action is required unless such clients matter\n\
         \n\
         tool `fetch.page`\n\
-        \x20 warning[array-without-items]: the argument `a` is an array of anything\n\
-        \x20   help: say in `items` what the array holds\n\
-        \x20 warning[dotted-name]: its name has a dot\n\
+        \x20 warning[array-without-items]: argument `a` is an array without `items`\n\
+        \x20   help: describe the elements in `items`\n\
+        \x20 warning[dotted-name]: the name contains a dot\n\
         \x20   help: use an underscore\n\
-        \x20 warning[missing-description]: the argument `a` has no description\n\
-        \x20   help: describe it; with `mcp-runtime` it is the doc comment\n\
+        \x20 warning[missing-description]: argument `a` has no description\n\
+        \x20   help: add a description; with `mcp-runtime`, write a doc comment\n\
         \n\
-        tokens (an estimate: a token for each 3.5 characters of name, description and input schema as compact JSON)\n\
+        tokens (estimated: one token per 3.5 characters of the name, description and input schema as compact JSON)\n\
         \x20 fetch.page      39\n\
-        \x20 in all          39\n\
+        \x20 total           39\n\
         \n\
         0 errors, 3 warnings, 3 notes\n"
     );
@@ -137,8 +137,8 @@ fn the_whole_report() {
     assert_eq!(
         done.failed(1),
         format!(
-            "error: `{program}` does not pass the check\n\
-             help: `cargo mcp check --explain CODE` tells more, `--allow CODE` leaves a code out\n"
+            "error: `{program}` failed the check\n\
+             help: `cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it\n"
         )
     );
 }
@@ -147,15 +147,14 @@ fn the_whole_report() {
 fn the_report_for_programs() {
     let server = Server::new(&with(json!({"name": "fetch.page"})));
     server.run(&["lock"]).good();
-    server
-        .becomes(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
+    server.set(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
     let done = server.run(&["check", "--locked", "--format", "json"]);
     let mut report: Value = serde_json::from_str(&done.stdout).expect("JSON");
-    // Those of revisions that are not spoken are alike.
+    // The unsupported revisions in between are all alike.
     let handshakes = report["handshakes"].as_array_mut().expect("handshakes");
     handshakes.drain(1..3);
     report["findings"].as_array_mut().expect("findings").retain(|found| found["code"] != "revision-refused");
-    let help = "run `cargo mcp lock` to accept";
+    let help = "run `cargo mcp lock` to accept the change";
     let entry = json!({"kind": "tool", "name": "fetch.page"});
     assert_eq!(
         report,
@@ -174,11 +173,11 @@ fn the_report_for_programs() {
                 },
             ],
             "findings": [
-                {"level": "warning", "code": "dotted-name", "entry": entry, "message": "its name has a dot", "help": "use an underscore"},
+                {"level": "warning", "code": "dotted-name", "entry": entry, "message": "the name contains a dot", "help": "use an underscore"},
                 {"level": "error", "code": "compatible-change", "entry": entry, "message": "the title changed", "help": help},
             ],
             "tokens": {
-                "method": "a token for each 3.5 characters of name, description and input schema as compact JSON",
+                "method": "one token per 3.5 characters of the name, description and input schema as compact JSON",
                 "total": 33,
                 "tools": [{"name": "fetch.page", "tokens": 33}],
             },
@@ -189,7 +188,7 @@ fn the_report_for_programs() {
 }
 
 #[test]
-fn findings_are_denied_and_allowed() {
+fn findings_can_be_denied_and_allowed() {
     let warns = with(json!({"name": "fetch.page"}));
     let notes = with(json!({"annotations": {}}));
     let fails = with(json!({"name": "fetch page"}));
@@ -210,49 +209,49 @@ fn findings_are_denied_and_allowed() {
 }
 
 #[test]
-fn github_shows_findings_beside_a_run() {
+fn the_report_for_github() {
     let told = Server::new(&with(json!({"name": "fetch.page"})))
         .run(&["check", "--revision", "2025-11-25", "--format", "github"])
         .good();
     assert_eq!(
         told,
-        "::warning title=dotted-name::tool `fetch.page`: its name has a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
+        "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
     );
 }
 
 #[test]
-fn a_wrong_command_line_is_told() {
+fn invalid_command_lines_are_rejected() {
     let hello = text(&example("hello"));
     for (words, code, expected) in [
         (
             &["check", "--explain", "schema-reff"][..],
             2,
-            "error: there is no code `schema-reff`\nhelp: did you mean `schema-ref`?\n",
+            "error: unknown code `schema-reff`\nhelp: did you mean `schema-ref`?\n",
         ),
         (
             &["check", "--allow", "frobnicate", "--", &hello],
             2,
-            "error: there is no code `frobnicate`\nhelp: `cargo mcp check --explain list` lists them\n",
+            "error: unknown code `frobnicate`\nhelp: `cargo mcp check --explain list` lists all codes\n",
         ),
         (
             &["check", "--locked=none.json", "--", &hello],
             2,
-            "error: `none.json` cannot be read: No such file or directory (os error 2)\nhelp: run `cargo mcp lock` to write it\n",
+            "error: cannot read `none.json`: No such file or directory (os error 2)\nhelp: run `cargo mcp lock` to create it\n",
         ),
         (
             &["check", "--locked", "--revision", "2025-11-25", "--", &hello],
             2,
-            "error: `--locked` compares the newest revision that the server speaks, and `--revision 2025-11-25` is another\nhelp: leave one of them out\n",
+            "error: `--locked` compares the newest revision that the server supports and conflicts with `--revision 2025-11-25`\nhelp: omit one of them\n",
         ),
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is no lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to write it anew\n",
+            "error: `Cargo.toml` is not a lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
             2,
-            "error: `--revision 2025-11-25`: a lock is of the newest revision that a server speaks, which says the most\nhelp: leave `--revision` out\n",
+            "error: `--revision 2025-11-25` cannot be used here: a lock file records the newest revision that the server supports\nhelp: omit `--revision`\n",
         ),
         (
             &["check", "--", "/no/such/program"],
@@ -275,24 +274,24 @@ fn a_wrong_command_line_is_told() {
 }
 
 #[test]
-fn a_change_is_told_and_accepted() {
+fn changes_are_reported_and_accepted() {
     let before = taking("a", json!({"type": "integer", "maximum": 100}));
     let mut after = taking("a", json!({"type": "integer", "maximum": 50}));
     after["tools"][0]["inputSchema"]["properties"]["b"] =
         json!({"type": "string", "description": "What else is fetched."});
     let server = Server::new(&before);
-    assert_eq!(server.run(&["lock"]).good(), "wrote `mcp.lock.json`\n");
-    assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is as it was\n");
+    assert_eq!(server.run(&["lock"]).good(), "created `mcp.lock.json`\n");
+    assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is up to date\n");
     let same = server.run(&["check", "--locked"]).good();
-    assert!(same.contains("\nthe server is what `mcp.lock.json` says\n"), "{same}");
+    assert!(same.contains("\nthe server matches `mcp.lock.json`\n"), "{same}");
 
-    server.becomes(&after);
+    server.set(&after);
     let done = server.run(&["check", "--locked"]);
     let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` was 100, is 50\n\
                    compatible  tool `fetch_page`: argument `b` is new and optional\n";
     let expected = format!(
         "{changes}\nthe server is not what `mcp.lock.json` says: 1 breaking change and 1 compatible change\n\
-         help: run `cargo mcp lock` to accept\n"
+         help: run `cargo mcp lock` to accept the changes\n"
     );
     assert!(done.stdout.contains(&expected), "{}", done.stdout);
     assert!(
@@ -302,22 +301,22 @@ fn a_change_is_told_and_accepted() {
     );
     assert!(done.stdout.contains("error[compatible-change]: argument `b` is new and optional\n"), "{}", done.stdout);
     done.failed(1);
-    // Only what breaks callers, for those who want it so.
+    // Both kinds of changes can be allowed.
     server.run(&["check", "--locked", "--allow", "breaking-change", "--allow", "compatible-change"]).good();
 
     let copy = text(&server.path("copy.json"));
     fs::copy(server.path("mcp.lock.json"), &copy).expect("the file is copied");
-    assert_eq!(server.run(&["lock"]).good(), format!("{changes}rewrote `mcp.lock.json`\n"));
+    assert_eq!(server.run(&["lock"]).good(), format!("{changes}updated `mcp.lock.json`\n"));
     server.run(&["check", "--locked"]).good();
     server.run(&["check", &format!("--locked={copy}")]).failed(1);
 }
 
 #[test]
-fn a_package_has_its_lock_beside_its_manifest() {
+fn the_lock_file_of_a_package_is_next_to_its_manifest() {
     let words = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
     assert_eq!(
         run(&words).good(),
-        "`examples/notes/mcp.lock.json` is as it was\n",
+        "`examples/notes/mcp.lock.json` is up to date\n",
         "`cargo test` and the command agree"
     );
     let checked =
@@ -326,7 +325,7 @@ fn a_package_has_its_lock_beside_its_manifest() {
 }
 
 #[test]
-fn examples_have_no_errors() {
+fn the_examples_pass() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("a.txt"), "a file").expect("it is written");
     for (name, notes) in [
@@ -338,7 +337,7 @@ fn examples_have_no_errors() {
         ("everything", ""),
     ] {
         let mut command = cargo_mcp(&["check", "--read"]);
-        // Its schemas and names are those that the conformance suite asks for.
+        // The conformance suite dictates the names and schemas of `everything`.
         if !notes.is_empty() {
             command.args(["--deny", notes]);
         }
@@ -349,7 +348,7 @@ fn examples_have_no_errors() {
     run(&["check", &tea.url, "--read", "--deny", "notes"]).good();
 }
 
-/// A program that serves HTTP, until it is dropped.
+/// A program that serves HTTP, killed on drop.
 struct Http {
     program: Child,
     url: String,
@@ -367,7 +366,7 @@ impl Http {
         let url = lines
             .find_map(|line| Some(line.split_once(" listens on ")?.1.to_owned()))
             .expect("it says where it listens");
-        // Read on, so that the program can write on.
+        // Keep reading, so that the program does not block.
         std::thread::spawn(move || lines.for_each(drop));
         Self { program, url }
     }
@@ -381,7 +380,7 @@ impl Drop for Http {
 }
 
 #[test]
-fn every_revision_is_spoken_over_stdio_and_http() {
+fn every_revision_is_supported_over_stdio_and_http() {
     let all = "handshakes\n\
         \x20 2024-11-05  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
         \x20 2025-03-26  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\

@@ -1,4 +1,4 @@
-//! `cargo mcp install` and `cargo mcp uninstall`, in a home of their own.
+//! `cargo mcp install` and `cargo mcp uninstall`, with a temporary home directory.
 
 mod entries;
 mod files;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::common::{Done, cargo_mcp, example};
 
-/// A user's directory.
+/// A temporary home directory.
 struct Home(TempDir);
 
 impl Home {
@@ -25,7 +25,7 @@ impl Home {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// With a file in it.
+    /// Creates a home with one file.
     fn with(path: &str, text: &str) -> Self {
         let home = Self::new();
         home.write(path, text);
@@ -33,21 +33,21 @@ impl Home {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        // As the programs see it, which follow links to the temporary directory.
-        self.0.path().canonicalize().expect("it is there").join(path)
+        // Programs resolve the links in the path of the temporary directory.
+        self.0.path().canonicalize().expect("the path exists").join(path)
     }
 
     fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
-        fs::create_dir_all(path.parent().expect("it is in the home")).expect("directories can be made");
-        fs::write(path, text).expect("it can be written");
+        fs::create_dir_all(path.parent().expect("a path in the home")).expect("directories are created");
+        fs::write(path, text).expect("the file is written");
     }
 
     fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Every file and directory but the notes, with its content.
+    /// Returns all files with their content and all directories, except for the records.
     fn everything(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
             for entry in fs::read_dir(directory).expect("a directory") {
@@ -102,7 +102,7 @@ fn hello() -> String {
     example("hello").to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// Where a client's file is below a home on Linux.
+/// Returns the path of a client's file in the home on Linux.
 fn file(client: &str) -> &'static str {
     match client {
         "claude-code" => ".claude.json",

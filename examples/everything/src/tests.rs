@@ -1,4 +1,4 @@
-use mcp_runtime::{Asked, Revision, Server, TestClient};
+use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 const ALL: [Revision; 5] =
@@ -9,9 +9,9 @@ fn client(revision: Revision) -> TestClient {
 }
 
 /// What the client's user, model and settings answer.
-fn answer(asked: &Asked) -> Value {
+fn answer(request: &ServerRequest) -> Value {
     let accept = |content| json!({"action": "accept", "content": content});
-    match (asked.method.as_str(), asked.message()) {
+    match (request.method.as_str(), request.message()) {
         ("sampling/createMessage", _) => {
             json!({"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "test"})
         }

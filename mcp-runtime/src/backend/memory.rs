@@ -1,3 +1,5 @@
+//! The default task store.
+
 use std::{
     collections::{BTreeSet, HashMap},
     future::ready,
@@ -8,21 +10,22 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    task::{Stored, TaskRecord, TaskRoom, TaskStore},
-    time::now,
+    record::{TaskCursor, TaskRecord},
+    store::{StoreFuture, TaskLimits, TaskStore},
+    time::Timestamp,
 };
 
-/// Tasks in the memory of one process.
+/// A [`TaskStore`] in the memory of one process.
 #[derive(Debug, Default)]
-pub struct MemoryTasks(Mutex<Kept>);
+pub struct MemoryTasks(Mutex<Store>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Store {
     tasks: HashMap<String, Entry>,
-    /// The tasks of each owner, in the order of their making.
-    owned: HashMap<String, BTreeSet<(u64, String)>>,
-    /// In the order in which their time is over.
-    ends: BTreeSet<(u64, String)>,
+    /// The tasks of each owner in the order of their creation.
+    by_owner: HashMap<String, BTreeSet<TaskCursor>>,
+    /// All tasks in the order in which they expire.
+    by_expiry: BTreeSet<(Timestamp, String)>,
 }
 
 #[derive(Debug)]
@@ -32,51 +35,50 @@ struct Entry {
 }
 
 impl MemoryTasks {
-    /// The tasks whose time is not over.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.sweep(now());
-        kept
+    /// Locks the store and removes expired tasks.
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        store.remove_expired(Timestamp::now());
+        store
     }
 }
 
-impl Kept {
-    /// Removes what is over.
-    fn sweep(&mut self, now: u64) {
-        while self.ends.first().is_some_and(|(end, _)| *end <= now)
-            && let Some((_, id)) = self.ends.pop_first()
+impl Store {
+    fn remove_expired(&mut self, now: Timestamp) {
+        while self.by_expiry.first().is_some_and(|(expires, _)| *expires <= now)
+            && let Some((_, id)) = self.by_expiry.pop_first()
         {
             self.remove(&id);
         }
     }
 
-    fn insert(&mut self, task: TaskRecord, room: TaskRoom) -> bool {
-        if self.tasks.contains_key(&task.id) || !self.make_room(&task.owner, room) {
+    fn insert(&mut self, task: TaskRecord, limits: TaskLimits) -> bool {
+        if self.tasks.contains_key(&task.id) || !self.make_room(&task.owner, limits) {
             return false;
         }
-        self.owned.entry(task.owner.clone()).or_default().insert((task.created, task.id.clone()));
-        self.ends.insert((task.expires(), task.id.clone()));
+        self.by_owner.entry(task.owner.clone()).or_default().insert(task.cursor());
+        self.by_expiry.insert((task.expires(), task.id.clone()));
         self.tasks.insert(task.id.clone(), Entry { task, changed: Arc::default() });
         true
     }
 
-    /// Removes ended tasks until there is room for one more of an owner; false if too many have not ended.
-    fn make_room(&mut self, owner: &str, room: TaskRoom) -> bool {
-        while self.owned.get(owner).map_or(0, BTreeSet::len) >= room.of_owner {
-            let Some(id) = self.ended_of(owner) else { return false };
+    /// Evicts finished tasks until an owner may add another one. Returns `false` if too many are unfinished.
+    fn make_room(&mut self, owner: &str, limits: TaskLimits) -> bool {
+        while self.by_owner.get(owner).map_or(0, BTreeSet::len) >= limits.per_owner {
+            let Some(id) = self.first_finished_of(owner) else { return false };
             self.remove(&id);
         }
-        while self.tasks.len() >= room.in_all {
-            let Some(id) = self.ended_of(owner).or_else(|| ended_first(self.tasks.values())) else { return false };
+        while self.tasks.len() >= limits.total {
+            let id = self.first_finished_of(owner).or_else(|| first_finished(self.tasks.values()));
+            let Some(id) = id else { return false };
             self.remove(&id);
         }
         true
     }
 
-    /// The task of an owner that ended first.
-    fn ended_of(&self, owner: &str) -> Option<String> {
-        let owned = self.owned.get(owner).into_iter().flatten();
-        ended_first(owned.filter_map(|(_, id)| self.tasks.get(id)))
+    fn first_finished_of(&self, owner: &str) -> Option<String> {
+        let owned = self.by_owner.get(owner).into_iter().flatten();
+        first_finished(owned.filter_map(|cursor| self.tasks.get(&cursor.id)))
     }
 
     fn replace(&mut self, task: TaskRecord) -> bool {
@@ -85,8 +87,8 @@ impl Kept {
             return false;
         }
         if entry.task.expires() != task.expires() {
-            self.ends.remove(&(entry.task.expires(), task.id.clone()));
-            self.ends.insert((task.expires(), task.id.clone()));
+            self.by_expiry.remove(&(entry.task.expires(), task.id.clone()));
+            self.by_expiry.insert((task.expires(), task.id.clone()));
         }
         entry.task = task;
         entry.changed.notify_waiters();
@@ -95,50 +97,55 @@ impl Kept {
 
     fn remove(&mut self, id: &str) {
         let Some(Entry { task, changed }) = self.tasks.remove(id) else { return };
-        self.ends.remove(&(task.expires(), task.id.clone()));
-        if let Some(owned) = self.owned.get_mut(&task.owner) {
-            owned.remove(&(task.created, task.id));
+        if let Some(owned) = self.by_owner.get_mut(&task.owner) {
+            owned.remove(&task.cursor());
             if owned.is_empty() {
-                self.owned.remove(&task.owner);
+                self.by_owner.remove(&task.owner);
             }
         }
+        self.by_expiry.remove(&(task.expires(), task.id));
         changed.notify_waiters();
     }
 
-    fn page(&self, owner: &str, after: Option<(u64, &str)>, most: usize) -> Vec<TaskRecord> {
-        let start = after.map_or(Bound::Unbounded, |(created, id)| Bound::Excluded((created, id.to_owned())));
-        let owned = self.owned.get(owner).into_iter().flat_map(|owned| owned.range((start.clone(), Bound::Unbounded)));
-        owned.filter_map(|(_, id)| self.tasks.get(id)).take(most).map(|entry| entry.task.clone()).collect()
+    fn page(&self, owner: &str, after: Option<&TaskCursor>, limit: usize) -> Vec<TaskRecord> {
+        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let owned = self.by_owner.get(owner).into_iter().flat_map(|owned| owned.range::<TaskCursor, _>(range));
+        owned.filter_map(|cursor| self.tasks.get(&cursor.id)).take(limit).map(|entry| entry.task.clone()).collect()
     }
 }
 
-/// The task that ended before all others that have ended.
-fn ended_first<'a>(tasks: impl Iterator<Item = &'a Entry>) -> Option<String> {
-    let ended = tasks.map(|entry| &entry.task).filter(|task| task.status.is_final());
-    ended.min_by_key(|task| (task.updated, &task.id)).map(|task| task.id.clone())
+/// Returns the id of the task that finished first.
+fn first_finished<'a>(tasks: impl Iterator<Item = &'a Entry>) -> Option<String> {
+    let finished = tasks.map(|entry| &entry.task).filter(|task| task.status.is_final());
+    finished.min_by_key(|task| (task.updated, &task.id)).map(|task| task.id.clone())
 }
 
 impl TaskStore for MemoryTasks {
-    fn insert(&self, task: TaskRecord, room: TaskRoom) -> Stored<'_, bool> {
-        Box::pin(ready(Ok(self.kept().insert(task, room))))
+    fn insert(&self, task: TaskRecord, limits: TaskLimits) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Ok(self.lock().insert(task, limits))))
     }
 
-    fn load<'a>(&'a self, id: &'a str) -> Stored<'a, Option<TaskRecord>> {
-        Box::pin(ready(Ok(self.kept().tasks.get(id).map(|entry| entry.task.clone()))))
+    fn load<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
+        Box::pin(ready(Ok(self.lock().tasks.get(id).map(|entry| entry.task.clone()))))
     }
 
-    fn replace(&self, task: TaskRecord) -> Stored<'_, bool> {
-        Box::pin(ready(Ok(self.kept().replace(task))))
+    fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool> {
+        Box::pin(ready(Ok(self.lock().replace(task))))
     }
 
-    fn page<'a>(&'a self, owner: &'a str, after: Option<(u64, &'a str)>, most: usize) -> Stored<'a, Vec<TaskRecord>> {
-        Box::pin(ready(Ok(self.kept().page(owner, after, most))))
+    fn page<'a>(
+        &'a self,
+        owner: &'a str,
+        after: Option<&'a TaskCursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<TaskRecord>> {
+        Box::pin(ready(Ok(self.lock().page(owner, after, limit))))
     }
 
-    fn changed<'a>(&'a self, id: &'a str, version: u64) -> Stored<'a, ()> {
+    fn changed<'a>(&'a self, id: &'a str, version: u64) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             loop {
-                let changed = match self.kept().tasks.get(id) {
+                let changed = match self.lock().tasks.get(id) {
                     Some(entry) if entry.task.version == version => Arc::clone(&entry.changed).notified_owned(),
                     _ => return Ok(()),
                 };
@@ -150,23 +157,27 @@ impl TaskStore for MemoryTasks {
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Poll, Waker};
+    use std::{
+        task::{Context, Poll, Waker},
+        time::Duration,
+    };
 
     use super::*;
     use crate::backend::{TaskStatus, TaskStoreError};
 
-    const HOUR: u64 = 3_600_000;
-    const ROOMY: TaskRoom = TaskRoom { in_all: 3, of_owner: 2 };
+    const HOUR: Duration = Duration::from_secs(3600);
+    const POLL_INTERVAL: Duration = Duration::from_secs(1);
+    const LIMITS: TaskLimits = TaskLimits { total: 3, per_owner: 2 };
 
-    fn task(id: &str, owner: &str, ttl: u64) -> TaskRecord {
-        TaskRecord::new(id, owner, now(), ttl, 1000)
+    fn task(id: &str, owner: &str, ttl: Duration) -> TaskRecord {
+        TaskRecord::new(id, owner, Timestamp::now(), ttl, POLL_INTERVAL)
     }
 
-    /// What a store gives that has everything at hand.
-    fn at_once<T>(mut stored: Stored<'_, T>) -> Result<T, TaskStoreError> {
-        match stored.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// Returns the output of a future that must be ready at once.
+    fn now_or_panic<T>(mut future: StoreFuture<'_, T>) -> Result<T, TaskStoreError> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
-            Poll::Pending => panic!("it has to be waited for"),
+            Poll::Pending => panic!("the future is pending"),
         }
     }
 
@@ -175,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_of_one_owner_and_in_all() {
+    fn limits_hold_per_owner_and_in_total() {
         let tasks = MemoryTasks::default();
-        for (id, owner, has_room) in [
+        for (id, owner, is_inserted) in [
             ("1", "a", true),
             ("1", "b", false),
             ("2", "a", true),
@@ -185,89 +196,93 @@ mod tests {
             ("4", "b", true),
             ("5", "c", false),
         ] {
-            assert_eq!(at_once(tasks.insert(task(id, owner, HOUR), ROOMY)), Ok(has_room), "{id} of {owner}");
+            let inserted = now_or_panic(tasks.insert(task(id, owner, HOUR), LIMITS));
+            assert_eq!(inserted, Ok(is_inserted), "{id} of {owner}");
         }
     }
 
     #[test]
-    fn ended_tasks_make_room_the_owners_first() {
+    fn finished_tasks_are_evicted_the_owners_own_first() {
         let tasks = MemoryTasks::default();
-        let keep = |id: &str, owner: &str| at_once(tasks.insert(task(id, owner, HOUR), ROOMY)).unwrap();
-        let end = |id: &str, updated: u64| {
-            let found = at_once(tasks.load(id)).unwrap().unwrap();
-            let ended = TaskRecord { status: TaskStatus::Failed, version: found.version + 1, updated, ..found };
-            assert_eq!(at_once(tasks.replace(ended)), Ok(true));
+        let insert = |id: &str, owner: &str| now_or_panic(tasks.insert(task(id, owner, HOUR), LIMITS)).unwrap();
+        let finish = |id: &str, millis: u64| {
+            let found = now_or_panic(tasks.load(id)).unwrap().unwrap();
+            let updated = Timestamp::from_unix_millis(millis);
+            let finished = TaskRecord { status: TaskStatus::Failed, version: found.version + 1, updated, ..found };
+            assert_eq!(now_or_panic(tasks.replace(finished)), Ok(true));
         };
         let ids = |owner: &str| -> Vec<_> {
-            at_once(tasks.page(owner, None, 9)).unwrap().into_iter().map(|task| task.id).collect()
+            now_or_panic(tasks.page(owner, None, 9)).unwrap().into_iter().map(|task| task.id).collect()
         };
-        assert!(keep("1", "a") && keep("2", "a") && !keep("3", "a"));
-        end("1", 20);
-        end("2", 10);
-        assert!(keep("3", "a"), "an owner's own make room");
+        assert!(insert("1", "a") && insert("2", "a") && !insert("3", "a"));
+        finish("1", 20);
+        finish("2", 10);
+        assert!(insert("3", "a"), "a finished task of the owner is evicted");
         assert_eq!(ids("a"), ["1", "3"]);
-        assert!(keep("4", "b") && keep("5", "c"), "anybody's make room");
+        assert!(insert("4", "b") && insert("5", "c"), "a finished task of another owner is evicted");
         assert_eq!(ids("a"), ["3"]);
-        assert!(!keep("6", "d"), "what has not ended stays");
-        end("3", 10);
-        end("4", 20);
-        assert!(keep("6", "b"), "an owner's own go before older ones of others");
+        assert!(!insert("6", "d"), "unfinished tasks stay");
+        finish("3", 10);
+        finish("4", 20);
+        assert!(insert("6", "b"), "the owner's own task is evicted before an older one of another owner");
         assert_eq!((ids("a"), ids("b")), (vec!["3".to_owned()], vec!["6".to_owned()]));
-        assert_eq!(tasks.kept().ends.len(), 3);
+        assert_eq!(tasks.lock().by_expiry.len(), 3);
     }
 
     #[test]
-    fn what_is_over_is_gone_and_leaves_nothing_behind() {
+    fn expired_tasks_are_removed_from_every_index() {
         let tasks = MemoryTasks::default();
         for id in ["1", "2"] {
-            assert_eq!(at_once(tasks.insert(task(id, "a", 0), ROOMY)), Ok(true));
+            assert_eq!(now_or_panic(tasks.insert(task(id, "a", Duration::ZERO), LIMITS)), Ok(true));
         }
-        assert_eq!(at_once(tasks.load("1")), Ok(None));
-        assert_eq!(at_once(tasks.page("a", None, 9)), Ok(vec![]));
-        at_once(tasks.changed("1", 0)).unwrap();
-        let kept = tasks.kept();
-        assert!(kept.tasks.is_empty() && kept.owned.is_empty() && kept.ends.is_empty());
+        assert_eq!(now_or_panic(tasks.load("1")), Ok(None));
+        assert_eq!(now_or_panic(tasks.page("a", None, 9)), Ok(vec![]));
+        now_or_panic(tasks.changed("1", 0)).unwrap();
+        let store = tasks.lock();
+        assert!(store.tasks.is_empty() && store.by_owner.is_empty() && store.by_expiry.is_empty());
     }
 
     #[test]
-    fn only_the_next_version_replaces_one() {
+    fn only_the_next_version_replaces_a_task() {
         let tasks = MemoryTasks::default();
-        at_once(tasks.insert(task("1", "a", HOUR), ROOMY)).unwrap();
+        now_or_panic(tasks.insert(task("1", "a", HOUR), LIMITS)).unwrap();
         let changed = TaskRecord { status: TaskStatus::Completed, ..task("1", "a", HOUR) };
         for (version, is_next) in [(0, false), (2, false), (1, true), (1, false), (2, true)] {
-            let replaced = at_once(tasks.replace(TaskRecord { version, ..changed.clone() }));
+            let replaced = now_or_panic(tasks.replace(TaskRecord { version, ..changed.clone() }));
             assert_eq!(replaced, Ok(is_next), "version {version}");
         }
-        assert_eq!(at_once(tasks.replace(TaskRecord { id: "2".to_owned(), version: 1, ..changed })), Ok(false));
+        assert_eq!(now_or_panic(tasks.replace(TaskRecord { id: "2".to_owned(), version: 1, ..changed })), Ok(false));
     }
 
     #[test]
-    fn a_change_is_heard_of_also_when_it_came_before_anybody_listened() {
+    fn a_change_wakes_waiters_and_is_not_missed_by_later_ones() {
         let tasks = MemoryTasks::default();
-        at_once(tasks.insert(task("1", "a", HOUR), ROOMY)).unwrap();
-        let mut heard = tasks.changed("1", 0);
-        assert!(heard.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        at_once(tasks.replace(TaskRecord { version: 1, ..task("1", "a", HOUR) })).unwrap();
-        at_once(heard).unwrap();
-        at_once(tasks.changed("1", 0)).unwrap();
+        now_or_panic(tasks.insert(task("1", "a", HOUR), LIMITS)).unwrap();
+        let mut changed = tasks.changed("1", 0);
+        assert!(changed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        now_or_panic(tasks.replace(TaskRecord { version: 1, ..task("1", "a", HOUR) })).unwrap();
+        now_or_panic(changed).unwrap();
+        now_or_panic(tasks.changed("1", 0)).unwrap();
     }
 
     #[test]
-    fn pages_follow_the_making() {
+    fn pages_are_sorted_by_creation_time_and_id() {
         let tasks = MemoryTasks::default();
-        for (id, created) in [("b", 1), ("c", 1), ("a", 2)] {
-            let task = TaskRecord::new(id, "a", created, u64::MAX, 1000);
-            at_once(tasks.insert(task, TaskRoom::new(9, 9))).unwrap();
+        for (id, millis) in [("b", 1), ("c", 1), ("a", 2)] {
+            let task = TaskRecord::new(id, "a", Timestamp::from_unix_millis(millis), Duration::MAX, POLL_INTERVAL);
+            now_or_panic(tasks.insert(task, TaskLimits { total: 9, per_owner: 9 })).unwrap();
         }
-        for (after, most, expected) in [
+        for (after, limit, expected) in [
             (None, 9, vec!["b", "c", "a"]),
             (None, 2, vec!["b", "c"]),
             (Some((1, "b")), 9, vec!["c", "a"]),
             (Some((1, "bb")), 9, vec!["c", "a"]),
             (Some((2, "a")), 9, vec![]),
         ] {
-            assert_eq!(ids(&at_once(tasks.page("a", after, most)).unwrap()), expected, "{after:?}");
+            let after = after.map(|(millis, id)| TaskCursor::new(Timestamp::from_unix_millis(millis), id));
+            let page = now_or_panic(tasks.page("a", after.as_ref(), limit)).unwrap();
+            assert_eq!(ids(&page), expected, "{after:?}");
         }
-        assert_eq!(at_once(tasks.page("b", None, 9)), Ok(vec![]));
+        assert_eq!(now_or_panic(tasks.page("b", None, 9)), Ok(vec![]));
     }
 }

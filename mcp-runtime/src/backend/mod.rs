@@ -1,10 +1,13 @@
-//! What outlives a connection, behind traits that several processes may share a store by.
+//! State that outlives a connection, behind traits, so that several processes can share a store.
 //!
-//! Nothing here knows the protocol: what stands in a store is data, and what becomes of it the engine decides.
+//! This layer stores records and knows nothing of the protocol. The engine decides what happens to them.
 
 mod memory;
-mod task;
+mod record;
+mod store;
 pub(crate) mod time;
 
 pub use memory::MemoryTasks;
-pub use task::{Stored, TaskInput, TaskOutcome, TaskRecord, TaskRoom, TaskStatus, TaskStore, TaskStoreError};
+pub use record::{InputResponse, TaskCursor, TaskInput, TaskOutcome, TaskRecord, TaskStatus};
+pub use store::{StoreFuture, TaskLimits, TaskStore, TaskStoreError};
+pub use time::Timestamp;

@@ -1,24 +1,94 @@
-//! Points in time, in milliseconds since 1970.
+//! Points in time, exact to the millisecond.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
 
 const SECOND: u64 = 1000;
 const DAY: u64 = 86_400 * SECOND;
 
-/// The time now.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+/// A point in time, in whole milliseconds since the Unix epoch.
+///
+/// Unlike a [`SystemTime`], it survives a round trip through any store unchanged, so it can serve as a sort key. It
+/// displays as an ISO 8601 date and time in UTC:
+///
+/// ```
+/// use mcp_runtime::Timestamp;
+///
+/// assert_eq!(Timestamp::from_unix_millis(1_764_066_600_000).to_string(), "2025-11-25T10:30:00.000Z");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// Returns the current time.
+    pub fn now() -> Self {
+        SystemTime::now().into()
+    }
+
+    /// Creates a timestamp from the milliseconds since the Unix epoch.
+    pub const fn from_unix_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Returns the milliseconds since the Unix epoch.
+    pub const fn as_unix_millis(self) -> u64 {
+        self.0
+    }
+
+    /// Adds a duration, saturating at the last representable timestamp.
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(whole_millis(duration)))
+    }
+
+    /// Returns the time elapsed since `earlier`, or zero if `earlier` is later.
+    pub fn saturating_duration_since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
 }
 
-/// Writes a point in time as ISO 8601 wants it: `2025-11-25T10:30:00.000Z`.
-pub(crate) fn timestamp(time: u64) -> String {
-    let (year, month, day) = date(time / DAY);
-    let (seconds, millis) = (time % DAY / SECOND, time % SECOND);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+/// Truncates to the millisecond; times before the Unix epoch become the epoch.
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).map_or(0, whole_millis))
+    }
 }
 
-/// The year, month and day so many days after 1970 began.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = date(self.0 / DAY);
+        let (seconds, millis) = (self.0 % DAY / SECOND, self.0 % SECOND);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+/// Returns the whole milliseconds of a duration, saturating at `u64::MAX`.
+pub(crate) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Serialises durations as whole milliseconds.
+pub(super) mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(in crate::backend) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(super::whole_millis(*duration))
+    }
+
+    pub(in crate::backend) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}
+
+/// Returns the year, month and day of a day counted from 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
     const CYCLE: u64 = 146_097;
     let mut year = 1970 + days / CYCLE * 400;
@@ -45,10 +115,10 @@ fn is_leap(year: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::timestamp;
+    use super::*;
 
     #[test]
-    fn times_are_written_as_the_calendar_has_them() {
+    fn timestamps_display_as_iso_8601() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00"),
             (951_782_400, "2000-02-29T00:00:00"),
@@ -60,8 +130,9 @@ mod tests {
             (4_107_455_999, "2100-02-27T23:59:59"),
             (13_574_563_200, "2400-02-29T00:00:00"),
         ] {
-            assert_eq!(timestamp(seconds * 1000 + 7), format!("{expected}.007Z"));
+            let timestamp = Timestamp::from_unix_millis(seconds * 1000 + 7);
+            assert_eq!(timestamp.to_string(), format!("{expected}.007Z"));
         }
-        assert!(timestamp(u64::MAX).ends_with('Z'));
+        assert!(Timestamp::from_unix_millis(u64::MAX).to_string().ends_with('Z'));
     }
 }

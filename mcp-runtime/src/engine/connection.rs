@@ -227,8 +227,8 @@ impl Connection {
                 return Receipt::default();
             }
             Ok(Incoming::Response(id, answer)) => {
-                let questions = self.context.session.get().map(|session| &session.questions);
-                let known = questions.zip(id).is_some_and(|(questions, id)| questions.answer(&id, answer));
+                let pending = self.context.session.get().map(|session| &session.pending_requests);
+                let known = pending.zip(id).is_some_and(|(pending, id)| pending.respond(&id, answer));
                 if !known {
                     tracing::debug!("ignored a response to an unknown or withdrawn request");
                 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::tasks::terms::TaskTerms;
+use super::tasks::options::TaskOptions;
 
 /// The limits on what a client may use.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Limits {
     pub(crate) answer: Duration,
     /// How long a client may take between two rounds of a request.
     pub(crate) round: Duration,
-    pub(crate) tasks: TaskTerms,
+    pub(crate) tasks: TaskOptions,
 }
 
 impl Default for Limits {
@@ -41,7 +41,7 @@ impl Default for Limits {
             list_ttl: Duration::from_secs(60),
             answer: Duration::from_secs(600),
             round: Duration::from_secs(3600),
-            tasks: TaskTerms::default(),
+            tasks: TaskOptions::default(),
         }
     }
 }

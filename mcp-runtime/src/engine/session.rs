@@ -2,7 +2,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{
     call::in_flight::InFlight,
-    client_requests::Questions,
+    client_requests::PendingRequests,
     outbox::{Outbox, SessionLevel},
     subscriptions::subscriber::Subscriber,
 };
@@ -17,8 +17,8 @@ pub(crate) struct Session {
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of what the client declared.
     pub(crate) capabilities: Arc<str>,
-    /// What the client was asked and has not yet answered.
-    pub(crate) questions: Arc<Questions>,
+    /// The requests that the client has not yet responded to.
+    pub(crate) pending_requests: Arc<PendingRequests>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]

@@ -71,7 +71,7 @@ impl ClientRequests<'_> {
             let is_valid = |result: &str| match ask.read(result) {
                 Ok(_) => true,
                 Err(why) => {
-                    tracing::debug!(key, why, "an answer does not fit, and is asked for again");
+                    tracing::debug!(key, why, "invalid answer, asking again");
                     false
                 }
             };
@@ -83,10 +83,10 @@ impl ClientRequests<'_> {
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
                 Err(why) if requester.asks_again() && attempts.next().is_some() => {
-                    tracing::debug!(key, %why, "an answer does not fit, and is asked for again");
+                    tracing::debug!(key, %why, "invalid answer, asking again");
                 }
                 Err(why) => {
-                    return Err(Fault::internal(format!("the client's answer to `{key}` does not fit: {why}")));
+                    return Err(Fault::internal(format!("the client's answer to `{key}` is invalid: {why}")));
                 }
             }
         }

@@ -42,7 +42,11 @@ impl Contract {
     /// # Errors
     ///
     /// A sentence that says what is wrong with the schema.
-    pub(crate) fn new(arguments: &'static [ArgumentEntry], schema: Value, says_more: bool) -> Result<Self, super::schema::SchemaError> {
+    pub(crate) fn new(
+        arguments: &'static [ArgumentEntry],
+        schema: Value,
+        says_more: bool,
+    ) -> Result<Self, super::schema::SchemaError> {
         let checker = match says_more {
             true => OnceLock::from(Checker::compile(&schema)?),
             // It can only be asked to explain what the types refuse.

@@ -1,6 +1,6 @@
-//! Tasks: the experimental ones of 2025-11-25, the extension of 2026-07-28, and everybody who has neither.
+//! Tasks: experimental in 2025-11-25, an extension in 2026-07-28, unsupported elsewhere.
 //!
-//! Every message of the server's is validated against the revision's official schema as well, where that can be found.
+//! Every message of the server is also validated against the official schema of its revision, if the schema is available.
 
 mod bad_input;
 mod ends;
@@ -16,7 +16,9 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Answer, Context, Elicit, Elicitation, Fault, Revision, RpcError, Server, TestClient, tool};
+use mcp_runtime::{
+    Answer, Context, Elicit, Elicitation, Fault, Revision, RpcError, Server, ServerRequest, TestClient, tool,
+};
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::sleep};
@@ -24,31 +26,36 @@ use tokio::{sync::Semaphore, time::sleep};
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// What holds functions up, and what they leave behind.
+/// Blocks functions until a test lets them continue, and counts them.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Functions wait here until a test lets them go on.
-    opens: Semaphore,
-    begun: AtomicUsize,
+    permits: Semaphore,
+    /// The number of functions that have reached the gate.
+    entered: AtomicUsize,
+    /// The number of functions that were dropped while they waited.
     dropped: AtomicUsize,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { opens: Semaphore::new(0), begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0) }
+        Self { permits: Semaphore::new(0), entered: AtomicUsize::new(0), dropped: AtomicUsize::new(0) }
     }
 }
 
 impl Gate {
     pub(crate) async fn pass(&self) {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        let trace = Trace(self);
-        self.opens.acquire().await.unwrap().forget();
-        std::mem::forget(trace);
+        self.entered.fetch_add(1, Ordering::SeqCst);
+        let drop_counter = DropCounter(self);
+        self.permits.acquire().await.unwrap().forget();
+        std::mem::forget(drop_counter);
     }
 
     pub(crate) fn open(&self) {
-        self.opens.add_permits(1);
+        self.permits.add_permits(1);
+    }
+
+    fn entered(&self) -> usize {
+        self.entered.load(Ordering::SeqCst)
     }
 
     fn dropped(&self) -> usize {
@@ -56,9 +63,9 @@ impl Gate {
     }
 }
 
-struct Trace<'a>(&'a Gate);
+struct DropCounter<'a>(&'a Gate);
 
-impl Drop for Trace<'_> {
+impl Drop for DropCounter<'_> {
     fn drop(&mut self) {
         self.0.dropped.fetch_add(1, Ordering::SeqCst);
     }
@@ -74,7 +81,7 @@ struct Name {
     name: String,
 }
 
-/// Greet somebody, at once.
+/// Greet someone, without waiting.
 #[tool]
 fn greet(name: String) -> String {
     format!("Hello, {name}!")
@@ -87,27 +94,27 @@ async fn work(gate: &Arc<Gate>, label: String) -> String {
     format!("{label} is done")
 }
 
-/// Work a moment, and always as a task; it fails.
+/// Fail, always as a task.
 #[tool(task = "required")]
 async fn failing_job(gate: &Arc<Gate>) -> Result<String, String> {
     gate.pass().await;
     Err("the job failed".to_owned())
 }
 
-/// End with a protocol error.
+/// Fail with a protocol error.
 #[tool(task)]
 async fn protocol_error_job() -> Result<String, Fault> {
     Err(Fault::Custom { code: 42, message: "no such job".to_owned(), data: Some(json!({"job": 7})) })
 }
 
-/// Make a text.
+/// Return a long text.
 #[tool(task)]
 async fn long_text(gate: &Arc<Gate>, length: usize) -> String {
     gate.pass().await;
     "x".repeat(length)
 }
 
-/// Delete a file, if that is confirmed.
+/// Delete a file after confirmation.
 #[tool(task)]
 async fn confirm_delete(ctx: &Context, filename: String) -> Result<String, Fault> {
     Ok(match ctx.elicit::<Confirm>("confirm", format!("Delete {filename}?")).await? {
@@ -116,7 +123,7 @@ async fn confirm_delete(ctx: &Context, filename: String) -> Result<String, Fault
     })
 }
 
-/// Ask two things at once, and one of them again.
+/// Ask two questions at once, and one of them again.
 #[tool(task)]
 async fn multi_input(ctx: &Context) -> Result<String, Fault> {
     let questions = (Elicitation::<Name>::new("name", "Who?"), Elicitation::<Confirm>::new("confirm", "Sure?"));
@@ -126,7 +133,7 @@ async fn multi_input(ctx: &Context) -> Result<String, Fault> {
     Ok(names.join(" and "))
 }
 
-/// Ask before there is a task, and in it.
+/// Ask before and after the call becomes a task.
 #[tool(task = "deferred")]
 async fn ask_then_work(gate: &Arc<Gate>, ctx: &Context) -> Result<String, Fault> {
     let name = ctx.elicit::<Name>("user_name", "Who are you?").await?;
@@ -141,7 +148,7 @@ async fn ask_then_work(gate: &Arc<Gate>, ctx: &Context) -> Result<String, Fault>
     }
 }
 
-/// Say how far it is.
+/// Report progress.
 #[tool(task)]
 async fn progress(gate: &Arc<Gate>, ctx: &Context) {
     ctx.progress(1, 3, "the first third");
@@ -152,14 +159,14 @@ async fn progress(gate: &Arc<Gate>, ctx: &Context) {
     gate.pass().await;
 }
 
-/// Break.
+/// Panic.
 #[tool(task)]
 async fn panics() -> String {
     tokio::task::yield_now().await;
     panic!("the secret is 42")
 }
 
-/// Take too long.
+/// Exceed the timeout.
 #[tool(task, timeout = "20ms")]
 async fn impatient(gate: &Arc<Gate>) {
     gate.pass().await;
@@ -189,28 +196,28 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
         .with_state(Arc::clone(gate))
 }
 
-/// A client with a validator beside it.
-struct Talk {
+/// A client that validates everything it receives.
+struct ValidatingClient {
     client: TestClient,
     official: Option<Official>,
-    /// What the client declares in 2026-07-28.
+    /// The capabilities that the client declares in 2026-07-28.
     capabilities: Value,
 }
 
-impl Talk {
-    fn to(server: Server, revision: Revision) -> Self {
+impl ValidatingClient {
+    fn connect(server: Server, revision: Revision) -> Self {
         let capabilities = json!({"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}});
         Self { client: server.test_client(revision), official: Official::load(revision), capabilities }
     }
 
-    /// As a client without the extension.
-    fn plain(server: Server) -> Self {
-        Self { capabilities: json!({"elicitation": {}}), ..Self::to(server, Revision::V2026_07_28) }
+    /// Connects a client that does not declare the extension.
+    fn without_extension(server: Server) -> Self {
+        Self { capabilities: json!({"elicitation": {}}), ..Self::connect(server, Revision::V2026_07_28) }
     }
 
-    /// As a client of a session that answers what it is asked.
-    fn answering(server: Server, answer: impl FnMut(&mcp_runtime::Asked) -> Value + Send + 'static) -> Self {
-        let Self { client, official, capabilities } = Self::to(server, Revision::V2025_11_25);
+    /// Connects a client with a session that answers questions.
+    fn answering(server: Server, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
+        let Self { client, official, capabilities } = Self::connect(server, Revision::V2025_11_25);
         Self { client: client.answering(answer), official, capabilities }
     }
 
@@ -242,86 +249,86 @@ impl Talk {
         answer
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
+    async fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let id = self.send(method, params);
         self.answer(id, method).await
     }
 
-    /// Calls a tool, as a task where the client has to say so.
+    /// Calls a tool, as a task if the client has to request it.
     async fn call(&mut self, name: &str, arguments: Value) -> Result<Value, RpcError> {
         let mut params = json!({"name": name, "arguments": arguments});
         if !self.is_stateless() {
             params["task"] = json!({});
         }
-        self.ask("tools/call", params).await
+        self.request("tools/call", params).await
     }
 
-    /// Calls a tool that becomes a task, and gives its id.
-    async fn begin(&mut self, name: &str, arguments: Value) -> String {
+    /// Calls a tool that becomes a task and returns the task id.
+    async fn start_task(&mut self, name: &str, arguments: Value) -> String {
         let result = self.call(name, arguments).await.unwrap();
         let task = if self.is_stateless() { &result } else { &result["task"] };
         assert_eq!(task["status"], "working", "{result}");
         task["taskId"].as_str().unwrap().to_owned()
     }
 
-    async fn about(&mut self, method: &str, task: &str) -> Result<Value, RpcError> {
-        self.ask(method, json!({"taskId": task})).await
+    /// Sends a request about one task.
+    async fn task_request(&mut self, method: &str, task: &str) -> Result<Value, RpcError> {
+        self.request(method, json!({"taskId": task})).await
     }
 
-    /// Asks for a task until it has a status.
-    async fn until(&mut self, task: &str, status: &str) -> Value {
+    /// Polls a task until it has a status.
+    async fn wait_for_status(&mut self, task: &str, status: &str) -> Value {
         for _ in 0..2000 {
-            let found = self.about("tasks/get", task).await.unwrap();
+            let found = self.task_request("tasks/get", task).await.unwrap();
             if found["status"] == status {
                 return found;
             }
             sleep(Duration::from_millis(1)).await;
         }
-        panic!("the task is never {status}: {:?}", self.about("tasks/get", task).await);
+        panic!("the task never becomes {status}: {:?}", self.task_request("tasks/get", task).await);
     }
 
-    /// The notifications that came, validated.
+    /// Takes and validates the notifications that have arrived.
     fn notifications(&mut self) -> Vec<Value> {
-        let came = self.client.notifications();
-        for message in &came {
+        let notifications = self.client.notifications();
+        for message in &notifications {
             let problems = self.official.as_mut().map(|official| official.problems(message, None));
             assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{message:#}");
         }
-        came
+        notifications
     }
 }
 
-/// What the text content of a result says.
+/// Returns the text content of a result.
 fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-async fn until(condition: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     for _ in 0..2000 {
         if condition() {
             return;
         }
         sleep(Duration::from_millis(1)).await;
     }
-    panic!("it never happens");
+    panic!("the condition never holds");
 }
 
-/// What every tool is for a client that has no tasks.
 #[tokio::test]
-async fn without_tasks_a_call_is_a_call() {
+async fn calls_are_plain_for_clients_without_tasks() {
     for revision in Revision::ALL {
         let gate = Arc::<Gate>::default();
         let mut client = match revision {
-            Revision::V2026_07_28 => Talk::plain(server(&gate)),
-            _ => Talk::to(server(&gate), revision),
+            Revision::V2026_07_28 => ValidatingClient::without_extension(server(&gate)),
+            _ => ValidatingClient::connect(server(&gate), revision),
         };
         gate.open();
         gate.open();
         let params = json!({"name": "work", "arguments": {"label": "it"}});
-        let result = client.ask("tools/call", params).await.unwrap();
+        let result = client.request("tools/call", params).await.unwrap();
         assert_eq!(text(&result), "it is done", "{revision}");
         assert!(result.get("taskId").is_none() && result.get("task").is_none(), "{revision}");
-        let required = client.ask("tools/call", json!({"name": "failing_job"})).await;
+        let required = client.request("tools/call", json!({"name": "failing_job"})).await;
         match revision {
             Revision::V2026_07_28 => {
                 let error = required.unwrap_err();
@@ -334,9 +341,8 @@ async fn without_tasks_a_call_is_a_call() {
     }
 }
 
-/// Who is told of tasks, and where.
 #[tokio::test]
-async fn tasks_are_declared_where_a_tool_can_be_one() {
+async fn the_capability_is_declared_if_a_tool_supports_tasks() {
     for (revision, method, pointer) in [
         (Revision::V2025_06_18, "initialize", None),
         (Revision::V2025_11_25, "initialize", Some("/capabilities/tasks")),
@@ -347,17 +353,17 @@ async fn tasks_are_declared_where_a_tool_can_be_one() {
             let mut client = TestClient::silent(server, revision);
             let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
             let id = client.send_request(method, params);
-            let introduced = client.answer(id).await.unwrap();
-            let found = pointer.and_then(|pointer| introduced.pointer(pointer));
-            assert_eq!(found.is_some(), has_tasks && pointer.is_some(), "{revision}: {introduced}");
+            let description = client.answer(id).await.unwrap();
+            let found = pointer.and_then(|pointer| description.pointer(pointer));
+            assert_eq!(found.is_some(), has_tasks && pointer.is_some(), "{revision}: {description}");
             let is_session = revision == Revision::V2025_11_25;
-            assert_eq!(introduced["capabilities"].get("tasks").is_some(), is_session && has_tasks, "{revision}");
+            assert_eq!(description["capabilities"].get("tasks").is_some(), is_session && has_tasks, "{revision}");
             if let (true, Some(found)) = (is_session, found) {
                 assert_eq!(*found, json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}));
             }
         }
-        let mut client = Talk::to(server(&gate), revision);
-        let listed = client.ask("tools/list", json!({})).await.unwrap();
+        let mut client = ValidatingClient::connect(server(&gate), revision);
+        let listed = client.request("tools/list", json!({})).await.unwrap();
         let support = |name: &str| {
             let tool = listed["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
             tool["execution"]["taskSupport"].as_str().map(str::to_owned)

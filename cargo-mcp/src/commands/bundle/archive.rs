@@ -1,32 +1,33 @@
-//! Zip archives that depend on nothing but what is in them.
+//! Reproducible zip archives.
 
 use std::{
-    fs,
     io::{self, Cursor, Write as _},
     path::Path,
 };
 
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
+use crate::temporary::{self, Access};
+
 /// A file in an archive.
 pub(super) struct File {
-    /// With slashes.
+    /// The path in the archive, with slashes.
     pub(super) path: String,
-    /// The permissions of Unix.
+    /// The Unix permissions.
     pub(super) mode: u32,
     pub(super) content: Vec<u8>,
 }
 
-/// Writes an archive, whole or not at all, and gives its size.
+/// Writes an archive atomically. Returns its size in bytes.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
 pub(super) fn write(path: &Path, files: &[File]) -> io::Result<u64> {
     let archive = archive(files)?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    fs::write(&partial, &archive)?;
-    if let Err(error) = fs::rename(&partial, path) {
-        let _ = fs::remove_file(&partial);
-        return Err(error);
-    }
+    let mut new = temporary::file_in(path.parent().unwrap_or(Path::new(".")), Access::Default)?;
+    new.write_all(&archive)?;
+    new.persist(path)?;
     Ok(archive.len() as u64)
 }
 
@@ -35,7 +36,7 @@ fn archive(files: &[File]) -> io::Result<Vec<u8>> {
     for file in files {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
-            // The first moment that the format knows, so that the same files are the same archive.
+            // The earliest time of the format, so that the archive depends only on the content of its files.
             .last_modified_time(DateTime::default())
             .unix_permissions(file.mode);
         zip.start_file(&*file.path, options)?;
@@ -51,7 +52,7 @@ mod tests {
     use super::{File, archive};
 
     #[test]
-    fn the_same_files_are_the_same_archive() {
+    fn archives_are_reproducible() {
         let files = || {
             [("manifest.json", 0o644, "{}"), ("server/notes", 0o755, "program")].map(|(path, mode, content)| File {
                 path: path.to_owned(),
@@ -59,16 +60,16 @@ mod tests {
                 content: content.into(),
             })
         };
-        let first = archive(&files()).expect("it is written");
-        assert_eq!(first, archive(&files()).expect("it is written"));
-        let mut zip = zip::ZipArchive::new(Cursor::new(first)).expect("it is a zip");
+        let first = archive(&files()).expect("the archive is created");
+        assert_eq!(first, archive(&files()).expect("the archive is created"));
+        let mut zip = zip::ZipArchive::new(Cursor::new(first)).expect("a zip archive");
         let mut read = |at| {
-            let mut file = zip.by_index(at).expect("it is there");
+            let mut file = zip.by_index(at).expect("the file exists");
             let mut text = String::new();
-            file.read_to_string(&mut text).expect("it is text");
-            let day = file.last_modified().expect("it has a time");
+            file.read_to_string(&mut text).expect("the content is text");
+            let day = file.last_modified().expect("the file has a time");
             (
-                file.name().expect("it has a name").into_owned(),
+                file.name().expect("the file has a name").into_owned(),
                 file.unix_mode().map(|mode| mode & 0o777),
                 text,
                 (day.year(), day.month(), day.day()),

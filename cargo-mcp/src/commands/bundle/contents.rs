@@ -1,4 +1,4 @@
-//! What a server offers, as it says itself.
+//! The tools and prompts of a server.
 
 use std::{fmt, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     target::Target,
 };
 
-/// How long a server may take to end.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long to wait for the server to exit.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Contents {
@@ -20,17 +20,17 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Asks a server.
+    /// Starts a server and requests its lists.
     ///
     /// # Errors
     ///
-    /// It does not start, or does not answer in time.
-    pub(super) async fn ask(target: &Target, patience: Duration) -> Result<Self, Failure> {
+    /// Fails if the server does not start or does not respond in time.
+    pub(super) async fn ask(target: &Target, timeout: Duration) -> Result<Self, Failure> {
         let config = ClientConfig::new(Default::default(), identity());
-        let mut server = connect(target, None, config, patience).await.map_err(|failure| {
-            failure.help("a bundle lists the tools of its server: set the variables that the server needs to start")
+        let mut server = connect(target, None, config, timeout).await.map_err(|failure| {
+            failure.help("a bundle lists the tools of its server; set the environment variables that it needs to start")
         })?;
-        let asked = async {
+        let lists = async {
             let info = server.peer_info();
             let has = |capability: fn(&rmcp::model::ServerCapabilities) -> bool| {
                 info.as_ref().is_some_and(|info| capability(&info.capabilities))
@@ -44,14 +44,14 @@ impl Contents {
             }
             Ok(contents)
         };
-        let contents = tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+        let contents = tokio::time::timeout(timeout, lists).await.unwrap_or_else(|_| {
             Err(Failure::connection(format_args!(
-                "{target} does not list what it offers within {} s",
-                patience.as_secs()
+                "{target} did not list its tools and prompts within {} s",
+                timeout.as_secs()
             ))
-            .help("`--connect-timeout` gives it longer"))
+            .help("`--connect-timeout` extends the limit"))
         });
-        let _ = server.close_with_timeout(FAREWELL).await;
+        let _ = server.close_with_timeout(SHUTDOWN_TIMEOUT).await;
         contents
     }
 }

@@ -9,17 +9,17 @@ use cargo_metadata::Package;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Args, contents::Contents};
+use super::{args::Args, contents::Contents};
 use crate::{
     failure::Failure,
-    near::nearest,
-    workspace::{Server, listed},
+    near::{listed, nearest},
+    workspace::Server,
 };
 
-/// The icon inside of a bundle.
+/// The path of the icon in a bundle.
 pub(super) const ICON: &str = "icon.png";
 
-/// The version that the official packer gives to new manifests; nothing of a later one is needed.
+/// The version that the official packer writes. No feature of a later version is needed.
 const MANIFEST_VERSION: &str = "0.2";
 
 #[derive(Debug, Serialize)]
@@ -97,7 +97,7 @@ struct Compatibility {
     platforms: [&'static str; 1],
 }
 
-/// Something that the user is asked for.
+/// A value that the user is asked for during installation.
 #[derive(Debug, Serialize)]
 pub(super) struct Setting {
     #[serde(skip)]
@@ -112,17 +112,17 @@ pub(super) struct Setting {
 }
 
 impl Manifest {
-    /// What is known of a server before it is built.
+    /// Creates the manifest of a server, without its tools and prompts.
     ///
     /// # Errors
     ///
-    /// Something is not there that a manifest must have.
+    /// Fails if a value that a manifest requires is missing.
     pub(super) fn new(server: &Server, settings: Vec<Setting>, args: &Args) -> Result<Self, Failure> {
         let package = &server.package;
         let description = package.description.as_deref().map(str::trim).filter(|text| !text.is_empty());
         let description = description.ok_or_else(|| {
-            Failure::usage(format_args!("package `{}` has no description, which a bundle must have", package.name))
-                .help(format_args!("write `description = \"…\"` into `{}`", package.manifest_path))
+            Failure::usage(format_args!("package `{}` has no description, which bundles require", package.name))
+                .help(format_args!("add `description = \"…\"` to `{}`", package.manifest_path))
         })?;
         let entry_point = format!("server/{}{}", server.bin, std::env::consts::EXE_SUFFIX);
         let env =
@@ -149,8 +149,8 @@ impl Manifest {
         })
     }
 
-    /// Adds what the server offers.
-    pub(super) fn offer(&mut self, contents: Contents) {
+    /// Adds the tools and prompts of the server.
+    pub(super) fn add_contents(&mut self, contents: Contents) {
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
         self.tools = contents
             .tools
@@ -165,7 +165,7 @@ impl Manifest {
             .into_iter()
             .map(|prompt| {
                 let description = text(prompt.description);
-                // The manifest must have a text. Asked for it, the server would put into it what its builder has.
+                // The manifest requires a text. Requesting it from the server would include data of this machine.
                 let text = description.clone().unwrap_or_else(|| prompt.name.clone());
                 let arguments = prompt.arguments.unwrap_or_default().into_iter().map(|argument| argument.name);
                 Prompt { name: prompt.name, description, arguments: arguments.collect(), text }
@@ -173,42 +173,42 @@ impl Manifest {
             .collect();
     }
 
-    /// What the bundle's file is called.
+    /// Returns the default file name of the bundle.
     pub(super) fn file_name(&self) -> String {
         format!("{}.mcpb", self.name)
     }
 
-    /// Where the program is in the bundle.
+    /// Returns the path of the program in the bundle.
     pub(super) fn entry_point(&self) -> String {
         self.server.entry_point.clone()
     }
 
-    /// The variables of a user who says nothing. One that a client would put something into is not among them.
+    /// Returns the variables with defaults, except for those with placeholders that a client would expand.
     pub(super) fn defaults(&self) -> Vec<(String, String)> {
         let settings = self.user_config.values();
         let defaults = settings.filter_map(|setting| Some((setting.variable.clone(), setting.default.clone()?)));
         defaults.filter(|(_, value)| !value.contains("${")).collect()
     }
 
-    /// The file, with what its author adds or says otherwise.
-    pub(super) fn to_json(&self, more: &Value) -> String {
-        let json = match more {
+    /// Formats the manifest, merged with the members that the author overrides or adds.
+    pub(super) fn to_json(&self, overrides: &Value) -> String {
+        let json = match overrides {
             Value::Null => serde_json::to_string_pretty(self),
-            more => serde_json::to_value(self).and_then(|mut manifest| {
-                overlay(&mut manifest, more);
+            overrides => serde_json::to_value(self).and_then(|mut manifest| {
+                merge(&mut manifest, overrides);
                 serde_json::to_string_pretty(&manifest)
             }),
         };
-        json.expect("a manifest is JSON") + "\n"
+        json.expect("a manifest can be serialized") + "\n"
     }
 }
 
 impl Setting {
-    /// Reads the options of the command line.
+    /// Creates the settings from the options of the command line.
     ///
     /// # Errors
     ///
-    /// One of them is about a variable that the user is not asked for.
+    /// Fails if a variable is declared twice, or if an option refers to a variable that is not declared.
     pub(super) fn all(
         env: &[(String, String)],
         defaults: &[(String, String)],
@@ -218,11 +218,13 @@ impl Setting {
         let defaulted = defaults.iter().map(|(name, _)| ("--default", name));
         for (option, name) in defaulted.chain(secrets.iter().map(|name| ("--secret", name))) {
             if !names.contains(&name.as_str()) {
-                let failure = Failure::usage(format_args!("`{option} {name}`: the user is not asked for `{name}`"));
+                let failure = Failure::usage(format_args!("`{option} {name}`: unknown variable `{name}`"));
                 return Err(match nearest(name, names.iter().copied()) {
                     Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-                    None if names.is_empty() => failure.help(format_args!("add `--env '{name}=What it is'`")),
-                    None => failure.help(format_args!("`--env` has {}", listed(&names))),
+                    None if names.is_empty() => {
+                        failure.help(format_args!("declare it with `--env '{name}=DESCRIPTION'`"))
+                    }
+                    None => failure.help(format_args!("variables declared with `--env`: {}", listed(&names))),
                 });
             }
         }
@@ -241,32 +243,32 @@ impl Setting {
         let settings: Vec<Self> = env.iter().map(setting).collect();
         for (at, setting) in settings.iter().enumerate() {
             if let Some(other) = settings[..at].iter().find(|other| other.key() == setting.key()) {
-                return Err(Failure::usage(format_args!("the user would be asked twice for `{}`", other.variable))
-                    .help("give one `--env` for each variable"));
+                return Err(Failure::usage(format_args!("duplicate `--env` for `{}`", other.variable))
+                    .help("use one `--env` per variable"));
             }
         }
         Ok(settings)
     }
 
-    /// What the manifest calls it.
+    /// Returns the name of the setting in the manifest.
     fn key(&self) -> String {
         self.variable.to_lowercase()
     }
 }
 
-/// Puts values over others, object by object.
-fn overlay(below: &mut Value, above: &Value) {
-    match (below, above) {
-        (Value::Object(below), Value::Object(above)) => {
-            for (key, value) in above {
-                overlay(below.entry(key).or_insert(Value::Null), value);
+/// Replaces values by their overrides, recursively for objects.
+fn merge(base: &mut Value, overrides: &Value) {
+    match (base, overrides) {
+        (Value::Object(base), Value::Object(overrides)) => {
+            for (key, value) in overrides {
+                merge(base.entry(key).or_insert(Value::Null), value);
             }
         }
-        (below, above) => *below = above.clone(),
+        (base, overrides) => *base = overrides.clone(),
     }
 }
 
-/// `NOTES_DB` as people read it: `Notes db`.
+/// Converts a variable name to a title: `NOTES_DB` becomes `Notes db`.
 fn title(name: &str) -> String {
     let words = name.replace('_', " ").trim().to_lowercase();
     let mut letters = words.chars();
@@ -283,17 +285,17 @@ fn looks_secret(name: &str) -> bool {
     })
 }
 
-/// Who is said to have made it.
+/// Returns the author: from the command line, Cargo.toml or git.
 fn author(package: &Package, given: Option<&str>) -> Result<Author, Failure> {
     let from = given.map(str::to_owned).or_else(|| package.authors.first().cloned()).or_else(git_user);
     let author = from.as_deref().map(parse_author).filter(|author| !author.name.is_empty());
     author.ok_or_else(|| {
-        Failure::usage(format_args!("package `{}` has no author, whom a bundle must name", package.name))
-            .help(format_args!("write `authors = [\"…\"]` into `{}`, or use `--author`", package.manifest_path))
+        Failure::usage(format_args!("package `{}` has no author, which bundles require", package.name))
+            .help(format_args!("add `authors = [\"…\"]` to `{}`, or use `--author`", package.manifest_path))
     })
 }
 
-/// `Ada Lovelace <ada@example.com>`.
+/// Parses `Ada Lovelace <ada@example.com>`.
 fn parse_author(text: &str) -> Author {
     match text.split_once('<') {
         Some((name, rest)) => {
@@ -310,14 +312,14 @@ fn git_user() -> Option<String> {
     String::from_utf8(git.ok()?.stdout).ok()
 }
 
-/// The name that manifests have for the system that this was built on.
+/// Returns the manifest's name for the current operating system.
 fn platform() -> Result<&'static str, Failure> {
     match std::env::consts::OS {
         "linux" => Ok("linux"),
         "macos" => Ok("darwin"),
         "windows" => Ok("win32"),
-        other => Err(Failure::usage(format_args!("there are no bundles for {other}"))
-            .help("make it on Linux, macOS or Windows, where it is to be installed")),
+        other => Err(Failure::usage(format_args!("bundles do not support {other}"))
+            .help("create the bundle on the system it is for: Linux, macOS or Windows")),
     }
 }
 
@@ -325,14 +327,14 @@ fn platform() -> Result<&'static str, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::{Author, looks_secret, overlay, parse_author, title};
+    use super::{Author, looks_secret, merge, parse_author, title};
 
     #[test]
-    fn authors_may_say_more() {
+    fn overrides_are_merged_into_the_manifest() {
         let mut manifest =
             json!({"name": "notes", "keywords": ["a"], "user_config": {"db": {"type": "string", "title": "Db"}}});
-        let more = json!({"display_name": "Notes", "keywords": [], "user_config": {"db": {"type": "file"}}});
-        overlay(&mut manifest, &more);
+        let overrides = json!({"display_name": "Notes", "keywords": [], "user_config": {"db": {"type": "file"}}});
+        merge(&mut manifest, &overrides);
         let expected = json!({
             "name": "notes", "display_name": "Notes", "keywords": [],
             "user_config": {"db": {"type": "file", "title": "Db"}},
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn authors_are_read_as_cargo_has_them() {
+    fn authors_are_parsed_in_cargo_format() {
         for (text, name, email) in [
             ("Ada Lovelace <ada@example.com>", "Ada Lovelace", Some("ada@example.com")),
             ("Ada Lovelace", "Ada Lovelace", None),
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_look_like_secrets() {
+    fn secrets_are_detected_by_name() {
         for (name, secret) in [
             ("API_KEY", true),
             ("GITHUB_TOKEN", true),

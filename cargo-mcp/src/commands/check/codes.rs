@@ -1,17 +1,33 @@
-//! What a check can find: the codes, how bad each is, and where it is known from.
+//! The codes of findings: their severity, their rationale and its sources.
 
-use super::finding::Level;
+/// The severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Error,
+    Warning,
+    Note,
+}
 
-/// Something that a check looks for.
+impl Level {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// A problem that a check looks for.
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
-    /// What is wrong, in a line.
+    /// The problem in one line.
     pub(crate) summary: &'static str,
-    /// Why it matters, and where that is known from.
+    /// Why it matters, with sources.
     pub(crate) why: &'static str,
-    /// What to do.
+    /// How to fix it.
     pub(crate) help: &'static str,
 }
 
@@ -19,300 +35,307 @@ macro_rules! codes {
     ($($id:ident = $name:literal, $level:ident, $summary:literal, $why:literal, $help:literal;)*) => {
         $(pub(crate) const $id: &Code =
             &Code { name: $name, level: Level::$level, summary: $summary, why: $why, help: $help };)*
-        /// All of them, in the order in which they are told.
+        /// All codes, in the order in which `--explain list` prints them.
         pub(crate) const ALL: &[&Code] = &[$($id),*];
     };
 }
 
 codes! {
     INVALID_SCHEMA = "invalid-schema", Error,
-        "a schema is no valid JSON Schema 2020-12",
-        "Clients compile schemas when they list tools, and one that does not compile costs the tool or the whole list.\n\
+        "a schema is not valid JSON Schema 2020-12",
+        "Clients compile schemas when they list tools. A schema that does not compile costs the tool or the whole list.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
-        "mend the keyword; a schema that a derive made is valid by itself";
+        "fix the keyword; derived schemas are always valid";
     OTHER_DIALECT = "other-dialect", Note,
-        "a schema is written for another dialect than 2020-12",
+        "a schema declares a dialect other than 2020-12",
         "2020-12 is the default and the only dialect that every client must support.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
-        "write it for 2020-12, and leave `$schema` out";
+        "write the schema for 2020-12 and omit `$schema`";
     NO_OBJECT_SCHEMA = "no-object-schema", Error,
         "`inputSchema` has no `type: object`",
-        "The specification demands `type: object` of every `inputSchema`. Clients validate the whole list at once, so that one such tool \
-         hides all the others.\n\
+        "The specification requires `type: object` in every `inputSchema`. Clients validate the list as a whole, so one \
+         such tool hides all others.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#tool\n\
          https://github.com/cognizant-ai-lab/neuro-san/issues/1341",
-        "give `inputSchema` the member `\"type\": \"object\"`";
+        "add `\"type\": \"object\"` to `inputSchema`";
     OUTPUT_NOT_OBJECT = "output-not-object", Error,
-        "`outputSchema` has no `type: object` in a revision that demands it",
-        "Until 2025-11-25 `structuredContent` is an object. Clients of the TypeScript SDK refuse the whole list for one such tool. \
-         2026-07-28 allows any value, and is not asked.\n\
+        "`outputSchema` has no `type: object` in a revision that requires it",
+        "Up to 2025-11-25, `structuredContent` is an object. Clients built on the TypeScript SDK reject the whole list \
+         because of one such tool. 2026-07-28 allows any value and is not checked.\n\
          https://github.com/kenn-io/msgvault/issues/626\n\
          https://github.com/Wynelson94/longhand/issues/10",
         "wrap the value in an object, such as `{\"result\": …}`";
     UNRESOLVED_REF = "unresolved-ref", Error,
-        "a `$ref` leads to nothing",
-        "Clients that resolve references fail at the tool or at the whole list.\n\
+        "a `$ref` does not resolve",
+        "Clients that resolve references reject the tool or the whole list.\n\
          https://github.com/google-gemini/gemini-cli/issues/13326",
-        "define what it refers to under `$defs` of the same schema";
+        "define the target under `$defs` of the same schema";
     REMOTE_REF = "remote-ref", Error,
-        "a `$ref` leads out of its document",
-        "Clients must not fetch what a reference names over the network, so that the schema stays unknown or the tool is refused.\n\
+        "a `$ref` points outside its document",
+        "Clients must not fetch references over the network, so the schema stays unknown or the tool is rejected.\n\
          https://modelcontextprotocol.io/specification/2026-07-28/basic#json-schema-usage",
-        "copy what it refers to into `$defs` of the same schema";
+        "copy the target into `$defs` of the same schema";
     BAD_DEFAULT = "bad-default", Error,
-        "a `default` does not fit its own schema",
-        "A client that fills defaults in makes a call that the server refuses.",
-        "mend the default or the schema";
+        "a `default` violates its own schema",
+        "A client that fills in defaults sends a call that the server rejects.",
+        "fix the default or the schema";
     BAD_EXAMPLE = "bad-example", Warning,
-        "one of `examples` does not fit its own schema",
-        "A model copies examples, and makes calls that the server refuses.",
-        "mend the example or the schema";
+        "a value in `examples` violates its own schema",
+        "Models copy examples and then send calls that the server rejects.",
+        "fix the example or the schema";
     UNDECLARED_REQUIRED = "undeclared-required", Warning,
-        "`required` names what `properties` does not describe",
-        "The model is to give what nobody tells it of; where `additionalProperties` is false, no call can be right.",
-        "describe it in `properties`, or do not require it";
+        "`required` names a property that `properties` does not declare",
+        "The model must provide an argument that it knows nothing about. If `additionalProperties` is false, no call can \
+         be valid.",
+        "declare it in `properties`, or remove it from `required`";
     BAD_HEADER = "bad-header", Error,
-        "an `x-mcp-header` is not as the specification demands",
-        "Clients of 2026-07-28 leave out a tool with a header that is no HTTP token, is there twice, or stands elsewhere than at a string, \
-         an integer or a boolean.\n\
+        "an `x-mcp-header` violates the specification",
+        "Clients of 2026-07-28 drop a tool whose header is not an HTTP token, is used twice, or belongs to anything but \
+         a string, an integer or a boolean.\n\
          https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header",
-        "name each header once, with letters, digits and hyphens, at a simple argument";
+        "use each header once, on a simple argument, with a name of letters, digits and hyphens";
 
     TOP_LEVEL_UNION = "top-level-union", Warning,
-        "`anyOf`, `oneOf` or `allOf` at the top of `inputSchema`",
-        "The Anthropic API refuses every request that has such a tool among its tools: \"input_schema does not support oneOf, allOf, or \
-         anyOf at the top level\".\n\
+        "`anyOf`, `oneOf` or `allOf` at the top level of `inputSchema`",
+        "The Anthropic API rejects every request that includes such a tool: \"input_schema does not support oneOf, allOf, \
+         or anyOf at the top level\".\n\
          https://github.com/anthropics/claude-code/issues/40075\n\
          https://github.com/langchain-ai/langchain/issues/39271",
-        "move the alternatives into an argument, or make them several tools";
+        "move the alternatives into an argument, or split the tool";
     SCHEMA_REF = "schema-ref", Warning,
-        "`$ref` in a schema",
-        "Some clients drop `$defs` on the way to the model or fail to list the tool.\n\
+        "a schema uses `$ref`",
+        "Some clients drop `$defs` before the schema reaches the model, or fail to list the tool.\n\
          https://github.com/google-gemini/gemini-cli/issues/13142\n\
          https://github.com/anthropics/claude-code/issues/76040\n\
          https://github.com/PrefectHQ/fastmcp/pull/2808",
-        "write the definition where it is used";
+        "inline the definition";
     RECURSIVE_SCHEMA = "recursive-schema", Warning,
         "a schema refers to itself",
-        "Nobody can write such a schema without references, and clients that replace those never end or refuse the tool.\n\
+        "Such a schema cannot be written without references. Clients that inline references loop forever or reject the \
+         tool.\n\
          https://github.com/google-gemini/gemini-cli/issues/14945\n\
          https://github.com/anthropics/claude-code/issues/77106\n\
          https://github.com/google/adk-python/issues/3870",
-        "pass a flat list whose items name their parents, or a JSON text";
+        "accept a flat list whose items name their parents, or a string of JSON";
     UNION = "union", Note,
-        "`anyOf`, `oneOf` or `allOf` within a schema",
-        "Gemini refuses some unions, such as one in `items`, and models mix the alternatives up.\n\
+        "`anyOf`, `oneOf` or `allOf` inside a schema",
+        "Gemini rejects some unions, such as one in `items`, and models confuse the alternatives.\n\
          https://github.com/sbroenne/mcp-server-excel/issues/672\n\
          https://github.com/t8y2/dbx/issues/6233",
-        "take one type, or make several arguments of it";
+        "accept a single type, or split it into several arguments";
     TYPE_ARRAY = "type-array", Warning,
-        "`type` is a list",
-        "Gemini and what is built for it know one type only: nullable lists and objects are refused with all other tools.\n\
+        "`type` is an array",
+        "Gemini and tools built for it support a single type only: one nullable list or object makes them reject all \
+         tools.\n\
          https://github.com/google-gemini/gemini-cli/issues/21094\n\
          https://github.com/github/copilot-cli/issues/4623\n\
          https://github.com/google/adk-js/pull/199",
-        "name one type; an optional argument need not be `null`, it can be left out";
+        "use a single type; an optional argument does not need `null`, it can be omitted";
     MISSING_TYPE = "missing-type", Warning,
-        "a schema without a `type`",
-        "Gemini refuses a tool with an argument whose type is not said, even where `enum` tells it.\n\
+        "a schema has no `type`",
+        "Gemini rejects a tool if one argument has no explicit type, even if `enum` implies it.\n\
          https://github.com/google-gemini/gemini-cli/issues/4400\n\
          https://github.com/decolua/9router/issues/359",
-        "say the type";
+        "add the type";
     ARRAY_WITHOUT_ITEMS = "array-without-items", Warning,
-        "an array without `items`",
-        "VS Code refuses the tool: \"tool parameters array type must have items\". Tuples (`prefixItems`) count as well.\n\
+        "an array has no `items`",
+        "VS Code rejects the tool: \"tool parameters array type must have items\". Tuples (`prefixItems`) are affected as \
+         well.\n\
          https://github.com/microsoft/vscode/issues/246119",
-        "say in `items` what the array holds";
+        "describe the elements in `items`";
     BOOLEAN_SCHEMA = "boolean-schema", Warning,
-        "a schema that is `true` or `false`",
-        "Clients that expect an object refuse the whole list of tools.\n\
+        "a schema is `true` or `false`",
+        "Clients that expect an object reject the whole list of tools.\n\
          https://github.com/anomalyco/opencode/issues/49464\n\
          https://github.com/Azure/Azure-Resource-Manager-MCP/issues/21",
-        "say the type, or write `{}`";
+        "add a type, or use `{}`";
     MAP_SCHEMA = "map-schema", Warning,
-        "`additionalProperties` with a schema",
-        "Codex and Claude Desktop expected true or false there, and failed: \"invalid type: map, expected a boolean\".\n\
+        "`additionalProperties` is a schema",
+        "Codex and Claude Desktop expected a boolean there and failed: \"invalid type: map, expected a boolean\".\n\
          https://github.com/openai/codex/issues/4019\n\
          https://github.com/googleanalytics/google-analytics-mcp/pull/129",
-        "take a list of objects with a name and a value";
+        "accept a list of objects with a name and a value";
     ENUM_VALUES = "enum-values", Warning,
-        "`enum` with values that are not strings, or of several types",
-        "Gemini takes strings only, and refuses all tools for one number.\n\
+        "`enum` contains values that are not strings",
+        "Gemini supports only strings in `enum`, and one number makes it reject all tools.\n\
          https://github.com/microsoft/azure-devops-mcp/issues/139\n\
          https://github.com/microsoft/vscode/pull/328147",
-        "list strings, or say a range";
+        "use strings or a range";
     UNKNOWN_FORMAT = "unknown-format", Note,
-        "a `format` that some clients refuse",
-        "Gemini refused formats of strings other than `enum` and `date-time`, and of numbers other than `float`, `double`, `int32` and \
-         `int64`.\n\
+        "a `format` that some clients reject",
+        "Gemini rejected string formats other than `enum` and `date-time`, and number formats other than `float`, \
+         `double`, `int32` and `int64`.\n\
          https://github.com/google-gemini/gemini-cli/issues/2237\n\
          https://github.com/CherryHQ/cherry-studio/pull/4153",
-        "tell the form in the description, and check it in the function";
+        "describe the format in the description and validate it in the function";
     DEEP_NESTING = "deep-nesting", Note,
-        "a schema with more than five levels",
-        "OpenAI's strict mode had a limit of five levels (\"6 levels of nesting exceeds limit of 5\"), and models lose their way.\n\
+        "a schema is nested more than five levels deep",
+        "OpenAI's strict mode had a limit of five levels (\"6 levels of nesting exceeds limit of 5\"), and models make \
+         more mistakes in deep structures.\n\
          https://github.com/tidyverse/ellmer/issues/671",
         "flatten the arguments";
     PROPERTY_NAME = "property-name", Warning,
-        "an argument's name that some clients refuse",
-        "The Anthropic API refuses all tools for one argument whose name does not match `^[a-zA-Z0-9_.-]{1,64}$`. It looks at the top \
-         level only.\n\
+        "an argument name that some clients reject",
+        "The Anthropic API rejects all tools if one argument name does not match `^[a-zA-Z0-9_.-]{1,64}$`. It checks the \
+         top level only.\n\
          https://github.com/beautyfree/appstore-connect-mcp/issues/2\n\
          https://github.com/decocms/studio/pull/6874",
-        "name it with at most 64 letters, digits, underscores, dots and hyphens";
+        "use at most 64 letters, digits, underscores, dots and hyphens";
 
     BAD_NAME = "bad-name", Error,
-        "a tool's name that is none",
-        "A name has 1 to 128 letters, digits, underscores, hyphens and dots. Claude withholds all tools of a server for one with a space.\n\
+        "an invalid tool name",
+        "A name consists of 1 to 128 letters, digits, underscores, hyphens and dots. Claude hides all tools of a server \
+         if one name contains a space.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names\n\
          https://github.com/modelcontextprotocol/modelcontextprotocol/issues/1063",
         "rename the tool";
     DUPLICATE_NAME = "duplicate-name", Error,
         "two entries have the same name or URI",
-        "Which of the two is called depends on the client.\n\
+        "It depends on the client which of them is used.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names",
         "rename one of them";
     DOTTED_NAME = "dotted-name", Warning,
-        "a tool's name with a dot",
-        "The specification allows it, and Claude Desktop, Copilot CLI and Codex do not: \"String should match pattern \
+        "a tool name contains a dot",
+        "The specification allows dots, but Claude Desktop, Copilot CLI and Codex do not: \"String should match pattern \
          '^[a-zA-Z0-9_-]{1,64}$'\". One such name hides all tools.\n\
          https://github.com/evoila/meho/issues/2745\n\
          https://github.com/github/copilot-cli/issues/2581\n\
          https://github.com/openai/codex/issues/8174",
         "use an underscore";
     LONG_NAME = "long-name", Warning,
-        "a tool's name that is too long with what clients put before it",
-        "Clients call it `mcp__<server>__<tool>`, and models take 64 characters; Cursor leaves out tools whose server and tool have more than \
-         59 together, which is less strict.\n\
+        "a tool name is too long once clients have added their prefix",
+        "Clients call the tool `mcp__<server>__<tool>`, and models accept 64 characters. Cursor's limit is looser: it \
+         drops tools whose server and tool names exceed 59 characters together.\n\
          https://github.com/microsoft/foundry-dev-tools/issues/201\n\
          https://github.com/awslabs/mcp/issues/1283\n\
          https://github.com/ComposioHQ/composio/issues/2788",
         "shorten the name";
     NAME_START = "name-start", Warning,
-        "a tool's name that begins with neither a letter nor an underscore",
-        "Gemini demands one: \"Must start with a letter or an underscore\".\n\
+        "a tool name starts with neither a letter nor an underscore",
+        "Gemini requires one: \"Must start with a letter or an underscore\".\n\
          https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration",
         "rename the tool";
     NAME_CLASH = "name-clash", Warning,
-        "two names that some clients cannot tell apart",
-        "Clients replace dots by underscores, and models do not keep to the case of letters.\n\
+        "two tool names that some clients cannot tell apart",
+        "Clients replace dots by underscores, and models do not preserve case reliably.\n\
          https://github.com/github/copilot-cli/issues/2581",
         "rename one of them";
 
     MISSING_DESCRIPTION = "missing-description", Warning,
-        "something has no description",
-        "The description is all that a model has to choose a tool and to fill its arguments in; that of a resource or a prompt is what a \
-         user chooses by.\n\
+        "a description is missing",
+        "A model has nothing but the description to choose a tool and to fill in its arguments. Users choose resources \
+         and prompts by their descriptions.\n\
          https://www.anthropic.com/engineering/writing-tools-for-agents",
-        "describe it; with `mcp-runtime` it is the doc comment";
+        "add a description; with `mcp-runtime`, write a doc comment";
     SHORT_DESCRIPTION = "short-description", Note,
-        "a description that says no more than the name",
-        "A model cannot tell from it when to use the tool.\n\
+        "a description says no more than the name",
+        "It does not tell a model when to use the tool.\n\
          https://www.anthropic.com/engineering/writing-tools-for-agents",
-        "say what it does, and when to use it";
+        "describe what it does and when to use it";
     SAME_DESCRIPTION = "same-description", Warning,
         "two tools have the same description",
         "A model cannot choose between them.",
-        "say in each how it differs";
+        "describe how they differ";
     LONG_DESCRIPTION = "long-description", Warning,
-        "a description that some clients refuse or cut",
-        "The OpenAI API took 1024 characters for a tool; Claude Code cuts descriptions and instructions at 2048.\n\
+        "a description that some clients reject or truncate",
+        "The OpenAI API accepted 1024 characters per tool. Claude Code truncates descriptions and instructions at 2048.\n\
          https://github.com/modelcontextprotocol/servers/issues/799\n\
          https://github.com/anthropics/claude-code/issues/87650\n\
          https://docs.anthropic.com/en/docs/claude-code/mcp#for-mcp-server-authors",
-        "shorten it, the most important first; put the rest into a resource or a skill";
+        "put the most important part first, and move the rest into a resource or a skill";
 
     CONTRADICTORY_HINTS = "contradictory-hints", Warning,
-        "hints that exclude each other",
-        "A tool that only reads destroys nothing; clients believe one of the two hints.\n\
+        "hints contradict each other",
+        "A read-only tool destroys nothing. Which of the two hints wins depends on the client.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
-        "mend the one that is wrong";
+        "fix the wrong hint";
     IDLE_HINT = "idle-hint", Note,
-        "a hint without a meaning",
-        "`idempotentHint` has a meaning only where `readOnlyHint` is not true: reading twice is always reading once.\n\
+        "a hint has no effect",
+        "`idempotentHint` is meaningful only if `readOnlyHint` is not true: reading is always idempotent.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
-        "leave it out";
+        "remove the hint";
     NAME_AGAINST_HINTS = "name-against-hints", Note,
-        "a name that says something else than the hints",
-        "Users allow by the name what clients ask for by the hints.",
-        "mend the hint or the name";
+        "a tool name contradicts its hints",
+        "Clients decide by the hints whether to ask for permission, and users decide by the name whether to grant it.",
+        "fix the hint or the name";
     NO_HINTS = "no-hints", Note,
-        "a tool that says nothing of what it does to the world",
-        "Without hints it counts as destructive, in an open world, and clients ask before each call.\n\
+        "a tool has no hints about its side effects",
+        "Without hints a tool counts as destructive and open-world, and clients ask before each call.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
-        "say `readOnlyHint`, or `destructiveHint`";
+        "set `readOnlyHint` or `destructiveHint`";
 
     TOO_MANY_TOOLS = "too-many-tools", Warning,
-        "more tools than some clients take",
-        "Cursor sent the first 40 to the model and warns at 80, VS Code refuses more than 128, of all servers together; a model chooses worse \
-         among many.\n\
+        "more tools than some clients support",
+        "These limits are for all servers together: Cursor sent the first 40 tools to the model and warns at 80, and VS \
+         Code rejects more than 128. Models choose worse among many tools.\n\
          https://github.com/bun913/mcp-testrail/issues/6\n\
          https://github.com/Snowflake-Labs/mcp/issues/77\n\
          https://github.com/microsoft/vscode/issues/258890",
-        "merge tools, or offer a choice of them by tags or another server";
+        "merge tools, filter them by tags, or split the server";
     TOKEN_BUDGET = "token-budget", Error,
-        "more tokens than the command line allows",
-        "Each tool stands in the context of each request. The estimate is a token for each 3.5 characters of the tool's name, description and \
-         input schema as compact JSON: models have 3 to 4 characters a token for English and JSON, no vocabulary is right for all of them, and \
-         each client writes tools in another way.\n\
+        "the tools exceed a token budget of the command line",
+        "Every tool is part of the context of every request. The estimate is one token per 3.5 characters of the tool's \
+         name, description and input schema as compact JSON. Models use 3 to 4 characters per token for English and \
+         JSON, vocabularies differ, and each client formats tools in its own way.\n\
          https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them",
         "shorten descriptions and schemas, or raise `--max-tokens` or `--max-tool-tokens`";
 
     BAD_HANDSHAKE = "bad-handshake", Error,
-        "a handshake that is neither done nor refused as it should",
-        "A client that tries a revision must be told, by a result or by a JSON-RPC error, so that it can try another.\n\
+        "a handshake neither succeeds nor fails with a proper error",
+        "A client that tries a revision needs a result or a JSON-RPC error to be able to try another.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle\n\
          https://modelcontextprotocol.io/specification/2026-07-28/server/discover",
-        "answer with the revision that you speak, or with an error";
+        "respond with a supported revision or with an error";
     REVISION_REFUSED = "revision-refused", Note,
-        "the server does not speak a revision",
-        "Clients that speak no other revision cannot use it. That may be as it should.",
-        "nothing, unless such clients matter";
+        "the server does not support a revision",
+        "Clients that support no other revision cannot use the server. This may be intended.",
+        "no action is required unless such clients matter";
     BAD_ANSWER = "bad-answer", Error,
-        "a request that the server said it understands has no proper answer",
-        "A declared capability promises its methods, and each list is an array under its name.",
-        "answer the request, or do not declare the capability";
+        "the response to a supported request is invalid",
+        "A declared capability promises its methods, and each list result contains an array under its name.",
+        "respond to the request, or do not declare the capability";
     STDOUT_NOISE = "stdout-noise", Error,
-        "something on stdout that is no message",
-        "Clients read messages from stdout, and end the connection or complain at anything else.\n\
+        "stdout contains output that is not a message",
+        "Clients read messages from stdout. Any other output makes them complain or close the connection.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio",
         "write logs to stderr";
     GARBAGE_UNANSWERED = "garbage-unanswered", Warning,
-        "what is no JSON is not answered with an error",
-        "JSON-RPC answers it with -32700, so that a client that is broken finds out.\n\
+        "invalid JSON is not answered with an error",
+        "JSON-RPC requires error -32700, so that the author of a broken client can find the mistake.\n\
          https://www.jsonrpc.org/specification#error_object",
-        "answer with the error -32700 and the id null, and go on";
+        "respond with error -32700 and a null id, and keep serving";
     DOES_NOT_END = "does-not-end", Warning,
-        "the server goes on when its input has ended",
-        "A client ends a server by closing its stdin; one that goes on is killed, or is left behind.\n\
+        "the server keeps running after its stdin is closed",
+        "A client stops a server by closing its stdin. A server that keeps running is killed or left behind.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown",
-        "end when stdin ends";
+        "exit when stdin is closed";
     BAD_URI = "bad-uri", Error,
-        "a resource with a URI that is none",
+        "a resource URI is invalid",
         "A resource is identified by a URI with a scheme.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/server/resources",
-        "begin it with a scheme, such as `notes://`";
+        "start the URI with a scheme, such as `notes://`";
     UNREADABLE_RESOURCE = "unreadable-resource", Error,
         "a listed resource cannot be read",
-        "What is listed is there to be read. Only `--read` looks.",
-        "mend the resource, or do not list it";
+        "Listed resources are meant to be read. Checked only with `--read`.",
+        "fix the resource, or do not list it";
     COMPLETION_FAILED = "completion-failed", Error,
-        "an argument is not completed, though the server declares `completions`",
-        "Clients ask while a user types. An argument without proposals has an empty list. Only `--read` looks.\n\
+        "an argument cannot be completed although the server declares `completions`",
+        "Clients request completions while the user types. An argument without suggestions has an empty list. Checked \
+         only with `--read`.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion",
-        "answer with an empty list where there is nothing to propose";
+        "respond with an empty list if there are no suggestions";
 
     BREAKING_CHANGE = "breaking-change", Error,
         "the server differs from its lock file in a way that breaks callers",
-        "A caller that was right when the lock file was written can be wrong now. Only `--locked` looks.",
-        "run `cargo mcp lock` to accept";
+        "A call that was valid when the lock file was written may be invalid now. Checked only with `--locked`.",
+        "run `cargo mcp lock` to accept the change";
     COMPATIBLE_CHANGE = "compatible-change", Error,
-        "the server differs from its lock file in a way that breaks no caller",
-        "What a model reads has changed, and nobody has accepted that. Only `--locked` looks.",
-        "run `cargo mcp lock` to accept";
+        "the server differs from its lock file in a compatible way",
+        "What models see has changed, and the change has not been accepted yet. Checked only with `--locked`.",
+        "run `cargo mcp lock` to accept the change";
 }
 
-/// The code of a name.
+/// Returns the code called `name`.
 pub(crate) fn named(name: &str) -> Option<&'static Code> {
     ALL.iter().copied().find(|code| code.name == name)
 }

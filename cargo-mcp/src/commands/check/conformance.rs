@@ -1,4 +1,4 @@
-//! How a server shakes hands in each revision, and what it does when it is spoken to in another way.
+//! The server's behaviour: the handshake of each revision, its lists, and its reaction to invalid input.
 
 use std::time::Duration;
 
@@ -6,79 +6,80 @@ use mcp_lock::Listing;
 use serde_json::{Value, json};
 
 use super::{
-    PATIENCE, codes,
-    finding::{Entry, Findings},
+    codes,
+    finding::{Findings, Subject},
 };
 use crate::{
     failure::Failure,
     probe::{RpcError, Session, Shaken, Unanswered, shake, unreachable},
-    target::{Revision, Target},
+    target::{Revision, SHUTDOWN_TIMEOUT, Target},
     wire::Lost,
 };
 
-/// What came of the handshake of one revision.
+/// The handshake of one revision.
 pub(crate) struct Handshake {
     pub(crate) revision: Revision,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: HandshakeOutcome,
 }
 
-pub(crate) enum Outcome {
-    /// It is spoken, and what was found with it.
-    Spoken(Box<Inventory>),
-    /// It is not spoken, and that is said as it should be.
+/// The outcome of a handshake and of the requests that follow it.
+pub(crate) enum HandshakeOutcome {
+    /// The server supports the revision.
+    Supported(Box<Inventory>),
+    /// The server rejected the revision properly.
     Refused(String),
-    /// It is neither spoken nor refused.
+    /// The server neither accepted nor properly rejected the revision.
     Failed(String),
-    /// It is spoken, but not all lists could be read.
+    /// The server supports the revision, but a list request failed.
     Unlisted(String),
 }
 
-/// What a server offers in a revision.
+/// The capabilities of a server in one revision.
 pub(crate) struct Inventory {
     pub(crate) server: Value,
     pub(crate) listing: Listing,
-    /// What `ping` was answered with, where there is a `ping`.
+    /// Whether `ping` succeeded, in revisions that have it.
     pub(crate) ping: Option<bool>,
 }
 
-/// How long a server of an older revision is waited for, of which no more is to be found.
-const MANNERS: Duration = Duration::from_secs(1);
+/// How long to wait for the exit of a server that is not checked any further.
+const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a server may take to say that something is no JSON.
-const GARBAGE_TIME: Duration = Duration::from_secs(2);
+/// How long to wait for the error response to invalid JSON.
+const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Shakes hands in some revisions, one connection each.
+/// Connects once per revision and checks the server's behaviour. `reads` enables the checks of `--read`.
 ///
 /// # Errors
 ///
-/// The server is not there at all.
+/// Fails if the server responds in none of the revisions.
 pub(crate) async fn handshakes(
     findings: &mut Findings,
     target: &Target,
     revisions: &[Revision],
-    time: Duration,
+    timeout: Duration,
     reads: bool,
 ) -> Result<Vec<Handshake>, Failure> {
     let mut handshakes = Vec::new();
     let mut newest: Option<Box<Session>> = None;
     let (mut lost, mut answered) = (String::new(), false);
     for revision in revisions.iter().copied() {
-        let shaken = shake(target, revision, time).await?;
+        let shaken = shake(target, revision, timeout).await?;
         answered |= !matches!(shaken, Shaken::Lost(_));
         let outcome = match shaken {
             Shaken::Spoken(mut session) => {
-                let outcome = spoken(findings, &mut session).await;
+                let outcome = requests(findings, &mut session).await;
                 if let Some(mut older) = newest.replace(session) {
-                    noise(findings, &older);
-                    older.wire.close(MANNERS).await;
+                    stdout_noise(findings, &older);
+                    older.wire.close(UNCHECKED_SHUTDOWN_TIMEOUT).await;
                 }
                 outcome
             }
-            Shaken::Refused(how) => Outcome::Refused(how),
-            Shaken::Broken(why) => Outcome::Failed(why),
+            Shaken::Refused(how) => HandshakeOutcome::Refused(how),
+            Shaken::Broken(why) => HandshakeOutcome::Failed(why),
             Shaken::Lost(why) => {
                 lost = why.to_string();
-                Outcome::Failed(lost.clone())
+                HandshakeOutcome::Failed(lost.clone())
             }
         };
         handshakes.push(Handshake { revision, outcome });
@@ -86,148 +87,147 @@ pub(crate) async fn handshakes(
     if !answered {
         return Err(unreachable(target, &lost));
     }
-    told(findings, &handshakes);
+    unsupported_revisions(findings, &handshakes);
     if let Some(mut session) = newest {
-        if reads
-            && let Some(Outcome::Spoken(inventory)) = handshakes
-                .iter()
-                .rev()
-                .map(|handshake| &handshake.outcome)
-                .find(|outcome| matches!(outcome, Outcome::Spoken(_)))
-        {
-            read(findings, &mut session, &inventory.listing).await;
-            complete(findings, &mut session, &inventory.listing).await;
+        let inventory = handshakes.iter().rev().find_map(|handshake| match &handshake.outcome {
+            HandshakeOutcome::Supported(inventory) => Some(inventory),
+            _ => None,
+        });
+        if let Some(inventory) = inventory.filter(|_| reads) {
+            resources(findings, &mut session, &inventory.listing).await;
+            completions(findings, &mut session, &inventory.listing).await;
         }
-        garbage(findings, &mut session, matches!(target, Target::Program { .. })).await;
-        ended(findings, session).await;
+        invalid_json(findings, &mut session, matches!(target, Target::Program { .. })).await;
+        shutdown(findings, session).await;
     }
     Ok(handshakes)
 }
 
-fn told(findings: &mut Findings, handshakes: &[Handshake]) {
-    let server = Entry::server();
-    let is_silent = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_));
-    let nothing_is_spoken = handshakes.iter().all(|handshake| is_silent(&handshake.outcome));
+fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
+    let server = Subject::server();
+    let mut any_supported = false;
     for Handshake { revision, outcome } in handshakes {
         let revision = revision.as_str();
         match outcome {
-            Outcome::Spoken(_) | Outcome::Unlisted(_) => {}
-            Outcome::Failed(why) => findings.add(codes::BAD_HANDSHAKE, &server, format!("{revision}: {why}")),
-            Outcome::Refused(how) => findings.add(codes::REVISION_REFUSED, &server, format!("{revision}: {how}")),
+            HandshakeOutcome::Supported(_) | HandshakeOutcome::Unlisted(_) => any_supported = true,
+            HandshakeOutcome::Failed(why) => {
+                findings.add(codes::BAD_HANDSHAKE, &server, format!("{revision}: {why}"));
+            }
+            HandshakeOutcome::Refused(how) => {
+                findings.add(codes::REVISION_REFUSED, &server, format!("{revision}: {how}"));
+            }
         }
     }
-    if nothing_is_spoken {
-        findings.add(codes::BAD_HANDSHAKE, &server, "none of these revisions is spoken");
+    if !any_supported {
+        findings.add(codes::BAD_HANDSHAKE, &server, "none of the tried revisions is supported");
     }
 }
 
-/// Asks for everything that is declared.
-async fn spoken(findings: &mut Findings, session: &mut Session) -> Outcome {
-    let (server, revision) = (Entry::server(), session.revision.as_str());
+/// Sends `ping`, requests all declared lists, and calls an unknown method.
+async fn requests(findings: &mut Findings, session: &mut Session) -> HandshakeOutcome {
+    let (server, revision) = (Subject::server(), session.revision.as_str());
     let has_ping = session.revision < Revision::V2026_07_28;
-    let ping = match has_ping {
-        false => None,
-        true => Some(match session.request("ping", json!({})).await {
-            Ok(_) => true,
-            Err(why) => {
-                findings.add(codes::BAD_ANSWER, &server, format!("{revision}: ping: {why}"));
-                false
-            }
-        }),
-    };
+    let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,
         Err((method, why)) => {
             findings.add(codes::BAD_ANSWER, &server, format!("{revision}: {method}: {why}"));
-            return Outcome::Unlisted(format!("{method}: {why}"));
+            return HandshakeOutcome::Unlisted(format!("{method}: {why}"));
         }
     };
     match session.request("cargo-mcp/no-such-method", json!({})).await {
         Err(Unanswered::Error(RpcError { code: -32601, .. })) => {}
         Err(Unanswered::Error(RpcError { code, .. })) => {
-            let message = format!("{revision}: an unknown method is answered with error {code}, not with -32601");
+            let message = format!("{revision}: the error code for an unknown method is {code}, expected -32601");
             findings.add(codes::BAD_ANSWER, &server, message);
         }
         Err(Unanswered::Lost(why)) => {
-            findings.add(codes::BAD_ANSWER, &server, format!("{revision}: an unknown method: {why}"));
+            findings.add(codes::BAD_ANSWER, &server, format!("{revision}: no response to an unknown method: {why}"));
         }
-        Ok(_) => findings.add(codes::BAD_ANSWER, &server, format!("{revision}: an unknown method has a result")),
+        Ok(_) => findings.add(codes::BAD_ANSWER, &server, format!("{revision}: an unknown method returns a result")),
     }
-    Outcome::Spoken(Box::new(Inventory { server: session.server.clone(), listing, ping }))
+    HandshakeOutcome::Supported(Box::new(Inventory { server: session.server.clone(), listing, ping }))
 }
 
-/// Reads every resource that is listed.
-async fn read(findings: &mut Findings, session: &mut Session, listing: &Listing) {
+async fn ping(findings: &mut Findings, session: &mut Session) -> bool {
+    match session.request("ping", json!({})).await {
+        Ok(_) => true,
+        Err(why) => {
+            let message = format!("{}: ping: {why}", session.revision.as_str());
+            findings.add(codes::BAD_ANSWER, &Subject::server(), message);
+            false
+        }
+    }
+}
+
+/// Reads every listed resource.
+async fn resources(findings: &mut Findings, session: &mut Session, listing: &Listing) {
     for resource in &listing.resources {
-        let entry = Entry::of("resource", resource);
+        let subject = Subject::of("resource", resource);
         match session.request("resources/read", json!({"uri": resource["uri"]})).await {
             Ok(result) if result["contents"].is_array() => {}
             Ok(_) => findings.add(
                 codes::UNREADABLE_RESOURCE,
-                &entry,
-                "the result of `resources/read` has no list `contents`",
+                &subject,
+                "the result of `resources/read` has no `contents` array",
             ),
-            Err(why) => findings.add(codes::UNREADABLE_RESOURCE, &entry, why.to_string()),
+            Err(why) => findings.add(codes::UNREADABLE_RESOURCE, &subject, why.to_string()),
         }
     }
 }
 
-/// Completes the first argument of each prompt, and the first variable of each template.
-async fn complete(findings: &mut Findings, session: &mut Session, listing: &Listing) {
+/// Completes the first argument of each prompt and the first variable of each resource template.
+async fn completions(findings: &mut Findings, session: &mut Session, listing: &Listing) {
     if session.capabilities.get("completions").is_none() {
         return;
     }
     let prompts = listing.prompts.iter().filter_map(|prompt| {
         let reference = json!({"type": "ref/prompt", "name": prompt["name"]});
-        Some((Entry::of("prompt", prompt), reference, prompt["arguments"][0]["name"].as_str()?.to_owned()))
+        Some((Subject::of("prompt", prompt), reference, prompt["arguments"][0]["name"].as_str()?.to_owned()))
     });
     let templates = listing.resource_templates.iter().filter_map(|template| {
         let reference = json!({"type": "ref/resource", "uri": template["uriTemplate"]});
         let (_, rest) = template["uriTemplate"].as_str()?.split_once('{')?;
-        let variable =
-            rest.split(['}', ',', ':', '*']).next()?.trim_start_matches(|first: char| "+#./;?&".contains(first));
-        Some((Entry::of("resource template", template), reference, variable.to_owned()))
+        let variable = rest.split(['}', ',', ':', '*']).next()?.trim_start_matches(|c: char| "+#./;?&".contains(c));
+        Some((Subject::of("resource template", template), reference, variable.to_owned()))
     });
-    for (entry, reference, name) in prompts.chain(templates).collect::<Vec<_>>() {
+    for (subject, reference, name) in prompts.chain(templates).collect::<Vec<_>>() {
         let params = json!({"ref": reference, "argument": {"name": name, "value": ""}});
-        match session.request("completion/complete", params).await {
-            Ok(result) if result["completion"]["values"].is_array() => {}
-            Ok(_) => {
-                findings.add(codes::COMPLETION_FAILED, &entry, format!("`{name}`: the result has no list `values`"))
-            }
-            Err(why) => findings.add(codes::COMPLETION_FAILED, &entry, format!("`{name}`: {why}")),
-        }
+        let message = match session.request("completion/complete", params).await {
+            Ok(result) if result["completion"]["values"].is_array() => continue,
+            Ok(_) => format!("`{name}`: the result has no `values` array"),
+            Err(why) => format!("`{name}`: {why}"),
+        };
+        findings.add(codes::COMPLETION_FAILED, &subject, message);
     }
 }
 
-/// Sends what is no JSON, and looks whether the server is still there.
-async fn garbage(findings: &mut Findings, session: &mut Session, is_program: bool) {
-    let server = Entry::server();
-    let message = match session.wire.send_raw("this is no JSON", GARBAGE_TIME).await {
-        Ok(answer) if answer["error"]["code"] == -32700 => None,
-        Ok(answer) => Some(format!("what is no JSON is answered with {answer}")),
-        Err(Lost::Gone(_)) if is_program => Some("what is no JSON ends the server".to_owned()),
-        Err(why) => Some(format!("what is no JSON: {why}")),
+/// Sends invalid JSON and checks that the server responds with an error and keeps running.
+async fn invalid_json(findings: &mut Findings, session: &mut Session, is_program: bool) {
+    let message = match session.wire.send_raw("this is not JSON", INVALID_JSON_TIMEOUT).await {
+        Ok(response) if response["error"]["code"] == -32700 => return,
+        Ok(response) => format!("the response to invalid JSON is {response}"),
+        Err(Lost::Gone(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
+        Err(why) => format!("no response to invalid JSON: {why}"),
     };
-    if let Some(message) = message {
-        findings.add(codes::GARBAGE_UNANSWERED, &server, message);
-    }
+    findings.add(codes::GARBAGE_UNANSWERED, &Subject::server(), message);
 }
 
-/// Looks at what was printed to stdout and is no message.
-fn noise(findings: &mut Findings, session: &Session) {
+/// Reports output on stdout that is not a message.
+fn stdout_noise(findings: &mut Findings, session: &Session) {
     if let Some(first) = session.wire.noise().first() {
         let first: String = first.chars().take(80).collect();
-        let message = format!("stdout has a line that is no message: {first:?}");
-        findings.add(codes::STDOUT_NOISE, &Entry::server(), message);
+        let message = format!("stdout contains a line that is not a message: {first:?}");
+        findings.add(codes::STDOUT_NOISE, &Subject::server(), message);
     }
 }
 
-/// Ends a connection, and looks whether the server ends for that.
-async fn ended(findings: &mut Findings, mut session: Box<Session>) {
-    noise(findings, &session);
-    if !session.wire.close(PATIENCE).await {
-        let message = format!("it still ran {} s after its stdin had ended", PATIENCE.as_secs());
-        findings.add(codes::DOES_NOT_END, &Entry::server(), message);
+/// Closes a connection and checks that the server exits.
+async fn shutdown(findings: &mut Findings, mut session: Box<Session>) {
+    stdout_noise(findings, &session);
+    if !session.wire.close(SHUTDOWN_TIMEOUT).await {
+        let seconds = SHUTDOWN_TIMEOUT.as_secs();
+        let message = format!("the server is still running {seconds} s after its stdin was closed");
+        findings.add(codes::DOES_NOT_END, &Subject::server(), message);
     }
 }

@@ -1,39 +1,24 @@
-//! What a check found, and of what.
+//! The findings of a check and their subjects.
 
 use serde_json::{Value, json};
 
-use super::codes::Code;
+use super::codes::{Code, Level};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    Error,
-    Warning,
-    Note,
-}
-
-impl Level {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// What a finding is about.
+/// The part of a server that a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// `server`, `tool`, `resource`, `resource template`, `prompt`
+pub(crate) struct Subject {
+    /// `server`, `tool`, `resource`, `resource template` or `prompt`.
     pub(crate) kind: &'static str,
+    /// The name or URI; empty for the server.
     pub(crate) name: String,
 }
 
-impl Entry {
+impl Subject {
     pub(crate) fn server() -> Self {
         Self { kind: "server", name: String::new() }
     }
 
+    /// Returns the subject for an item of a list result.
     pub(crate) fn of(kind: &'static str, item: &Value) -> Self {
         let key = match kind {
             "resource" => "uri",
@@ -44,19 +29,16 @@ impl Entry {
     }
 }
 
-impl std::fmt::Display for Entry {
+impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.name.is_empty() {
-            true => f.write_str(self.kind),
-            false => write!(f, "{} `{}`", self.kind, self.name),
-        }
+        if self.name.is_empty() { f.write_str(self.kind) } else { write!(f, "{} `{}`", self.kind, self.name) }
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) code: &'static Code,
-    pub(crate) entry: Entry,
+    pub(crate) subject: Subject,
     pub(crate) message: String,
 }
 
@@ -65,26 +47,27 @@ impl Finding {
         json!({
             "level": self.code.level.as_str(),
             "code": self.code.name,
-            "entry": {"kind": self.entry.kind, "name": self.entry.name},
+            "entry": {"kind": self.subject.kind, "name": self.subject.name},
             "message": self.message,
             "help": self.code.help,
         })
     }
 }
 
-/// Where findings are collected.
+/// The collected findings, without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
-    pub(crate) fn add(&mut self, code: &'static Code, entry: &Entry, message: impl Into<String>) {
-        // What a server says may not speak to the terminal.
-        let plain = |text: &str| text.replace(|letter: char| letter.is_control(), "\u{fffd}");
-        let entry = Entry { kind: entry.kind, name: plain(&entry.name) };
+    pub(crate) fn add(&mut self, code: &'static Code, subject: &Subject, message: impl Into<String>) {
+        // Text from the server must not contain terminal escape sequences.
+        let plain = |text: &str| text.replace(|c: char| c.is_control(), "\u{fffd}");
+        let subject = Subject { kind: subject.kind, name: plain(&subject.name) };
         let message = plain(&message.into());
-        if !self.0.iter().any(|found| found.code.name == code.name && found.entry == entry && found.message == message)
-        {
-            self.0.push(Finding { code, entry, message });
+        let is_known =
+            |known: &Finding| known.code.name == code.name && known.subject == subject && known.message == message;
+        if !self.0.iter().any(is_known) {
+            self.0.push(Finding { code, subject, message });
         }
     }
 

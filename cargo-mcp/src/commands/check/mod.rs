@@ -1,35 +1,34 @@
-//! `cargo mcp check`: what is wrong with a server, and what some clients will not like.
+//! `cargo mcp check`: finds problems in a server, including those that only some clients have with it.
 
-mod clients;
 mod codes;
+mod compatibility;
 mod conformance;
 mod finding;
+mod metadata;
 mod report;
 mod schemas;
 mod tokens;
 mod walk;
-mod words;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
 use mcp_lock::{Change, Listing, Lock};
 
-use codes::Code;
-use conformance::{Inventory, Outcome};
-use finding::{Entry, Findings, Level};
+use codes::{Code, Level};
+use conformance::{HandshakeOutcome, Inventory};
+use finding::{Findings, Subject};
 use report::Report;
+use tokens::TokenBudget;
 
 use super::lock;
 use crate::{
     failure::Failure,
     near::nearest,
+    stdout::outln,
     target::{Revision, TargetArgs},
 };
 
-/// How long a server may take to end when its input has.
-pub(super) const PATIENCE: Duration = Duration::from_secs(7);
-
-/// Find what is wrong with a server, and what clients will not like
+/// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,33 +37,34 @@ Examples:
   cargo mcp check notes --locked --format github
   cargo mcp check --explain schema-ref
 
-Every revision of the protocol is tried, or the one of `--revision`; what the newest one lists is looked at.
-Exit codes: 0 nothing is denied, 1 something is, 2 the command line is wrong, 3 the server is not there.")]
+Checks the handshake of every protocol revision (or only `--revision`), and everything that the server lists in the \
+newest supported one.
+Exit codes: 0 success, 1 denied findings, 2 invalid command line, 3 server unavailable.")]
 pub(crate) struct Args {
-    /// A package of this workspace, or a URL; without it the only server here
+    /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,
-    /// How findings are told
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Human)]
     format: Format,
-    /// Fail for warnings, or for notes as well, or for one CODE (may be repeated)
+    /// Fail on warnings, on warnings and notes, or on one CODE (may be repeated)
     #[arg(long, value_name = "warnings|notes|CODE")]
     deny: Vec<String>,
-    /// Leave the findings of a code out (may be repeated)
+    /// Suppress the findings of a code (may be repeated)
     #[arg(long, value_name = "CODE")]
     allow: Vec<String>,
-    /// Tell what a code means and where that is known from; `list` tells all codes
+    /// Explain a code and cite its sources; `list` lists all codes
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
-    /// Fail if the server is not what its lock file says; the file is `mcp.lock.json` beside the package's Cargo.toml, or PATH
+    /// Fail if the server differs from its lock file [default: `mcp.lock.json` next to the package's Cargo.toml]
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
     locked: Option<Option<PathBuf>>,
-    /// Fail if the tools take more tokens in all
+    /// Fail if all tools together use more tokens
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<usize>,
-    /// Fail if one tool takes more tokens
+    /// Fail if a single tool uses more tokens
     #[arg(long, value_name = "TOKENS")]
     max_tool_tokens: Option<usize>,
-    /// Also read each listed resource, and complete an argument of each prompt and template
+    /// Also read each listed resource, and complete one argument of each prompt and resource template
     #[arg(long)]
     read: bool,
     #[command(flatten)]
@@ -73,11 +73,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Text for people
+    /// Text for humans
     Human,
-    /// One JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` with `--locked`, `summary`
+    /// A JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` (`--locked`), `summary`
     Json,
-    /// Annotations of a GitHub workflow
+    /// Annotations for a GitHub workflow run
     Github,
 }
 
@@ -93,25 +93,26 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let target = args.target.resolve(args.server.as_deref())?;
     let revisions = args.target.revision.map_or_else(|| Revision::ALL.to_vec(), |revision| vec![revision]);
     let mut findings = Findings::default();
-    let time = args.target.connect_timeout();
-    let handshakes = conformance::handshakes(&mut findings, &target, &revisions, time, args.read).await?;
-    let spoken = handshakes.iter().filter_map(|handshake| match &handshake.outcome {
-        Outcome::Spoken(inventory) => Some((handshake.revision, &**inventory)),
+    let timeout = args.target.connect_timeout();
+    let handshakes = conformance::handshakes(&mut findings, &target, &revisions, timeout, args.read).await?;
+    let supported = handshakes.iter().filter_map(|handshake| match &handshake.outcome {
+        HandshakeOutcome::Supported(inventory) => Some((handshake.revision, &**inventory)),
         _ => None,
     });
-    let spoken: Vec<(Revision, &Inventory)> = spoken.collect();
-    older_results(&mut findings, &spoken);
-    let newest = spoken.last().map(|(_, inventory)| *inventory);
+    let supported: Vec<(Revision, &Inventory)> = supported.collect();
+    output_schemas(&mut findings, &supported);
+    let newest = supported.last().map(|(_, inventory)| *inventory);
     let mut tokens = Vec::new();
     if let Some(inventory) = newest {
-        look(&mut findings, inventory);
-        tokens = tokens::of_tools(&inventory.listing);
-        tokens::budget(&mut findings, &tokens, args.max_tokens, args.max_tool_tokens);
+        check_inventory(&mut findings, inventory);
+        tokens = tokens::estimate(&inventory.listing);
+        let budget = TokenBudget { total: args.max_tokens, per_tool: args.max_tool_tokens };
+        tokens::check(&mut findings, &tokens, &budget);
     }
     let changes = lock.zip(newest).map(|(lock, now)| lock.changes(&Lock::of(&now.listing)));
-    compare(&mut findings, changes.as_deref().unwrap_or_default());
+    lock_changes(&mut findings, changes.as_deref().unwrap_or_default());
     findings.0.retain(|finding| !args.allow.iter().any(|name| name == finding.code.name));
-    findings.0.sort_by_key(|finding| rank(&finding.entry));
+    findings.0.sort_by_key(|finding| rank(&finding.subject));
     let failed = findings.0.iter().any(|finding| denied(finding.code));
     let report = Report {
         target: target.to_string().trim_matches('`').to_owned(),
@@ -126,15 +127,15 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Format::Json => report.json(),
         Format::Github => report.github(),
     }
-    match failed {
-        false => Ok(()),
-        true => Err(Failure::tool(format_args!("{target} does not pass the check"))
-            .help("`cargo mcp check --explain CODE` tells more, `--allow CODE` leaves a code out")),
+    if !failed {
+        return Ok(());
     }
+    Err(Failure::tool(format_args!("{target} failed the check"))
+        .help("`cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it"))
 }
 
 impl Args {
-    /// Which codes make the command fail.
+    /// Returns whether a code makes the command fail.
     fn denied(&self) -> Result<impl Fn(&Code) -> bool, Failure> {
         let mut worst = Level::Error;
         let mut codes = Vec::new();
@@ -148,106 +149,106 @@ impl Args {
         Ok(move |code: &Code| code.level <= worst || codes.contains(&code.name))
     }
 
-    /// The lock file, if it is to be compared.
+    /// Reads the lock file if `--locked` is given.
     fn lock(&self) -> Result<Option<Lock>, Failure> {
         let Some(named) = &self.locked else { return Ok(None) };
         if let Some(revision) = self.target.revision {
             return Err(Failure::usage(format_args!(
-                "`--locked` compares the newest revision that the server speaks, and `--revision {}` is another",
+                "`--locked` compares the newest revision that the server supports and conflicts with `--revision {}`",
                 revision.as_str()
             ))
-            .help("leave one of them out"));
+            .help("omit one of them"));
         }
         let path = lock::path(named.clone(), self.server.as_deref(), &self.target)?;
         let text = fs::read_to_string(&path).map_err(|error| {
-            Failure::usage(format_args!("`{}` cannot be read: {error}", lock::shown(&path)))
-                .help("run `cargo mcp lock` to write it")
+            Failure::usage(format_args!("cannot read `{}`: {error}", lock::shown(&path)))
+                .help("run `cargo mcp lock` to create it")
         })?;
         let lock = Lock::read(&text).map_err(|why| {
-            Failure::usage(format_args!("`{}` is no lock file: {why}", lock::shown(&path)))
-                .help("run `cargo mcp lock` to write it anew")
+            Failure::usage(format_args!("`{}` is not a lock file: {why}", lock::shown(&path)))
+                .help("run `cargo mcp lock` to recreate it")
         })?;
         Ok(Some(lock))
     }
 }
 
-/// Looks at what a server offers.
-fn look(findings: &mut Findings, inventory: &Inventory) {
+/// Checks everything that a server lists.
+fn check_inventory(findings: &mut Findings, inventory: &Inventory) {
     let Inventory { server, listing, .. } = inventory;
     for tool in &listing.tools {
-        let entry = Entry::of("tool", tool);
-        schemas::input(findings, &entry, &tool["inputSchema"]);
-        clients::input(findings, &entry, &tool["inputSchema"]);
+        let subject = Subject::of("tool", tool);
+        schemas::input(findings, &subject, &tool["inputSchema"]);
+        compatibility::input(findings, &subject, &tool["inputSchema"]);
         if let Some(schema) = tool.get("outputSchema") {
-            schemas::output(findings, &entry, schema);
-            clients::output(findings, &entry, schema);
+            schemas::output(findings, &subject, schema);
+            compatibility::output(findings, &subject, schema);
         }
     }
     uris(findings, listing);
-    words::names(findings, listing, server["name"].as_str().unwrap_or_default());
-    words::descriptions(findings, listing);
-    words::hints(findings, listing);
+    metadata::names(findings, listing, server["name"].as_str().unwrap_or_default());
+    metadata::descriptions(findings, listing);
+    metadata::hints(findings, listing);
 }
 
 fn uris(findings: &mut Findings, listing: &Listing) {
     let lists = [("resource", &listing.resources), ("resource template", &listing.resource_templates)];
     for (kind, items) in lists {
         for item in items {
-            let entry = Entry::of(kind, item);
+            let subject = Subject::of(kind, item);
             let is_scheme = |scheme: &str| {
                 scheme.starts_with(|first: char| first.is_ascii_alphabetic())
                     && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
             };
-            // A template may give the whole URI, scheme and all.
-            let is_open = kind == "resource template" && entry.name.starts_with('{');
-            let is_clean = !entry.name.chars().any(|letter| letter.is_whitespace() || letter.is_control());
-            let is_uri = is_clean && entry.name.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
-            if !is_open && !is_uri {
-                findings.add(codes::BAD_URI, &entry, format!("`{}` is no URI", entry.name));
+            // A template may leave the scheme to a variable.
+            let has_variable_scheme = kind == "resource template" && subject.name.starts_with('{');
+            let is_clean = !subject.name.chars().any(|letter| letter.is_whitespace() || letter.is_control());
+            let is_uri = is_clean && subject.name.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
+            if !has_variable_scheme && !is_uri {
+                findings.add(codes::BAD_URI, &subject, format!("`{}` is not a URI", subject.name));
             }
         }
     }
 }
 
-/// Looks at results as the revisions before 2026-07-28 have them.
-fn older_results(findings: &mut Findings, spoken: &[(Revision, &Inventory)]) {
-    for (revision, inventory) in spoken.iter().filter(|(revision, _)| *revision < Revision::V2026_07_28) {
+/// Checks output schemas in the revisions before 2026-07-28, which allow only objects.
+fn output_schemas(findings: &mut Findings, supported: &[(Revision, &Inventory)]) {
+    for (revision, inventory) in supported.iter().filter(|(revision, _)| *revision < Revision::V2026_07_28) {
         for tool in &inventory.listing.tools {
             let schema = tool.get("outputSchema").filter(|schema| schema["type"] != "object");
             if let Some(schema) = schema {
-                let kind = if schema["type"].is_null() { "no type" } else { "another type" };
-                let message = format!("`outputSchema` has {kind} in {}", revision.as_str());
-                findings.add(codes::OUTPUT_NOT_OBJECT, &Entry::of("tool", tool), message);
+                let actual = if schema["type"].is_null() { "missing".to_owned() } else { schema["type"].to_string() };
+                let message = format!("the type of `outputSchema` is {actual} in {}", revision.as_str());
+                findings.add(codes::OUTPUT_NOT_OBJECT, &Subject::of("tool", tool), message);
             }
         }
     }
 }
 
-/// Makes findings of what differs from the lock file.
-fn compare(findings: &mut Findings, changes: &[Change]) {
+/// Turns the differences from the lock file into findings.
+fn lock_changes(findings: &mut Findings, changes: &[Change]) {
     for change in changes {
         let code = if change.breaking { codes::BREAKING_CHANGE } else { codes::COMPATIBLE_CHANGE };
         let (kind, name) = change.entry.split_once(" `").unwrap_or((&change.entry, ""));
         let kind = ["tool", "resource template", "resource", "prompt"].into_iter().find(|known| *known == kind);
-        let entry = Entry { kind: kind.unwrap_or("server"), name: name.trim_end_matches('`').to_owned() };
-        findings.add(code, &entry, change.text.clone());
+        let subject = Subject { kind: kind.unwrap_or("server"), name: name.trim_end_matches('`').to_owned() };
+        findings.add(code, &subject, change.text.clone());
     }
 }
 
-/// The server first, then what it lists, in its order.
-fn rank(entry: &Entry) -> usize {
+/// Orders findings: the server, then its tools, resources, resource templates and prompts.
+fn rank(subject: &Subject) -> usize {
     ["server", "tool", "resource", "resource template", "prompt"]
         .iter()
-        .position(|kind| *kind == entry.kind)
+        .position(|kind| *kind == subject.kind)
         .unwrap_or(9)
 }
 
 fn code(name: &str) -> Result<&'static Code, Failure> {
     codes::named(name).ok_or_else(|| {
-        let failure = Failure::usage(format_args!("there is no code `{name}`"));
+        let failure = Failure::usage(format_args!("unknown code `{name}`"));
         match nearest(name, codes::ALL.iter().map(|code| code.name)) {
             Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-            None => failure.help("`cargo mcp check --explain list` lists them"),
+            None => failure.help("`cargo mcp check --explain list` lists all codes"),
         }
     })
 }
@@ -256,11 +257,11 @@ fn explain(name: &str) -> Result<(), Failure> {
     if name == "list" {
         let width = codes::ALL.iter().map(|code| code.name.len()).max().unwrap_or_default();
         for code in codes::ALL {
-            anstream::println!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.summary);
+            outln!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.summary);
         }
         return Ok(());
     }
     let Code { name, level, summary, why, help } = code(name)?;
-    anstream::println!("{}[{name}]: {summary}\n\n{why}\n\nhelp: {help}", level.as_str());
+    outln!("{}[{name}]: {summary}\n\n{why}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

@@ -1,87 +1,90 @@
-//! Telling people and programs what a check found.
+//! The report of a check, in three formats.
 
 use anstyle::{AnsiColor, Style};
 use mcp_lock::Change;
 use serde_json::{Value, json};
 
 use super::{
-    conformance::{Handshake, Outcome},
-    finding::{Entry, Findings, Level},
-    tokens,
+    codes::Level,
+    conformance::{Handshake, HandshakeOutcome},
+    finding::{Finding, Findings, Subject},
+    tokens::{self, ToolTokens},
 };
 
-/// Everything that there is to tell.
+use crate::stdout::outln;
+
+/// The results of a check.
 pub(crate) struct Report<'a> {
     pub(crate) target: String,
     pub(crate) handshakes: &'a [Handshake],
     pub(crate) findings: &'a Findings,
-    pub(crate) tokens: &'a [(String, usize)],
-    /// What differs from the lock file; nothing if nobody asked.
+    pub(crate) tokens: &'a [ToolTokens],
+    /// The differences from the lock file, with `--locked`.
     pub(crate) changes: Option<&'a [Change]>,
     pub(crate) failed: bool,
 }
 
 impl Report<'_> {
-    /// What people read.
+    /// Prints the report for humans.
     pub(crate) fn human(&self) {
-        self.tell_handshakes();
-        self.tell_findings();
-        self.tell_tokens();
-        self.tell_changes();
-        anstream::println!("{}", self.summary());
+        self.print_handshakes();
+        self.print_findings();
+        self.print_tokens();
+        self.print_changes();
+        outln!("{}", self.summary());
     }
 
-    fn tell_handshakes(&self) {
-        anstream::println!("{}", heading("handshakes"));
+    fn print_handshakes(&self) {
+        outln!("{}", heading("handshakes"));
         for Handshake { revision, outcome } in self.handshakes {
-            anstream::println!("  {}  {}", revision.as_str(), told(outcome));
+            outln!("  {}  {}", revision.as_str(), describe(outcome));
         }
-        anstream::println!();
+        outln!();
     }
 
-    fn tell_findings(&self) {
-        let mut entries: Vec<&Entry> = Vec::new();
+    fn print_findings(&self) {
+        let mut subjects: Vec<&Subject> = Vec::new();
         for finding in &self.findings.0 {
-            if !entries.contains(&&finding.entry) {
-                entries.push(&finding.entry);
+            if !subjects.contains(&&finding.subject) {
+                subjects.push(&finding.subject);
             }
         }
-        for entry in entries {
-            anstream::println!("{}", heading(&entry.to_string()));
-            let mut found: Vec<_> = self.findings.0.iter().filter(|finding| finding.entry == *entry).collect();
+        for subject in subjects {
+            outln!("{}", heading(&subject.to_string()));
+            let mut found: Vec<_> = self.findings.0.iter().filter(|finding| finding.subject == *subject).collect();
             found.sort_by_key(|finding| finding.code.level);
-            for (at, finding) in found.iter().enumerate() {
+            for (index, finding) in found.iter().enumerate() {
                 let style = style(finding.code.level);
                 let (level, code) = (finding.code.level.as_str(), finding.code.name);
-                anstream::println!("  {style}{level}{style:#}[{code}]: {}", finding.message);
-                // What to do is the same for all findings of a code, and said after the last.
-                if found.get(at + 1).is_none_or(|next| next.code.name != code) {
-                    anstream::println!("    help: {}", finding.code.help);
+                outln!("  {style}{level}{style:#}[{code}]: {}", finding.message);
+                // All findings of a code share their help, which follows the last of them.
+                if found.get(index + 1).is_none_or(|next| next.code.name != code) {
+                    outln!("    help: {}", finding.code.help);
                 }
             }
-            anstream::println!();
+            outln!();
         }
     }
 
-    fn tell_tokens(&self) {
+    fn print_tokens(&self) {
         if self.tokens.is_empty() {
             return;
         }
-        anstream::println!("{} (an estimate: {})", heading("tokens"), tokens::METHOD);
-        let width =
-            self.tokens.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max("in all".len());
-        for (name, tokens) in self.tokens {
-            anstream::println!("  {name:width$}  {tokens:>6}");
+        outln!("{} (estimated: {})", heading("tokens"), tokens::METHOD);
+        let names = self.tokens.iter().map(|tool| tool.name.chars().count());
+        let width = names.max().unwrap_or_default().max("total".len());
+        for ToolTokens { name, tokens } in self.tokens {
+            outln!("  {name:width$}  {tokens:>6}");
         }
-        anstream::println!("  {:width$}  {:>6}\n", "in all", self.total());
+        outln!("  {:width$}  {:>6}\n", "total", self.total());
     }
 
-    fn tell_changes(&self) {
+    fn print_changes(&self) {
         match self.changes {
             None => {}
-            Some([]) => anstream::println!("the server is what `{}` says\n", mcp_lock::FILE_NAME),
+            Some([]) => outln!("the server matches `{}`\n", mcp_lock::FILE_NAME),
             Some(changes) => {
-                anstream::println!("{}\nhelp: run `cargo mcp lock` to accept\n", mcp_lock::report(changes));
+                outln!("{}\nhelp: run `cargo mcp lock` to accept the changes\n", mcp_lock::report(changes));
             }
         }
     }
@@ -95,15 +98,15 @@ impl Report<'_> {
     }
 
     fn total(&self) -> usize {
-        self.tokens.iter().map(|(_, tokens)| tokens).sum()
+        self.tokens.iter().map(|tool| tool.tokens).sum()
     }
 
-    /// What programs read. `formatVersion` changes when a member goes or means something else; new ones may come.
+    /// Prints the report as JSON. `formatVersion` changes if a member is removed or redefined; members may be added.
     pub(crate) fn json(&self) {
         let handshakes: Vec<Value> = self.handshakes.iter().map(handshake).collect();
-        let findings: Vec<Value> = self.findings.0.iter().map(super::finding::Finding::json).collect();
+        let findings: Vec<Value> = self.findings.0.iter().map(Finding::json).collect();
         let of_tools: Vec<Value> =
-            self.tokens.iter().map(|(name, tokens)| json!({"name": name, "tokens": tokens})).collect();
+            self.tokens.iter().map(|tool| json!({"name": tool.name, "tokens": tool.tokens})).collect();
         let mut report = json!({
             "formatVersion": 1,
             "server": self.target,
@@ -122,10 +125,10 @@ impl Report<'_> {
                 |change: &Change| json!({"breaking": change.breaking, "entry": change.entry, "text": change.text});
             report["changes"] = changes.iter().map(change).collect();
         }
-        anstream::println!("{report:#}");
+        outln!("{report:#}");
     }
 
-    /// What GitHub shows beside a run.
+    /// Prints annotations for a GitHub workflow run.
     ///
     /// See [Workflow commands](https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions).
     pub(crate) fn github(&self) {
@@ -135,19 +138,19 @@ impl Report<'_> {
                 Level::Warning => "warning",
                 Level::Note => "notice",
             };
-            let text = format!("{}: {}; {}", finding.entry, finding.message, finding.code.help);
+            let text = format!("{}: {}; {}", finding.subject, finding.message, finding.code.help);
             let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-            anstream::println!("::{command} title={}::{text}", finding.code.name);
+            outln!("::{command} title={}::{text}", finding.code.name);
         }
-        anstream::println!("{}", self.summary());
+        outln!("{}", self.summary());
     }
 }
 
-fn told(outcome: &Outcome) -> String {
+fn describe(outcome: &HandshakeOutcome) -> String {
     match outcome {
-        Outcome::Refused(how) => format!("not spoken: {how}"),
-        Outcome::Failed(why) | Outcome::Unlisted(why) => format!("failed: {why}"),
-        Outcome::Spoken(inventory) => {
+        HandshakeOutcome::Refused(how) => format!("not supported: {how}"),
+        HandshakeOutcome::Failed(why) | HandshakeOutcome::Unlisted(why) => format!("failed: {why}"),
+        HandshakeOutcome::Supported(inventory) => {
             let listing = &inventory.listing;
             let counts = [
                 (listing.tools.len(), "tool"),
@@ -158,9 +161,9 @@ fn told(outcome: &Outcome) -> String {
             let counts = counts.iter().filter(|(count, _)| *count > 0);
             let counts: Vec<String> =
                 counts.map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" })).collect();
-            let offered = if counts.is_empty() { "nothing is listed".to_owned() } else { counts.join(", ") };
+            let entries = if counts.is_empty() { "no entries".to_owned() } else { counts.join(", ") };
             let ping = if inventory.ping == Some(true) { ", ping" } else { "" };
-            format!("ok: {offered}{ping}")
+            format!("ok: {entries}{ping}")
         }
     }
 }
@@ -168,9 +171,11 @@ fn told(outcome: &Outcome) -> String {
 fn handshake(handshake: &Handshake) -> Value {
     let revision = handshake.revision.as_str();
     match &handshake.outcome {
-        Outcome::Refused(how) => json!({"revision": revision, "outcome": "refused", "why": how}),
-        Outcome::Failed(why) | Outcome::Unlisted(why) => json!({"revision": revision, "outcome": "failed", "why": why}),
-        Outcome::Spoken(inventory) => json!({
+        HandshakeOutcome::Refused(how) => json!({"revision": revision, "outcome": "refused", "why": how}),
+        HandshakeOutcome::Failed(why) | HandshakeOutcome::Unlisted(why) => {
+            json!({"revision": revision, "outcome": "failed", "why": why})
+        }
+        HandshakeOutcome::Supported(inventory) => json!({
             "revision": revision,
             "outcome": "ok",
             "serverInfo": inventory.server,

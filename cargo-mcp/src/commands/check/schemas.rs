@@ -1,4 +1,4 @@
-//! Whether schemas are what they claim to be, whoever reads them.
+//! The validity of schemas, independent of any client.
 
 use std::collections::BTreeSet;
 
@@ -8,104 +8,97 @@ use serde_json::{Value, json};
 
 use super::{
     codes::{self, Code},
-    finding::{Entry, Findings},
-    walk::{Place, walk},
+    finding::{Findings, Subject},
+    walk::{Subschema, walk},
 };
 
-/// Looks at the schema of arguments.
-pub(crate) fn input(findings: &mut Findings, entry: &Entry, schema: &Value) {
+/// Checks the schema of a tool's arguments.
+pub(crate) fn input(findings: &mut Findings, subject: &Subject, schema: &Value) {
     if schema["type"] != "object" {
-        findings.add(codes::NO_OBJECT_SCHEMA, entry, "`inputSchema` has no `\"type\": \"object\"`");
+        findings.add(codes::NO_OBJECT_SCHEMA, subject, "`inputSchema` has no `\"type\": \"object\"`");
     }
     if schema.is_object() {
-        validity(findings, entry, "inputSchema", schema);
-        headers(findings, entry, schema);
+        validity(findings, subject, "inputSchema", schema);
+        headers(findings, subject, schema);
     }
 }
 
-/// Looks at the schema of a result.
-pub(crate) fn output(findings: &mut Findings, entry: &Entry, schema: &Value) {
-    validity(findings, entry, "outputSchema", schema);
+/// Checks the schema of a tool's result.
+pub(crate) fn output(findings: &mut Findings, subject: &Subject, schema: &Value) {
+    validity(findings, subject, "outputSchema", schema);
 }
 
-/// What keeps a schema from being used at all.
-const BREAKS: [&str; 3] = ["invalid-schema", "unresolved-ref", "remote-ref"];
+/// The codes after which a schema is not checked any further.
+const FATAL: [&str; 3] = ["invalid-schema", "unresolved-ref", "remote-ref"];
 
-fn validity(findings: &mut Findings, entry: &Entry, what: &str, schema: &Value) {
-    let is_broken =
-        |findings: &Findings| findings.0.iter().any(|found| found.entry == *entry && BREAKS.contains(&found.code.name));
+fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
+    let is_broken = |findings: &Findings| {
+        findings.0.iter().any(|found| found.subject == *subject && FATAL.contains(&found.code.name))
+    };
     let default = "https://json-schema.org/draft/2020-12/schema";
     let other = schema["$schema"].as_str().filter(|dialect| dialect.trim_end_matches('#') != default);
     match other {
-        Some(dialect) => findings.add(codes::OTHER_DIALECT, entry, format!("`{what}` is written for {dialect}")),
+        Some(dialect) => {
+            findings.add(codes::OTHER_DIALECT, subject, format!("`{what}` declares the dialect {dialect}"))
+        }
         None => {
             if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
                 let path = error.instance_path().to_string();
-                let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
-                findings.add(codes::INVALID_SCHEMA, entry, format!("`{what}`{place}: {error}"));
+                let at = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
+                findings.add(codes::INVALID_SCHEMA, subject, format!("`{what}`{at}: {error}"));
             }
         }
     }
-    references(findings, entry, what, schema);
+    references(findings, subject, what, schema);
     if is_broken(findings) {
         return;
     }
     if let Err(error) = compiled(schema) {
-        findings.add(codes::INVALID_SCHEMA, entry, format!("`{what}`: {error}"));
+        findings.add(codes::INVALID_SCHEMA, subject, format!("`{what}`: {error}"));
         return;
     }
-    let mut claims = Vec::new();
-    walk(schema, &mut |place: &Place<'_>| claims.push((place.path.clone(), place.schema.clone())));
-    for (path, part) in claims {
-        values(findings, entry, &Claim { what, path: &path, part: &part, whole: schema });
-    }
+    walk(schema, &mut |part: &Subschema<'_>| values(findings, subject, what, part, schema));
 }
 
-/// Compiles a schema without looking for anything outside of it.
-fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
-    // Of a dialect that nobody knows nothing can be said.
-    let options = match schema["$schema"].is_string() {
-        true => jsonschema::options(),
-        false => jsonschema::options().with_draft(Draft::Draft202012),
-    };
-    options.should_validate_formats(true).build(schema).map_err(|error| error.to_string())
+/// Compiles a schema without resolving anything outside it.
+fn compiled(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+    let declares_dialect = schema["$schema"].is_string();
+    let options = jsonschema::options();
+    let options = if declares_dialect { options } else { options.with_draft(Draft::Draft202012) };
+    options.should_validate_formats(true).build(schema)
 }
 
-struct Claim<'a> {
-    what: &'a str,
-    path: &'a str,
-    part: &'a Value,
-    whole: &'a Value,
-}
-
-/// Looks whether a default and examples fit, and whether what is required is described.
-fn values(findings: &mut Findings, entry: &Entry, claim: &Claim<'_>) {
-    let Claim { what, path, part, whole } = *claim;
-    let place = if path.is_empty() { format!("`{what}`") } else { format!("`{path}` of `{what}`") };
+/// Checks a subschema's `default`, `examples` and `required`.
+fn values(findings: &mut Findings, subject: &Subject, what: &str, part: &Subschema<'_>, root: &Value) {
+    let Subschema { path, schema: part, .. } = part;
+    let location = if path.is_empty() { format!("`{what}`") } else { format!("`{path}` of `{what}`") };
     let examples =
-        part["examples"].as_array().into_iter().flatten().map(|value| (codes::BAD_EXAMPLE, "the example", value));
-    let default = part.get("default").map(|value| (codes::BAD_DEFAULT, "the default", value));
-    for (code, called, value) in default.into_iter().chain(examples) {
-        if let Some(why) = misfit(part, whole, value) {
-            findings.add(code, entry, format!("{place}: {called} {value} does not fit: {why}"));
+        part["examples"].as_array().into_iter().flatten().map(|value| (codes::BAD_EXAMPLE, "example", value));
+    let default = part.get("default").map(|value| (codes::BAD_DEFAULT, "default", value));
+    for (code, keyword, value) in default.into_iter().chain(examples) {
+        if let Some(violation) = violation(part, root, value) {
+            findings.add(code, subject, format!("{location}: invalid {keyword}: {violation}"));
         }
     }
     let declared = |name: &Value| name.as_str().is_some_and(|name| part["properties"].get(name).is_some());
-    let is_alone =
+    let is_complete =
         ["allOf", "anyOf", "oneOf", "$ref", "patternProperties"].iter().all(|word| part.get(*word).is_none());
-    // Within a branch of a union, `required` speaks of what stands around it.
-    let is_whole = part.get("properties").is_some();
-    for name in part["required"].as_array().into_iter().flatten().filter(|name| is_alone && is_whole && !declared(name))
-    {
-        findings.add(codes::UNDECLARED_REQUIRED, entry, format!("{place}: {name} is required and not described"));
+    // In a branch of a union, `required` refers to the properties of the enclosing schema.
+    let has_properties = part.get("properties").is_some();
+    if !is_complete || !has_properties {
+        return;
+    }
+    for name in part["required"].as_array().into_iter().flatten().filter(|name| !declared(name)) {
+        findings.add(codes::UNDECLARED_REQUIRED, subject, format!("{location}: {name} is required but not declared"));
     }
 }
 
-fn misfit(part: &Value, whole: &Value, value: &Value) -> Option<String> {
+/// Returns how `value` violates a part of the schema `root`.
+fn violation(part: &Value, root: &Value, value: &Value) -> Option<String> {
     let mut part = part.clone();
     let object = part.as_object_mut()?;
     for definitions in ["$defs", "definitions"] {
-        if let Some(found) = whole.get(definitions) {
+        if let Some(found) = root.get(definitions) {
             object.insert(definitions.to_owned(), found.clone());
         }
     }
@@ -113,26 +106,26 @@ fn misfit(part: &Value, whole: &Value, value: &Value) -> Option<String> {
     validator.validate(value).err().map(|error| error.to_string())
 }
 
-fn references(findings: &mut Findings, entry: &Entry, what: &str, schema: &Value) {
+fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
     let mut seen = BTreeSet::new();
     collect(schema, &mut |reference| {
         if seen.insert(reference.to_owned()) {
             let found: Option<(&'static Code, &str)> = match reference.strip_prefix('#') {
-                None => Some((codes::REMOTE_REF, "leads out of the schema")),
+                None => Some((codes::REMOTE_REF, "points outside the schema")),
                 Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
                     let pointer = percent_decode_str(pointer).decode_utf8_lossy();
-                    schema.pointer(&pointer).is_none().then_some((codes::UNRESOLVED_REF, "leads to nothing"))
+                    schema.pointer(&pointer).is_none().then_some((codes::UNRESOLVED_REF, "does not resolve"))
                 }
-                Some(anchor) => (!has_anchor(schema, anchor)).then_some((codes::UNRESOLVED_REF, "leads to nothing")),
+                Some(anchor) => (!has_anchor(schema, anchor)).then_some((codes::UNRESOLVED_REF, "does not resolve")),
             };
             if let Some((code, why)) = found {
-                findings.add(code, entry, format!("`{what}`: the reference `{reference}` {why}"));
+                findings.add(code, subject, format!("`{what}`: reference `{reference}` {why}"));
             }
         }
     });
 }
 
-/// Calls something with each `$ref`; what is data is no schema.
+/// Calls `found` with each reference. Skips keywords whose values are data, not schemas.
 fn collect(value: &Value, found: &mut dyn FnMut(&str)) {
     match value {
         Value::Object(members) => {
@@ -160,43 +153,49 @@ fn has_anchor(value: &Value, anchor: &str) -> bool {
     }
 }
 
-/// Looks at the headers that HTTP is to repeat arguments in.
-fn headers(findings: &mut Findings, entry: &Entry, schema: &Value) {
-    let mut found: Vec<(String, Value, Value)> = Vec::new();
-    let mut places: BTreeSet<String> = BTreeSet::new();
-    chain(schema, "", &mut found);
+/// Checks the `x-mcp-header` keywords, which make clients repeat arguments in HTTP headers.
+fn headers(findings: &mut Findings, subject: &Subject, schema: &Value) {
+    let mut found = Vec::new();
+    collect_headers(schema, "", &mut found);
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for (path, header, property) in &found {
-        places.insert(path.clone());
+    for HeaderProperty { path, header, schema } in &found {
         let name = header.as_str().unwrap_or_default();
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(token) {
-            findings.add(codes::BAD_HEADER, entry, format!("the header {header} of `{path}` is no HTTP token"));
+            findings.add(codes::BAD_HEADER, subject, format!("header {header} of `{path}` is not an HTTP token"));
         } else if !names.insert(name.to_ascii_lowercase()) {
-            findings.add(codes::BAD_HEADER, entry, format!("the header `{name}` is used for two arguments"));
+            findings.add(codes::BAD_HEADER, subject, format!("header `{name}` is used by two arguments"));
         }
-        if ![json!("string"), json!("integer"), json!("boolean")].contains(&property["type"]) {
+        if ![json!("string"), json!("integer"), json!("boolean")].contains(&schema["type"]) {
             findings.add(
                 codes::BAD_HEADER,
-                entry,
-                format!("`{path}` has a header, and is no string, integer or boolean"),
+                subject,
+                format!("`{path}` has a header, but is not a string, an integer or a boolean"),
             );
         }
     }
-    walk(schema, &mut |place: &Place<'_>| {
-        if place.schema.get("x-mcp-header").is_some() && !places.contains(&place.path) {
-            let message = format!("the header of `{}` stands where no chain of `properties` leads to", place.path);
-            findings.add(codes::BAD_HEADER, entry, message);
+    walk(schema, &mut |part: &Subschema<'_>| {
+        let is_found = found.iter().any(|property| property.path == part.path);
+        if part.schema.get("x-mcp-header").is_some() && !is_found {
+            let message = format!("the header of `{}` cannot be reached through `properties` alone", part.path);
+            findings.add(codes::BAD_HEADER, subject, message);
         }
     });
 }
 
-fn chain(schema: &Value, path: &str, found: &mut Vec<(String, Value, Value)>) {
+/// A property with an `x-mcp-header`.
+struct HeaderProperty<'a> {
+    path: String,
+    header: &'a Value,
+    schema: &'a Value,
+}
+
+fn collect_headers<'a>(schema: &'a Value, path: &str, found: &mut Vec<HeaderProperty<'a>>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         if let Some(header) = property.get("x-mcp-header") {
-            found.push((path.clone(), header.clone(), property.clone()));
+            found.push(HeaderProperty { path: path.clone(), header, schema: property });
         }
-        chain(property, &path, found);
+        collect_headers(property, &path, found);
     }
 }

@@ -1,53 +1,63 @@
-//! How much of a model's context tools take: an estimate.
+//! An estimate of how much of a model's context the tools use.
 
 use mcp_lock::Listing;
 use serde_json::{Value, json};
 
 use super::{
     codes,
-    finding::{Entry, Findings},
+    finding::{Findings, Subject},
 };
 
-/// Characters a token, in tenths. Vocabularies differ, and so does what clients write around a tool.
-const TENTHS_OF_CHARACTERS: usize = 35;
+/// Characters per token, in tenths. Vocabularies differ, and so does the text that clients add to each tool.
+const CHARACTERS_PER_TOKEN_TENTHS: usize = 35;
 
-/// What the estimate is, for people.
-pub(crate) const METHOD: &str = "a token for each 3.5 characters of name, description and input schema as compact JSON";
+/// The description of the estimate in reports.
+pub(crate) const METHOD: &str =
+    "one token per 3.5 characters of the name, description and input schema as compact JSON";
 
-/// The most tools that no client complains about.
-const TOOLS: usize = 40;
+/// The largest number of tools that all known clients support.
+const MAX_TOOLS: usize = 40;
 
-/// The tokens of each tool.
-pub(crate) fn of_tools(listing: &Listing) -> Vec<(String, usize)> {
+/// The estimated size of one tool.
+pub(crate) struct ToolTokens {
+    pub(crate) name: String,
+    pub(crate) tokens: usize,
+}
+
+/// The limits of the command line.
+pub(crate) struct TokenBudget {
+    /// For all tools together.
+    pub(crate) total: Option<usize>,
+    /// For each tool.
+    pub(crate) per_tool: Option<usize>,
+}
+
+/// Estimates the tokens of each tool.
+pub(crate) fn estimate(listing: &Listing) -> Vec<ToolTokens> {
     let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
-    listing.tools.iter().map(|tool| (name(tool), of_tool(tool))).collect()
+    listing.tools.iter().map(|tool| ToolTokens { name: name(tool), tokens: tokens_of(tool) }).collect()
 }
 
-fn of_tool(tool: &Value) -> usize {
-    let told = json!({"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]});
-    (told.to_string().chars().count() * 10).div_ceil(TENTHS_OF_CHARACTERS)
+fn tokens_of(tool: &Value) -> usize {
+    let shown = json!({"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]});
+    (shown.to_string().chars().count() * 10).div_ceil(CHARACTERS_PER_TOKEN_TENTHS)
 }
 
-/// Compares with what is allowed.
-pub(crate) fn budget(
-    findings: &mut Findings,
-    tokens: &[(String, usize)],
-    of_all: Option<usize>,
-    of_one: Option<usize>,
-) {
-    let total: usize = tokens.iter().map(|(_, tokens)| tokens).sum();
-    if let Some(most) = of_all.filter(|most| total > *most) {
-        let message = format!("the tools take about {total} tokens, more than {most}");
-        findings.add(codes::TOKEN_BUDGET, &Entry::server(), message);
+/// Checks the number of tools and their tokens.
+pub(crate) fn check(findings: &mut Findings, tools: &[ToolTokens], budget: &TokenBudget) {
+    let total: usize = tools.iter().map(|tool| tool.tokens).sum();
+    if let Some(max) = budget.total.filter(|max| total > *max) {
+        let message = format!("the tools use about {total} tokens, more than {max}");
+        findings.add(codes::TOKEN_BUDGET, &Subject::server(), message);
     }
-    for (name, tokens) in tokens {
-        if let Some(most) = of_one.filter(|most| tokens > most) {
-            let entry = Entry { kind: "tool", name: name.clone() };
-            findings.add(codes::TOKEN_BUDGET, &entry, format!("it takes about {tokens} tokens, more than {most}"));
+    for ToolTokens { name, tokens } in tools {
+        if let Some(max) = budget.per_tool.filter(|max| tokens > max) {
+            let subject = Subject { kind: "tool", name: name.clone() };
+            findings.add(codes::TOKEN_BUDGET, &subject, format!("uses about {tokens} tokens, more than {max}"));
         }
     }
-    if tokens.len() > TOOLS {
-        let message = format!("the server has {} tools, more than {TOOLS}", tokens.len());
-        findings.add(codes::TOO_MANY_TOOLS, &Entry::server(), message);
+    if tools.len() > MAX_TOOLS {
+        let message = format!("the server lists {} tools, more than {MAX_TOOLS}", tools.len());
+        findings.add(codes::TOO_MANY_TOOLS, &Subject::server(), message);
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn run(program: PathBuf, args: Vec<String>, mut stops: Stops) -
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            anstream::println!("it cannot be started: {error}");
+            crate::stdout::outln!("it cannot be started: {error}");
             return Ok(());
         }
     };
@@ -60,7 +60,7 @@ pub(super) async fn run(program: PathBuf, args: Vec<String>, mut stops: Stops) -
     });
     let is_left = tokio::select! {
         status = child.wait() => {
-            anstream::println!("{}", describe(status));
+            crate::stdout::outln!("{}", describe(status));
             return Ok(());
         }
         // Whoever told us told the server, too: it is in this group.

@@ -1,23 +1,21 @@
-//! What an installation changes in one file.
+//! The change that an installation makes to one file.
 
 use std::path::Path;
 
 use super::{
-    Args, broken_file, client_file,
-    clients::{Client, Scope},
-    document::{Document, shown},
+    args::Args,
+    client::{Client, Scope},
+    config, diff,
+    directories::Directories,
+    document::{Document, masked},
     entry::{Entry, Launch},
     file::File,
-    json::Inserted,
-    keep,
-    notes::Notes,
-    parse,
-    places::Places,
-    show,
+    records::Records,
+    seam::Inserted,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, stdout::outln, temporary::Access};
 
-/// A file of a client, and what becomes of it.
+/// A configuration file, its current content and the entry to write.
 pub(super) struct Change {
     client: &'static Client,
     scope: Scope,
@@ -29,116 +27,125 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// What is to be changed for a client, if anything is.
+    /// Plans the change for a client. Returns `None` if the entry exists already.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is invalid, or, without `--force`, if the client is not installed or a different entry exists.
     pub(super) fn new(
         client: &'static Client,
         args: &Args,
-        places: &Places,
+        directories: &Directories,
         name: &str,
         launch: &Launch,
     ) -> Result<Option<Self>, Failure> {
         let scope = args.clients.scope;
-        let file = File::read(client_file(client, scope, places)?)?;
+        let file = File::read(config::path(client, scope, directories)?)?;
         let entry = entry(client, launch)?;
         if scope == Scope::User && !file.exists() && !args.force {
-            check_present(client, args.clients.dry_run, places)?;
+            check_installed(client, args.clients.dry_run, directories)?;
         }
-        let before = parse(client, &file)?;
-        if let Some(beyond) = before.beyond_syntax() {
-            anstream::eprintln!(
-                "warning: {} reads plain JSON, and `{}` is not: {beyond}",
-                client.title,
-                file.path.display()
-            );
-        }
-        if let Some(beginning) = client.expands(&entry) {
-            anstream::eprintln!("note: {} takes `{beginning}` for the beginning of a variable", client.title);
-        }
-        let there = before.get(name);
-        if let Some(there) = &there {
-            if entry.is_same(there) {
-                anstream::println!("{}: `{name}` is already installed in {}", client.title, file.path.display());
+        let before = config::parse(client, &file)?;
+        warn(client, &file, &before, &entry);
+        let existing = before.get(name);
+        if let Some(existing) = &existing {
+            if entry.is_same(existing) {
+                outln!("{}: `{name}` is already installed in {}", client.title, file.path.display());
                 return Ok(None);
             }
             if !args.force {
                 return Err(Failure::usage(format_args!(
-                    "{} has another `{name}` in `{}`: {}",
+                    "{} has a different entry `{name}` in `{}`: {}",
                     client.title,
                     file.path.display(),
-                    shown(there)
+                    masked(existing)
                 ))
-                .help("`--force` replaces it, `--name` installs this one under another name"));
+                .help("`--force` replaces it, `--name` installs the server under another name"));
             }
         }
-        Ok(Some(Self { client, scope, file, before, entry, replaces: there.is_some(), name: name.to_owned() }))
+        Ok(Some(Self { client, scope, file, before, entry, replaces: existing.is_some(), name: name.to_owned() }))
     }
 
-    /// Another way to start the server, once that is known.
-    pub(super) fn relaunch(&mut self, launch: &Launch) -> Result<(), Failure> {
+    /// Replaces the launch of the server.
+    pub(super) fn set_launch(&mut self, launch: &Launch) -> Result<(), Failure> {
         self.entry = entry(self.client, launch)?;
         if let (Scope::Project, Launch::Program { program, .. }) = (self.scope, launch)
             && Path::new(program).is_absolute()
         {
-            anstream::eprintln!("note: a project's file has a path of this machine: {program}");
+            anstream::eprintln!("note: the project's configuration contains a path of this machine: {program}");
         }
         Ok(())
     }
 
     fn after(&self) -> Result<(Document, Option<Inserted>), Failure> {
-        let after = match self.replaces {
-            true => self.before.replace(&self.name, &self.entry).map(|after| (after, None)),
-            false => self.before.insert(&self.name, &self.entry).map(|(after, inserted)| (after, Some(inserted))),
+        let after = if self.replaces {
+            self.before.replace(&self.name, &self.entry).map(|after| (after, None))
+        } else {
+            self.before.insert(&self.name, &self.entry).map(|(after, inserted)| (after, Some(inserted)))
         };
-        after.map_err(|broken| broken_file(&self.file.path, &broken))
+        after.map_err(|error| config::invalid(&self.file.path, &error))
     }
 
+    /// Prints the change as a diff.
     pub(super) fn show(&self) {
         match self.after() {
             Ok((after, _)) => {
                 let before = self.file.exists().then(|| self.before.masked());
-                show::difference(&self.file.path, before.as_deref(), Some(&after.masked()));
+                diff::print(&self.file.path, before.as_deref(), Some(&after.masked()));
             }
             Err(failure) => failure.print(),
         }
     }
 
-    pub(super) fn write(&self, notes: &mut Notes, notes_path: &Path) -> Result<(), Failure> {
+    /// Writes the file and records the insertion.
+    pub(super) fn write(&self, records: &mut Records, records_path: &Path) -> Result<(), Failure> {
         let name = &self.name;
         let (after, inserted) = self.after()?;
-        let written = self.file.write(&after.text(), self.scope == Scope::User)?;
+        let access = if self.scope == Scope::User { Access::Private } else { Access::Default };
+        let written = self.file.write(&after.text(), access)?;
         if let Some(inserted) = inserted {
-            let made = (!self.file.exists()).then_some(written.directories);
-            let there = self.before.names().unwrap_or_default();
-            notes.add(&self.file.key(), name, inserted, made, &there);
-            keep(notes, notes_path);
+            let created_directories = (!self.file.exists()).then_some(written.created_directories);
+            let existing = self.before.names().unwrap_or_default();
+            records.add(&self.file.key(), name, inserted, created_directories, &existing);
+            records.save(records_path);
         }
-        anstream::println!(
-            "{}: installed `{name}` ({}) in {}",
-            self.client.title,
-            self.scope.as_str(),
-            self.file.path.display()
-        );
+        let path = self.file.path.display();
+        outln!("{}: installed `{name}` ({}) in {path}", self.client.title, self.scope.as_str());
         if let Some(backup) = written.backup {
-            anstream::eprintln!("  as it was: {}", backup.display());
+            anstream::eprintln!("  backup: {}", backup.display());
         }
-        anstream::eprintln!("  next: {}", self.client.then);
+        anstream::eprintln!("  next step: {}", self.client.activation);
         Ok(())
     }
 }
 
-/// A client that is not there gets no configuration, unless somebody insists.
-fn check_present(client: &Client, only_show: bool, places: &Places) -> Result<(), Failure> {
-    let Some(missing) = client.missing(places) else { return Ok(()) };
-    let message = format!("{} does not seem to be installed: there is no `{}`", client.title, missing.display());
-    if only_show {
+/// Warns about syntax and values that the client will not understand as intended.
+fn warn(client: &Client, file: &File, document: &Document, entry: &Entry) {
+    if let Some(unsupported) = document.unsupported_syntax() {
+        anstream::eprintln!(
+            "warning: {} requires plain JSON, but `{}` uses extensions: {unsupported}",
+            client.title,
+            file.path.display()
+        );
+    }
+    if let Some(prefix) = client.variable_prefix_in(entry) {
+        anstream::eprintln!("note: {} expands variables that start with `{prefix}`", client.title);
+    }
+}
+
+/// Checks that a client without a configuration file is installed.
+fn check_installed(client: &Client, is_dry_run: bool, directories: &Directories) -> Result<(), Failure> {
+    let Some(missing) = client.missing(directories) else { return Ok(()) };
+    let message = format!("{} does not seem to be installed: `{}` does not exist", client.title, missing.display());
+    if is_dry_run {
         anstream::eprintln!("warning: {message}");
         return Ok(());
     }
-    Err(Failure::usage(message).help("`--force` writes its configuration all the same"))
+    Err(Failure::usage(message).help("`--force` creates its configuration anyway"))
 }
 
 fn entry(client: &Client, launch: &Launch) -> Result<Entry, Failure> {
     client.entry(launch).map_err(|instead| {
-        Failure::usage(format_args!("{} takes no URL from its configuration file", client.title)).help(instead)
+        Failure::usage(format_args!("the configuration file of {} cannot contain URLs", client.title)).help(instead)
     })
 }

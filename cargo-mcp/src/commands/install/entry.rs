@@ -1,16 +1,16 @@
-//! What a configuration says of one server.
+//! The entry of one server in a configuration.
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-/// How a server is started or reached.
+/// How a client starts or reaches a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Launch {
     Program { program: String, args: Vec<String>, env: Vec<(String, String)> },
     Url { url: String, headers: Vec<(String, String)> },
 }
 
-/// An entry, in the order in which it is written.
+/// An entry: its members, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry(pub(crate) Vec<(&'static str, Field)>);
 
@@ -21,8 +21,8 @@ pub(crate) enum Field {
     Table(Vec<(String, String)>),
 }
 
-/// What decides how a server is started or reached; the rest of an entry is the user's and the client's own.
-const DECISIVE: [&str; 11] =
+/// The members that determine how a server is started or reached. All others belong to the user or the client.
+const LAUNCH_MEMBERS: [&str; 11] =
     ["type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "http_headers"];
 
 impl Entry {
@@ -30,7 +30,7 @@ impl Entry {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Every text in it.
+    /// Returns all strings in the entry.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|(_, field)| match field {
             Field::Text(text) => vec![text.as_str()],
@@ -39,15 +39,15 @@ impl Entry {
         })
     }
 
-    /// Whether what is there starts or reaches the same server in the same way.
-    pub(crate) fn is_same(&self, there: &Value) -> bool {
+    /// Returns whether an existing entry starts or reaches the same server in the same way.
+    pub(crate) fn is_same(&self, existing: &Value) -> bool {
         let ours = self.to_value();
-        DECISIVE.iter().all(|key| told(&ours, key) == told(there, key))
+        LAUNCH_MEMBERS.iter().all(|key| significant(&ours, key) == significant(existing, key))
     }
 }
 
-/// A value that says something: an empty list, or the default, says as much as none.
-fn told<'a>(entry: &'a Value, key: &str) -> Option<&'a Value> {
+/// Returns a member, unless it is empty or the default and so equivalent to a missing one.
+fn significant<'a>(entry: &'a Value, key: &str) -> Option<&'a Value> {
     entry.get(key).filter(|value| match value {
         Value::Null => false,
         Value::String(kind) if key == "type" => kind != "stdio",
@@ -84,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_starts_a_server_makes_a_difference() {
+    fn only_launch_members_are_compared() {
         let entry = Entry(vec![
             ("type", Field::Text("stdio".into())),
             ("command", Field::Text("/bin/notes".into())),
             ("args", Field::List(vec![])),
             ("env", Field::Table(vec![("A".into(), "1".into())])),
         ]);
-        for (there, same) in [
+        for (existing, same) in [
             (json!({"type": "stdio", "command": "/bin/notes", "args": [], "env": {"A": "1"}}), true),
             (json!({"command": "/bin/notes", "env": {"A": "1"}, "disabled": true, "alwaysAllow": ["x"]}), true),
             (json!({"command": "/bin/notes", "env": {"A": "2"}}), false),
@@ -101,7 +101,7 @@ mod tests {
             (json!({"type": "http", "url": "http://127.0.0.1/mcp"}), false),
             (json!(null), false),
         ] {
-            assert_eq!(entry.is_same(&there), same, "{there}");
+            assert_eq!(entry.is_same(&existing), same, "{existing}");
         }
     }
 }

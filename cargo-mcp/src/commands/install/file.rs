@@ -1,31 +1,34 @@
-//! A file that belongs to somebody else: read, kept a copy of, and written as a whole or not at all.
+//! A file that belongs to another program: it is backed up and replaced atomically.
 
 use std::{
-    fs, io,
-    io::Write as _,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    temporary::{self, Access},
+};
 
-/// A file as it was read.
+/// A file and its content when it was read.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Where it is looked for.
+    /// The path as given.
     pub(crate) path: PathBuf,
-    /// Where it really is: links are followed, so that they stay.
+    /// The path with symbolic links resolved, so that writing preserves the links.
     real: PathBuf,
     before: Option<Vec<u8>>,
 }
 
 impl File {
-    /// Reads a file, or notes that there is none.
+    /// Reads a file, which need not exist.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// Fails if an existing file cannot be read.
     pub(crate) fn read(path: PathBuf) -> Result<Self, Failure> {
-        let real = followed(&path).map_err(|error| unreadable(&path, &error))?;
+        let real = resolve_links(&path).map_err(|error| unreadable(&path, &error))?;
         let before = match fs::read(&real) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -38,7 +41,7 @@ impl File {
         self.before.is_some()
     }
 
-    /// Its name for notes: the same one however it is reached.
+    /// Returns the key of the file in the records, which does not depend on the path through which it was opened.
     pub(crate) fn key(&self) -> String {
         let directory = self.real.parent().and_then(|directory| fs::canonicalize(directory).ok());
         match (directory, self.real.file_name()) {
@@ -49,80 +52,77 @@ impl File {
         .into_owned()
     }
 
-    /// Its text; none if it does not exist.
+    /// Returns the text of the file; empty if it does not exist.
     ///
     /// # Errors
     ///
-    /// It is not UTF-8.
+    /// Fails if the file is not UTF-8.
     pub(crate) fn text(&self) -> Result<&str, Failure> {
         std::str::from_utf8(self.before.as_deref().unwrap_or_default()).map_err(|error| {
             Failure::usage(format_args!(
-                "`{}` is not UTF-8: byte {} is wrong",
+                "`{}` is not valid UTF-8: invalid byte at offset {}",
                 self.path.display(),
-                error.valid_up_to() + 1
+                error.valid_up_to()
             ))
-            .help("save it as UTF-8; nothing was changed")
+            .help("save the file as UTF-8; nothing was changed")
         })
     }
 
-    /// Replaces the file by a text, and keeps a copy of what it was. A new file can be kept from others.
+    /// Backs up the file and replaces its content. `access` applies to a new file.
     ///
     /// # Errors
     ///
-    /// It has changed since it was read, or cannot be written.
-    pub(crate) fn write(&self, text: &str, private: bool) -> Result<Written, Failure> {
+    /// Fails if the file has changed since it was read, or cannot be written.
+    pub(crate) fn write(&self, text: &str, access: Access) -> Result<Written, Failure> {
         let failed = |error: io::Error| unwritable(&self.path, &error);
         let permissions = fs::metadata(&self.real).ok().map(|metadata| metadata.permissions());
         if permissions.as_ref().is_some_and(fs::Permissions::readonly) {
             return Err(Failure::usage(format_args!("`{}` is read-only", self.path.display()))
-                .help("make it writable, or change it where it is made; `--dry-run` shows what to change"));
+                .help("make it writable, or edit the source it is generated from; `--dry-run` shows the changes"));
         }
-        self.unchanged()?;
+        self.check_unchanged()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
-        let directories = make(directory).map_err(failed)?;
-        // In the same directory, since a file is replaced at once only within one file system.
-        let mut new = temporary(directory, private).map_err(failed)?;
+        let created_directories = create_directories(directory).map_err(failed)?;
+        let mut new = temporary::file_in(directory, access).map_err(failed)?;
         new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;
         if let Some(permissions) = permissions {
             fs::set_permissions(new.path(), permissions).map_err(failed)?;
         }
         let backup = self.back_up()?;
-        self.unchanged()?;
+        self.check_unchanged()?;
         new.persist(&self.real).map_err(|error| failed(error.error))?;
-        Ok(Written { directories, backup })
+        Ok(Written { created_directories, backup })
     }
 
-    /// Removes the file, and directories that are empty then.
+    /// Removes the file, and those of the directories that are empty afterwards.
     ///
     /// # Errors
     ///
-    /// As [`Self::write`].
+    /// Fails as [`Self::write`] does.
     pub(crate) fn remove(&self, directories: &[PathBuf]) -> Result<(), Failure> {
-        self.unchanged()?;
+        self.check_unchanged()?;
         fs::remove_file(&self.real).map_err(|error| unwritable(&self.path, &error))?;
         for directory in directories.iter().rev() {
-            // One that has something in it by now is somebody's.
+            // Fails if the directory is in use by now, which is fine.
             let _ = fs::remove_dir(directory);
         }
         Ok(())
     }
 
-    fn unchanged(&self) -> Result<(), Failure> {
+    fn check_unchanged(&self) -> Result<(), Failure> {
         let now = match fs::read(&self.real) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(&self.path, &error)),
         };
-        match now == self.before {
-            true => Ok(()),
-            false => {
-                Err(Failure::usage(format_args!("`{}` was changed by another program meanwhile", self.path.display()))
-                    .help("nothing was changed here; run this again"))
-            }
+        if now == self.before {
+            return Ok(());
         }
+        Err(Failure::usage(format_args!("`{}` was changed by another program in the meantime", self.path.display()))
+            .help("run the command again; nothing was changed"))
     }
 
-    /// A copy beside the file, with the first name that is free; none if the last copy is the same.
+    /// Copies the file to the first free name next to it. Returns the last copy instead if that is identical.
     fn back_up(&self) -> Result<Option<PathBuf>, Failure> {
         let Some(before) = &self.before else { return Ok(None) };
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -137,33 +137,22 @@ impl File {
             return Ok(Some(last));
         }
         let backup = numbered(free);
-        // `copy` keeps the permissions; the content is what was read, even if the file is another one by now.
+        // `copy` preserves the permissions.
         fs::copy(&self.real, &backup).map_err(|error| unwritable(&backup, &error))?;
         Ok(Some(backup))
     }
 }
 
-/// What came of writing.
+/// The side effects of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Those that were made, the outermost first.
-    pub(crate) directories: Vec<PathBuf>,
+    /// The directories that were created, the outermost first.
+    pub(crate) created_directories: Vec<PathBuf>,
     pub(crate) backup: Option<PathBuf>,
 }
 
-fn temporary(directory: &Path, private: bool) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    if !private {
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    }
-    #[cfg(not(unix))]
-    let _ = private;
-    builder.prefix(".cargo-mcp-").tempfile_in(directory)
-}
-
-/// Where a path leads, though there may be nothing.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+/// Resolves symbolic links. The target need not exist.
+fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {
         match fs::symlink_metadata(&path) {
@@ -174,11 +163,11 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
             _ => return Ok(path),
         }
     }
-    Err(io::Error::other("too many links"))
+    Err(io::Error::other("too many symbolic links"))
 }
 
-/// Makes a directory and those above it; gives those that were made, the outermost first.
-fn make(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Creates a directory and its parents. Returns those that did not exist, the outermost first.
+fn create_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let missing: Vec<PathBuf> =
         directory.ancestors().take_while(|ancestor| !ancestor.exists()).map(Path::to_owned).collect();
     fs::create_dir_all(directory)?;
@@ -186,10 +175,10 @@ fn make(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format_args!("`{}` cannot be read: {error}", path.display()))
+    Failure::usage(format_args!("cannot read `{}`: {error}", path.display()))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::usage(format_args!("`{}` cannot be written: {error}", path.display()))
-        .help("nothing was changed; `--dry-run` shows what to change by hand")
+    Failure::usage(format_args!("cannot write `{}`: {error}", path.display()))
+        .help("nothing was changed; `--dry-run` shows the changes, to be made manually")
 }

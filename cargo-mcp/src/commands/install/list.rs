@@ -1,50 +1,52 @@
-//! `cargo mcp install --list`: where the clients' files are, and what is in them.
+//! `cargo mcp install --list`: lists the configuration files of clients.
 
 use std::path::Path;
 
 use super::{
-    Args,
-    clients::{CLIENTS, Client, Scope},
+    args::Args,
+    client::{Client, Scope},
+    clients::CLIENTS,
+    config::project,
+    directories::Directories,
     document::Document,
     file::File,
-    places::Places,
-    project, server,
+    server,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, stdout::out};
 
-/// Prints which clients there are, where their files are, and what is in them.
-pub(super) fn run(args: &Args, places: &Places) -> Result<(), Failure> {
+/// Prints the configuration files of the chosen clients, and whether they contain the server.
+pub(super) fn run(args: &Args, directories: &Directories) -> Result<(), Failure> {
     let name = match (&args.name, &args.server) {
         (Some(name), _) => Some(name.clone()),
-        (None, Some(server)) => Some(server::name_of(Some(server), &args.build())?),
-        (None, None) => server::name_of(None, &args.build()).ok(),
+        (None, Some(server)) => Some(server::default_name(Some(server), &args.build())?),
+        (None, None) => server::default_name(None, &args.build()).ok(),
     };
-    let chosen =
+    let is_chosen =
         |client: &&Client| args.clients.client.is_empty() || args.clients.client.iter().any(|id| id == client.id);
     let mut rows = Vec::new();
-    for client in CLIENTS.iter().filter(chosen) {
+    for client in CLIENTS.iter().filter(is_chosen) {
         for scope in [Scope::User, Scope::Project] {
-            let Some(path) = client.file(scope, places, &project()) else { continue };
+            let Some(path) = client.file(scope, directories, &project()) else { continue };
             let state = state(client, &path, name.as_deref());
             rows.push([client.id.to_owned(), scope.as_str().to_owned(), state, path.display().to_string()]);
         }
     }
-    anstream::print!("{}", columns(&rows));
+    out!("{}", columns(&rows));
     Ok(())
 }
 
-/// What is in a file, in few words.
+/// Summarizes the content of a file.
 fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
     let file = match File::read(path.to_owned()) {
         Ok(file) if !file.exists() => return "no file".to_owned(),
         Ok(file) => file,
-        Err(_) => return "cannot be read".to_owned(),
+        Err(_) => return "unreadable".to_owned(),
     };
     let names = file.text().ok().and_then(|text| Document::parse(client, text).ok()?.names().ok());
     match (names, name) {
-        (None, _) => "broken".to_owned(),
-        (Some(names), Some(name)) if names.iter().any(|there| there == name) => format!("has `{name}`"),
-        (Some(names), Some(name)) => format!("no `{name}` among {}", names.len()),
+        (None, _) => "invalid".to_owned(),
+        (Some(names), Some(name)) if names.iter().any(|known| known == name) => format!("has `{name}`"),
+        (Some(names), Some(name)) => format!("no `{name}`, {} others", names.len()),
         (Some(names), None) => format!("{} servers", names.len()),
     }
 }

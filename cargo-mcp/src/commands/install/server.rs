@@ -1,4 +1,4 @@
-//! The server that is installed: which one it is, what it is called, and how it is started.
+//! The server to install: its source, its name and how it is started.
 
 use std::{
     ffi::OsStr,
@@ -6,15 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Args, entry::Launch};
+use super::{args::Args, entry::Launch};
 use crate::{
     failure::Failure,
     target::{Target, is_url},
+    temporary::{self, Access},
     workspace::{BuildArgs, Server, Workspace},
 };
 
-/// A server that is to be installed.
-pub(crate) struct Wanted {
+/// The server to install.
+pub(crate) struct ServerSpec {
     pub(crate) name: String,
     source: Source,
 }
@@ -25,18 +26,20 @@ enum Source {
     Url(String),
 }
 
-impl Wanted {
-    /// The server that a command line means.
+impl ServerSpec {
+    /// Returns the server that the command line names.
     ///
     /// # Errors
     ///
-    /// There is none, or options do not fit it.
-    pub(crate) fn find(args: &Args) -> Result<Self, Failure> {
+    /// Fails if the server does not exist, or if an option does not apply to it.
+    pub(crate) fn new(args: &Args) -> Result<Self, Failure> {
         let source = match (args.server.as_deref(), &*args.words) {
             (Some(url), []) if is_url(url) => Source::Url(url.to_owned()),
             (Some(url), [word, ..]) if is_url(url) => {
-                return Err(Failure::usage(format_args!("`{word}` is for a program; `{url}` is not started"))
-                    .help("leave out what is behind `--`"));
+                return Err(Failure::usage(format_args!(
+                    "argument `{word}` cannot be passed to `{url}`, which is not started here"
+                ))
+                .help("omit the arguments after `--`"));
             }
             (None, [program, rest @ ..]) => {
                 let args = rest.iter().chain(&args.arg).cloned().collect();
@@ -50,51 +53,50 @@ impl Wanted {
                 Source::Package { workspace, server, args }
             }
         };
-        source.fits(args)?;
+        source.check_options(args)?;
         let name = match &args.name {
-            Some(name) => valid(name)?.to_owned(),
+            Some(name) => validated(name)?.to_owned(),
             None => source.name(),
         };
         Ok(Self { name, source })
     }
 
-    /// How it will be started, without building it.
+    /// Returns how the server will be started, without building it.
     pub(crate) fn launch(&self, args: &Args) -> Result<Launch, Failure> {
-        self.launched(args, None)
+        self.launch_with(args, None)
     }
 
-    /// Builds it, and copies it if that is asked for. Gives how it is started.
+    /// Builds the server, copies it if `--copy-to` is given, and returns how it is started.
     ///
     /// # Errors
     ///
-    /// It does not build, or is not there.
+    /// Fails if the build fails, or if the program does not exist.
     pub(crate) fn build(&self, args: &Args) -> Result<Launch, Failure> {
         let Source::Package { workspace, server, .. } = &self.source else { return self.launch(args) };
-        let program = match args.no_build {
-            true => predicted(workspace, server, args),
-            false => {
-                // With optimisations it may take minutes, of which cargo is told to be quiet.
-                anstream::eprintln!("building `{}`{}", server.bin, if args.debug { "" } else { " for release" });
-                workspace.build(server, &args.build())?
-            }
+        let program = if args.no_build {
+            predicted_path(workspace, server, args)
+        } else {
+            // A release build may take minutes, and cargo runs with `--quiet`.
+            anstream::eprintln!("building `{}`{}", server.bin, if args.debug { "" } else { " in release mode" });
+            workspace.build(server, &args.build())?
         };
         if !program.is_file() {
-            return Err(Failure::usage(format_args!("there is no program `{}`", program.display()))
-                .help("leave `--no-build` out, and it is built"));
+            return Err(Failure::usage(format_args!("program `{}` not found", program.display()))
+                .help("omit `--no-build` to build it"));
         }
         if let Some(directory) = &args.copy_to {
             copy(&program, &absolute(directory)?)?;
         }
-        self.launched(args, Some(program))
+        self.launch_with(args, Some(program))
     }
 
-    fn launched(&self, args: &Args, built: Option<PathBuf>) -> Result<Launch, Failure> {
-        let env = args.env.iter().map(|pair| pair.value()).collect::<Result<Vec<_>, _>>()?;
+    fn launch_with(&self, args: &Args, built: Option<PathBuf>) -> Result<Launch, Failure> {
+        let env = args.env.iter().map(|variable| variable.resolve()).collect::<Result<Vec<_>, _>>()?;
         Ok(match &self.source {
             Source::Url(url) => Launch::Url { url: url.clone(), headers: args.header.clone() },
             Source::Command { program, args } => Launch::Program { program: text(program)?, args: args.clone(), env },
             Source::Package { workspace, server, args: words } => {
-                let program = built.unwrap_or_else(|| predicted(workspace, server, args));
+                let program = built.unwrap_or_else(|| predicted_path(workspace, server, args));
                 let program = match &args.copy_to {
                     Some(directory) => absolute(directory)?.join(program.file_name().unwrap_or_default()),
                     None => program,
@@ -104,7 +106,7 @@ impl Wanted {
         })
     }
 
-    /// How the check connects to it.
+    /// Returns the target for a test connection.
     pub(crate) fn target(&self, launch: &Launch) -> Target {
         match launch.clone() {
             Launch::Program { program, args, env } => {
@@ -114,50 +116,51 @@ impl Wanted {
         }
     }
 
-    /// Whether it is built here.
+    /// Returns whether the server is a package of this workspace.
     pub(crate) fn is_package(&self) -> bool {
         matches!(self.source, Source::Package { .. })
     }
 }
 
 impl Source {
-    fn fits(&self, args: &Args) -> Result<(), Failure> {
+    /// Rejects options that do not apply to this kind of server.
+    fn check_options(&self, args: &Args) -> Result<(), Failure> {
         let is_url = matches!(self, Self::Url(_));
-        let wrong = |option: &str, only: &str| {
-            Err(Failure::usage(format_args!("`{option}` is for {only}")).help(format_args!("leave `{option}` out")))
+        let reject = |option: &str, only: &str| {
+            Err(Failure::usage(format_args!("`{option}` applies only to {only}")).help(format_args!("omit `{option}`")))
         };
         match self {
-            _ if is_url && !args.env.is_empty() => wrong("--env", "a program; a URL is not started"),
-            _ if is_url && !args.arg.is_empty() => wrong("--arg", "a program; a URL is not started"),
-            _ if !is_url && !args.header.is_empty() => wrong("--header", "a URL; a program gets `--env`"),
+            _ if is_url && !args.env.is_empty() => reject("--env", "programs"),
+            _ if is_url && !args.arg.is_empty() => reject("--arg", "programs"),
+            _ if !is_url && !args.header.is_empty() => reject("--header", "URLs"),
             Self::Package { .. } => Ok(()),
-            _ if args.copy_to.is_some() => wrong("--copy-to", "a package of this workspace"),
-            _ if args.no_build => wrong("--no-build", "a package of this workspace"),
+            _ if args.copy_to.is_some() => reject("--copy-to", "packages of this workspace"),
+            _ if args.no_build => reject("--no-build", "packages of this workspace"),
             _ => Ok(()),
         }
     }
 
     fn name(&self) -> String {
         match self {
-            Self::Package { server, .. } => fitting(&server.package.name),
-            Self::Command { program, .. } => fitting(&program.file_stem().unwrap_or_default().to_string_lossy()),
-            Self::Url(url) => fitting(host(url)),
+            Self::Package { server, .. } => sanitized(&server.package.name),
+            Self::Command { program, .. } => sanitized(&program.file_stem().unwrap_or_default().to_string_lossy()),
+            Self::Url(url) => sanitized(host(url)),
         }
     }
 }
 
-/// The name that a server has if no other one is given: for `uninstall` too.
+/// Returns the name under which a server is installed without `--name`.
 ///
 /// # Errors
 ///
-/// There is no such package.
-pub(crate) fn name_of(server: Option<&str>, build: &BuildArgs) -> Result<String, Failure> {
+/// Fails if the server is not given and cannot be determined.
+pub(crate) fn default_name(server: Option<&str>, build: &BuildArgs) -> Result<String, Failure> {
     match server {
-        Some(url) if is_url(url) => Ok(fitting(host(url))),
+        Some(url) if is_url(url) => Ok(sanitized(host(url))),
         Some(name) => Ok(name.to_owned()),
         None => {
             let server = Workspace::read(build)?.server(None, build.bin.as_deref())?;
-            Ok(fitting(&server.package.name))
+            Ok(sanitized(&server.package.name))
         }
     }
 }
@@ -168,61 +171,61 @@ fn host(url: &str) -> &str {
     host.rsplit_once('@').map_or(host, |(_, host)| host)
 }
 
-/// A name in the letters that every client takes.
-fn fitting(name: &str) -> String {
-    let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
-    let name: String = name.chars().map(letter).take(64).collect();
+/// Replaces the characters that not every client accepts in a name.
+fn sanitized(name: &str) -> String {
+    let replace = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
+    let name: String = name.chars().map(replace).take(64).collect();
     match name.trim_matches('-') {
         "" => "server".to_owned(),
         name => name.to_owned(),
     }
 }
 
-fn valid(name: &str) -> Result<&str, Failure> {
-    let fits = !name.is_empty() && name.len() <= 64 && fitting(name) == name;
-    fits.then_some(name).ok_or_else(|| {
-        Failure::usage(format_args!("`{name}` is no name that every client takes"))
-            .help("use letters, digits, `-` and `_`, at most 64 of them")
+fn validated(name: &str) -> Result<&str, Failure> {
+    let is_valid = !name.is_empty() && name.len() <= 64 && sanitized(name) == name;
+    is_valid.then_some(name).ok_or_else(|| {
+        Failure::usage(format_args!("invalid server name `{name}`")).help("use at most 64 letters, digits, `-` and `_`")
     })
 }
 
-fn predicted(workspace: &Workspace, server: &Server, args: &Args) -> PathBuf {
+/// Returns the path at which cargo will place the program.
+fn predicted_path(workspace: &Workspace, server: &Server, args: &Args) -> PathBuf {
     let profile = if args.debug { "debug" } else { "release" };
     let program = format!("{}{}", server.bin, std::env::consts::EXE_SUFFIX);
     workspace.metadata.target_directory.join(profile).join(program).into_std_path_buf()
 }
 
-/// A command as a client can start it: it has another current directory.
+/// Makes the path of a program absolute, since clients start it from another directory.
 fn located(program: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(program);
     if path.components().count() > 1 {
         let path = absolute(path)?;
-        return match path.is_file() {
-            true => Ok(path),
-            false => Err(Failure::usage(format_args!("there is no program `{}`", path.display()))),
-        };
+        if !path.is_file() {
+            return Err(Failure::usage(format_args!("program `{}` not found", path.display())));
+        }
+        return Ok(path);
     }
     let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&paths).any(|directory| {
-        let is_there = |name: &dyn AsRef<OsStr>| directory.join(name.as_ref()).is_file();
-        is_there(&program) || is_there(&name) || (cfg!(windows) && is_there(&format!("{program}.cmd")))
+        let exists = |name: &dyn AsRef<OsStr>| directory.join(name.as_ref()).is_file();
+        exists(&program) || exists(&name) || (cfg!(windows) && exists(&format!("{program}.cmd")))
     });
-    match found {
-        true => Ok(path.to_owned()),
-        false => Err(Failure::usage(format_args!("there is no program `{program}` on the `PATH`"))
-            .help("write its path, or the name of a package without `--`")),
+    if !found {
+        return Err(Failure::usage(format_args!("program `{program}` not found in `PATH`"))
+            .help("use its path, or name a package without `--`"));
     }
+    Ok(path.to_owned())
 }
 
 fn copy(program: &Path, directory: &Path) -> Result<(), Failure> {
     let name = program.file_name().unwrap_or_default();
     let failed = |error: std::io::Error| {
-        Failure::usage(format_args!("`{}` cannot be written: {error}", directory.join(name).display()))
+        Failure::usage(format_args!("cannot write `{}`: {error}", directory.join(name).display()))
     };
     fs::create_dir_all(directory).map_err(failed)?;
-    // A program that runs cannot be written to, but another one can take its place.
-    let new = tempfile::Builder::new().prefix(".cargo-mcp-").tempfile_in(directory).map_err(failed)?;
+    // A running program cannot be overwritten, but it can be replaced.
+    let new = temporary::file_in(directory, Access::Private).map_err(failed)?;
     fs::copy(program, new.path()).map_err(failed)?;
     new.persist(directory.join(name)).map_err(|error| failed(error.error))?;
     Ok(())
@@ -235,7 +238,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| {
-        Failure::usage(format_args!("`{}` is no path in UTF-8, which a configuration needs", path.display()))
+        Failure::usage(format_args!("path `{}` is not valid UTF-8, which configuration files require", path.display()))
     })
 }
 
@@ -244,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_made_to_fit() {
+    fn default_names_are_valid_in_all_clients() {
         for (from, expected) in [
             ("notes", "notes"),
             ("my notes.v2", "my-notes-v2"),
@@ -252,7 +255,7 @@ mod tests {
             (host("https://mcp.example.com/mcp"), "mcp-example-com"),
             (host("http://user:secret@127.0.0.1:8080?x"), "127-0-0-1-8080"),
         ] {
-            assert_eq!(fitting(from), expected, "{from}");
+            assert_eq!(sanitized(from), expected, "{from}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Entries of a TOML file, put in and taken out by splicing: every other byte stays as it is.
+//! Edits entries of a TOML file by splicing, so that every other byte stays unchanged.
 //!
-//! The parser tells where things are; printing its document would turn every CRLF into LF.
+//! The parser reports the positions of tables. Its own editing is not used because it would turn CRLF into LF.
 
 use std::ops::Range;
 
@@ -8,25 +8,24 @@ use serde_json::Value;
 use toml_edit::{Document, Item, Key, TableLike, Value as Toml};
 
 use super::{
-    document::{Broken, place},
     entry::{Entry, Field},
-    json::{Seam, newline},
+    position::{DocumentError, newline},
+    seam::Seam,
 };
 
-/// The text as a value.
+/// Parses TOML.
 ///
 /// # Errors
 ///
-/// It is not TOML.
-pub(crate) fn parse(text: &str) -> Result<Value, Broken> {
+/// Fails if the text is not TOML.
+pub(crate) fn parse(text: &str) -> Result<Value, DocumentError> {
     Ok(table(tree(text)?.as_table()))
 }
 
-fn tree(text: &str) -> Result<Document<&str>, Broken> {
+fn tree(text: &str) -> Result<Document<&str>, DocumentError> {
     Document::parse(text).map_err(|error| {
         let at = error.span().map_or(text.len(), |span| span.start);
-        let (line, column) = place(text, at);
-        Broken { line, column, message: error.message().replace('\n', "; ") }
+        DocumentError::at(text, at, error.message().replace('\n', "; "))
     })
 }
 
@@ -52,29 +51,29 @@ fn value(item: &Item) -> Value {
     }
 }
 
-/// The names in a table of the root, in their order.
+/// Returns the names in a table of the root, in order.
 ///
 /// # Errors
 ///
-/// The text is broken, or what should be a table is something else.
-pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, Broken> {
+/// Fails if the text is invalid or the member `object` is not a table.
+pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, DocumentError> {
     let tree = tree(text)?;
     let Some(item) = tree.as_table().get(object) else { return Ok(Vec::new()) };
     match item.as_table_like() {
         Some(table) => Ok(table.iter().map(|(name, _)| name.to_owned()).collect()),
         None => {
-            let (line, column) = place(text, item.span().map_or(0, |span| span.start));
-            Err(Broken { line, column, message: format!("`{object}` is not a table") })
+            let at = item.span().map_or(0, |span| span.start);
+            Err(DocumentError::at(text, at, format!("`{object}` is not a table")))
         }
     }
 }
 
-/// Puts a table behind everything.
+/// Appends a table.
 ///
 /// # Errors
 ///
-/// The text is broken, or the servers are written in a way that no table can be added to.
-pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Result<(String, Seam), Broken> {
+/// Fails if the text is invalid, or if the servers are written in a form that a table cannot be added to.
+pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Result<(String, Seam), DocumentError> {
     names(text, object)?;
     let newline = newline(text);
     let opening = match text {
@@ -88,19 +87,18 @@ pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Res
         Ok(_) => Ok((with, Seam::around(opening, newline.to_owned()))),
         Err(_) => {
             let span = tree(text)?.as_table().get(object).and_then(Item::span);
-            let (line, column) = place(text, span.map_or(0, |span| span.start));
-            let message = format!("`{object}` is written in a way that no `[{object}.{name}]` can be added to");
-            Err(Broken { line, column, message })
+            let message = format!("cannot add `[{object}.{name}]` to the inline table `{object}`");
+            Err(DocumentError::at(text, span.map_or(0, |span| span.start), message))
         }
     }
 }
 
-/// Puts another table in the place of one.
+/// Replaces a table.
 ///
 /// # Errors
 ///
-/// As [`insert`].
-pub(crate) fn replace(text: &str, object: &str, name: &str, entry: &Entry) -> Result<String, Broken> {
+/// Fails as [`insert`] does.
+pub(crate) fn replace(text: &str, object: &str, name: &str, entry: &Entry) -> Result<String, DocumentError> {
     let tree = tree(text)?;
     let segments = segments(text, &tree, object, name);
     let [first, others @ ..] = &*segments else { return Ok(text.to_owned()) };
@@ -119,12 +117,12 @@ pub(crate) fn replace(text: &str, object: &str, name: &str, entry: &Entry) -> Re
     Ok(text)
 }
 
-/// Takes a table out.
+/// Removes a table.
 ///
 /// # Errors
 ///
-/// The text is broken.
-pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) -> Result<String, Broken> {
+/// Fails if the text is invalid.
+pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) -> Result<String, DocumentError> {
     let tree = tree(text)?;
     let segments = segments(text, &tree, object, name);
     if let (Some(seam), [only]) = (seam, &*segments)
@@ -139,7 +137,8 @@ pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) 
     Ok(rest)
 }
 
-/// Strings that may be secrets, by the names above them and whether those are of strings.
+/// Returns the ranges of strings under names for which `is_secret` returns `true`. Its second argument is whether the
+/// value is a string.
 pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<Range<usize>> {
     fn walk(item: &Item, all: bool, is_secret: fn(&str, bool) -> bool, found: &mut Vec<Range<usize>>) {
         if let Some(table) = item.as_table_like() {
@@ -169,7 +168,7 @@ fn block(object: &str, name: &str, entry: &Entry, newline: &str) -> String {
 }
 
 fn written(field: &Field) -> String {
-    // On one line, whatever is in it: the escapes of JSON are among those of TOML, but for one that JSON leaves out.
+    // JSON's escapes are valid in TOML. TOML requires one more, for the control character that JSON does not escape.
     let text = |text: &String| Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F");
     match field {
         Field::Text(value) => text(value),
@@ -181,7 +180,7 @@ fn written(field: &Field) -> String {
     }
 }
 
-/// Where an entry is written: one place if its tables follow one another.
+/// Returns the ranges of an entry, with adjacent tables merged.
 fn segments(text: &str, tree: &Document<&str>, object: &str, name: &str) -> Vec<Range<usize>> {
     let Some(servers) = tree.as_table().get(object).and_then(Item::as_table_like) else { return Vec::new() };
     let mut found = Vec::new();
@@ -224,15 +223,12 @@ fn parts(key: &Key, item: &Item, found: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The whole lines of a place, with the empty line before them if another or nothing follows.
-fn lines(text: &str, place: &Range<usize>) -> Range<usize> {
-    let start = text[..place.start].rfind('\n').map_or(0, |newline| newline + 1);
-    let end = text[place.end..].find('\n').map_or(text.len(), |newline| place.end + newline + 1);
+/// Extends a range to whole lines, including the empty line before them if an empty line or nothing follows.
+fn lines(text: &str, range: &Range<usize>) -> Range<usize> {
+    let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = text[range.end..].find('\n').map_or(text.len(), |newline| range.end + newline + 1);
     let empty = |line: &str| line.trim().is_empty();
     let before = text[..start].trim_end_matches(['\r', '\n', ' ', '\t']).len();
     let before = text[before..start].find('\n').map_or(start, |newline| before + newline + 1);
-    match before < start && text[end..].lines().next().is_none_or(empty) {
-        true => before..end,
-        false => start..end,
-    }
+    if before < start && text[end..].lines().next().is_none_or(empty) { before..end } else { start..end }
 }

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, stdout::outln};
 
 use manifest::Runtime;
 use readme::Readme;
@@ -84,7 +84,7 @@ fn list() {
     let all = Template::all();
     let width = all.iter().map(|template| template.name().len()).max().unwrap_or_default();
     for template in all {
-        anstream::println!("{:width$}  {}", template.name(), template.description());
+        outln!("{:width$}  {}", template.name(), template.description());
     }
 }
 

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use toml_edit::DocumentMut;
 
-use crate::{failure::Failure, near::nearest, workspace::listed};
+use crate::{
+    failure::Failure,
+    near::{listed, nearest},
+};
 
 /// Links to the examples, so that they are in the package too. A directory with a `Cargo.toml` would be left out of it.
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");

@@ -1,8 +1,8 @@
-//! Each code, found in a server that has one thing wrong.
+//! Each code, with a server that has exactly this problem.
 
 use super::*;
 
-/// Every code that a listing shows, with the whole line.
+/// Returns codes, servers, options and the expected finding.
 fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
     let none: Vec<&str> = Vec::new();
     let text = json!({"type": "string"});
@@ -18,7 +18,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "other-dialect",
             schema(json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"})),
             none.clone(),
-            format!("{page}`inputSchema` is written for http://json-schema.org/draft-07/schema#"),
+            format!("{page}`inputSchema` declares the dialect http://json-schema.org/draft-07/schema#"),
         ),
         (
             "no-object-schema",
@@ -30,61 +30,61 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "output-not-object",
             with(json!({"outputSchema": {"type": "array", "items": text}})),
             none.clone(),
-            format!("{page}`outputSchema` has another type in 2025-11-25"),
+            format!("{page}the type of `outputSchema` is \"array\" in 2025-11-25"),
         ),
         (
             "unresolved-ref",
             schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}})),
             none.clone(),
-            format!("{page}`inputSchema`: the reference `#/$defs/b` leads to nothing"),
+            format!("{page}`inputSchema`: reference `#/$defs/b` does not resolve"),
         ),
         (
             "remote-ref",
             schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}})),
             none.clone(),
-            format!("{page}`inputSchema`: the reference `https://example.com/a.json` leads out of the schema"),
+            format!("{page}`inputSchema`: reference `https://example.com/a.json` points outside the schema"),
         ),
         (
             "bad-default",
             taking("a", json!({"type": "integer", "default": "x"})),
             none.clone(),
-            format!("{page}`a` of `inputSchema`: the default \"x\" does not fit: \"x\" is not of type \"integer\""),
+            format!("{page}`a` of `inputSchema`: invalid default: \"x\" is not of type \"integer\""),
         ),
         (
             "bad-example",
             taking("a", json!({"type": "integer", "maximum": 3, "examples": [1, 4]})),
             none.clone(),
-            format!("{page}`a` of `inputSchema`: the example 4 does not fit: 4 is greater than the maximum of 3"),
+            format!("{page}`a` of `inputSchema`: invalid example: 4 is greater than the maximum of 3"),
         ),
         (
             "undeclared-required",
             schema(json!({"type": "object", "properties": {}, "required": ["a"]})),
             none.clone(),
-            format!("{page}`inputSchema`: \"a\" is required and not described"),
+            format!("{page}`inputSchema`: \"a\" is required but not declared"),
         ),
         (
             "bad-header",
             taking("a", json!({"type": "string", "x-mcp-header": "no token"})),
             none.clone(),
-            format!("{page}the header \"no token\" of `a` is no HTTP token"),
+            format!("{page}header \"no token\" of `a` is not an HTTP token"),
         ),
         (
             "bad-header",
             taking("a", json!({"type": "number", "x-mcp-header": "A"})),
             none.clone(),
-            format!("{page}`a` has a header, and is no string, integer or boolean"),
+            format!("{page}`a` has a header, but is not a string, an integer or a boolean"),
         ),
         (
             "bad-header",
             taking("a", json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
             none.clone(),
-            format!("{page}the header of `a[]` stands where no chain of `properties` leads to"),
+            format!("{page}the header of `a[]` cannot be reached through `properties` alone"),
         ),
         (
             "top-level-union",
             schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
             none.clone(),
-            format!("{page}`anyOf` at the top of `inputSchema`"),
+            format!("{page}`anyOf` at the top level of `inputSchema`"),
         ),
         (
             "schema-ref",
@@ -104,63 +104,68 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "union",
             taking("a", json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
             none.clone(),
-            format!("{page}the argument `a` has `oneOf`"),
+            format!("{page}argument `a` uses `oneOf`"),
         ),
         (
             "type-array",
             taking("a", json!({"type": ["string", "null"]})),
             none.clone(),
-            format!("{page}the argument `a` is string or null"),
+            format!("{page}argument `a` has the types string and null"),
         ),
-        (
-            "missing-type",
-            taking("a", json!({"enum": ["x"]})),
-            none.clone(),
-            format!("{page}the argument `a` has no type"),
-        ),
+        ("missing-type", taking("a", json!({"enum": ["x"]})), none.clone(), format!("{page}argument `a` has no type")),
         (
             "array-without-items",
             taking("a", json!({"type": "array"})),
             none.clone(),
-            format!("{page}the argument `a` is an array of anything"),
+            format!("{page}argument `a` is an array without `items`"),
         ),
-        ("boolean-schema", taking("a", json!(true)), none.clone(), format!("{page}the argument `a` is true")),
+        (
+            "boolean-schema",
+            taking("a", json!(true)),
+            none.clone(),
+            format!("{page}the schema of argument `a` is `true`"),
+        ),
         (
             "map-schema",
             taking("a", json!({"type": "object", "additionalProperties": text})),
             none.clone(),
-            format!("{page}the argument `a` is a map"),
+            format!("{page}argument `a` is a map"),
         ),
         (
             "enum-values",
             taking("a", json!({"type": "integer", "enum": [1, 2]})),
             none.clone(),
-            format!("{page}the argument `a` is one of [1,2]"),
+            format!("{page}argument `a` has the values [1,2]"),
         ),
         (
             "unknown-format",
             taking("a", json!({"type": "string", "format": "uuid"})),
             none.clone(),
-            format!("{page}the argument `a` has the format `uuid`"),
+            format!("{page}argument `a` has the format `uuid`"),
         ),
-        ("property-name", taking("filter[id]", text.clone()), none.clone(), format!("{page}the argument `filter[id]`")),
+        (
+            "property-name",
+            taking("filter[id]", text.clone()),
+            none.clone(),
+            format!("{page}argument name `filter[id]`"),
+        ),
         (
             "bad-name",
             with(json!({"name": "fetch page"})),
             none.clone(),
-            "tool `fetch page`: its name has other characters than A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned(),
+            "tool `fetch page`: the name contains characters other than A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned(),
         ),
         (
             "duplicate-name",
             json!({"tools": [tool(json!({})), tool(json!({"description": "Another one."}))]}),
             none.clone(),
-            format!("{page}it is listed more than once"),
+            format!("{page}the tool is listed more than once"),
         ),
         (
             "dotted-name",
             with(json!({"name": "fetch.page"})),
             none.clone(),
-            "tool `fetch.page`: its name has a dot".to_owned(),
+            "tool `fetch.page`: the name contains a dot".to_owned(),
         ),
         (
             "long-name",
@@ -172,44 +177,49 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "name-start",
             with(json!({"name": "2fetch"})),
             none.clone(),
-            "tool `2fetch`: its name begins with neither a letter nor an underscore".to_owned(),
+            "tool `2fetch`: the name starts with neither a letter nor an underscore".to_owned(),
         ),
         (
             "name-clash",
             json!({"tools": [tool(json!({})), tool(json!({"name": "Fetch-Page", "description": "Another one."}))]}),
             none.clone(),
-            "tool `Fetch-Page`: its name differs little from `fetch_page`".to_owned(),
+            "tool `Fetch-Page`: the name is too similar to `fetch_page`".to_owned(),
         ),
-        ("missing-description", with(json!({"description": ""})), none.clone(), format!("{page}it has no description")),
+        (
+            "missing-description",
+            with(json!({"description": ""})),
+            none.clone(),
+            format!("{page}the tool has no description"),
+        ),
         (
             "missing-description",
             schema(json!({"type": "object", "properties": {"a": text}})),
             none.clone(),
-            format!("{page}the argument `a` has no description"),
+            format!("{page}argument `a` has no description"),
         ),
         (
             "missing-description",
             json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a"}]}]}),
             none.clone(),
-            "prompt `p`: the argument `a` has no description".to_owned(),
+            "prompt `p`: argument `a` has no description".to_owned(),
         ),
         (
             "missing-description",
             json!({"resources": [{"uri": "a://b", "name": "b"}]}),
             none.clone(),
-            "resource `a://b`: it has no description".to_owned(),
+            "resource `a://b`: the resource has no description".to_owned(),
         ),
         (
             "short-description",
             with(json!({"description": "Fetch page."})),
             none.clone(),
-            format!("{page}it is described as \"Fetch page.\""),
+            format!("{page}the tool is described as \"Fetch page.\""),
         ),
         (
             "same-description",
             json!({"tools": [tool(json!({})), tool(json!({"name": "other"}))]}),
             none.clone(),
-            "tool `other`: it has the description of `fetch_page`".to_owned(),
+            "tool `other`: the description is the same as that of `fetch_page`".to_owned(),
         ),
         (
             "long-description",
@@ -227,19 +237,19 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "idle-hint",
             with(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
             none.clone(),
-            format!("{page}`idempotentHint` says nothing of a tool that only reads"),
+            format!("{page}`idempotentHint` has no effect on a read-only tool"),
         ),
         (
             "name-against-hints",
             with(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
             none.clone(),
-            "tool `deletePage`: `destructiveHint` is false, and its name says \"delete\"".to_owned(),
+            "tool `deletePage`: `destructiveHint` is false, but the name says \"delete\"".to_owned(),
         ),
         (
             "name-against-hints",
             with(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
             none.clone(),
-            "tool `list_pages`: `destructiveHint` is true, and its name says \"list\"".to_owned(),
+            "tool `list_pages`: `destructiveHint` is true, but the name says \"list\"".to_owned(),
         ),
         (
             "contradictory-hints",
@@ -251,26 +261,26 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "name-against-hints",
             with(json!({"name": "delete_page"})),
             none.clone(),
-            "tool `delete_page`: `readOnlyHint` is true, and its name says \"delete\"".to_owned(),
+            "tool `delete_page`: `readOnlyHint` is true, but the name says \"delete\"".to_owned(),
         ),
-        ("no-hints", with(json!({"annotations": {}})), none.clone(), format!("{page}it has none of the hints")),
+        ("no-hints", with(json!({"annotations": {}})), none.clone(), format!("{page}the tool has no hints")),
         (
             "token-budget",
             with(json!({})),
             vec!["--max-tokens", "20"],
-            "server: the tools take about 33 tokens, more than 20".to_owned(),
+            "server: the tools use about 33 tokens, more than 20".to_owned(),
         ),
         (
             "token-budget",
             with(json!({})),
             vec!["--max-tool-tokens", "20"],
-            format!("{page}it takes about 33 tokens, more than 20"),
+            format!("{page}uses about 33 tokens, more than 20"),
         ),
         (
             "bad-uri",
             json!({"resources": [{"uri": "all notes", "name": "b", "description": "All of them."}]}),
             none.clone(),
-            "resource `all notes`: `all notes` is no URI".to_owned(),
+            "resource `all notes`: `all notes` is not a URI".to_owned(),
         ),
         (
             "unreadable-resource",
@@ -282,7 +292,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "completion-failed",
             json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a", "description": "What it is."}]}], "answers": {"completion/complete": {"result": {}}}}),
             vec!["--read"],
-            "prompt `p`: `a`: the result has no list `values`".to_owned(),
+            "prompt `p`: `a`: the result has no `values` array".to_owned(),
         ),
         (
             "bad-handshake",
@@ -318,25 +328,25 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "stdout-noise",
             json!({"noise": "listening …"}),
             none.clone(),
-            "server: stdout has a line that is no message: \"listening …\"".to_owned(),
+            "server: stdout contains a line that is not a message: \"listening …\"".to_owned(),
         ),
         (
             "garbage-unanswered",
             json!({"garbage": "ignored"}),
             none.clone(),
-            "server: what is no JSON: no answer came within 2 s".to_owned(),
+            "server: no response to invalid JSON: no answer came within 2 s".to_owned(),
         ),
         (
             "garbage-unanswered",
             json!({"garbage": "dies"}),
             none.clone(),
-            "server: what is no JSON ends the server".to_owned(),
+            "server: the server exits when it receives invalid JSON".to_owned(),
         ),
         (
             "does-not-end",
             json!({"lingers": true}),
             none.clone(),
-            "server: it still ran 7 s after its stdin had ended".to_owned(),
+            "server: the server is still running 7 s after its stdin was closed".to_owned(),
         ),
     ];
     let tools = |count: usize| {
@@ -347,18 +357,18 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         "too-many-tools",
         json!({ "tools": many }),
         none.clone(),
-        "server: the server has 41 tools, more than 40".to_owned(),
+        "server: the server lists 41 tools, more than 40".to_owned(),
     ));
     let deep = (0..6).fold(
         json!({"type": "string", "description": "The innermost."}),
         |inner, _| json!({"type": "object", "description": "What is around.", "properties": {"a": inner}}),
     );
-    table.push(("deep-nesting", schema(deep), none, format!("{page}the argument `a.a.a.a.a.a` is 6 levels deep")));
+    table.push(("deep-nesting", schema(deep), none, format!("{page}argument `a.a.a.a.a.a` is 6 levels deep")));
     table
 }
 
 #[test]
-fn every_code_is_found() {
+fn every_code_is_reported() {
     for (code, file, options, expected) in findings() {
         let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
         let done = Server::new(&file).run(&words);
@@ -381,7 +391,7 @@ fn every_code_has_a_test_and_an_explanation() {
     let listed = run(&["check", "--explain", "list"]).good();
     let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let mut tested: BTreeSet<&str> = findings().iter().map(|(code, ..)| *code).collect();
-    // These are those of `a_change_is_told_and_accepted`.
+    // Covered by `changes_are_reported_and_accepted`.
     tested.extend(["breaking-change", "compatible-change"]);
     assert_eq!(codes, tested);
     for code in codes {

@@ -1,9 +1,9 @@
-//! What is written: the shapes of the clients' entries.
+//! The entries that each client requires.
 
 use super::*;
 
 #[test]
-fn each_client_gets_its_own_shape_of_an_entry() {
+fn each_client_gets_its_form_of_a_program_entry() {
     let stdio = "      \"type\": \"stdio\",\n";
     for (client, object, kind) in [
         ("claude-code", "mcpServers", stdio),
@@ -18,7 +18,7 @@ fn each_client_gets_its_own_shape_of_an_entry() {
     ] {
         let home = Home::new();
         let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]);
-        assert_eq!(done.stderr.lines().next(), Some("`hello` answers: it is hello 0.1.0"), "{}", done.stderr);
+        assert_eq!(done.stderr.lines().next(), Some("`hello` responds as hello 0.1.0"), "{}", done.stderr);
         let told = done.good();
         let path = home.path(file(client));
         assert!(told.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{told}");
@@ -38,9 +38,9 @@ fn each_client_gets_its_own_shape_of_an_entry() {
     assert_eq!(home.read(file("codex")), expected);
 }
 
-/// As `copilot mcp add` writes it.
+/// The form that `copilot mcp add` writes.
 #[test]
-fn copilot_is_told_which_tools_it_may_use() {
+fn entries_for_copilot_list_the_allowed_tools() {
     let home = Home::new();
     home.install("copilot", &["--force", "--no-check"]).good();
     let url = ["install", "--client", "copilot", "--no-check", "--name", "web", "https://example.com/mcp"];
@@ -56,7 +56,7 @@ fn copilot_is_told_which_tools_it_may_use() {
 }
 
 #[test]
-fn each_client_gets_its_own_shape_of_a_url() {
+fn each_client_gets_its_form_of_a_url_entry() {
     for (client, object, kind, url, headers) in [
         ("claude-code", "mcpServers", "      \"type\": \"http\",\n", "url", "headers"),
         ("cline", "mcpServers", "      \"type\": \"streamableHttp\",\n", "url", "headers"),
@@ -86,11 +86,11 @@ fn each_client_gets_its_own_shape_of_a_url() {
 }
 
 #[test]
-fn a_package_is_built_for_release_and_can_be_copied() {
+fn a_package_is_built_in_release_mode_and_copied() {
     let home = Home::new();
     let target = home.path("target");
     let release = target.join("release");
-    fs::create_dir_all(&release).expect("directories can be made");
+    fs::create_dir_all(&release).expect("directories are created");
     fs::copy(example("hello"), release.join("hello")).expect("the example is built");
     let words = ["install", "hello", "--client", "claude-code", "--force", "--no-build", "--copy-to"];
     let bin = home.path("bin");
@@ -115,19 +115,17 @@ fn a_package_is_built_for_release_and_can_be_copied() {
     let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": ["--allow-host", "x"]});
     assert_eq!(entry["mcpServers"]["hello"], expected);
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), fs::read(example("hello")).expect("the example"));
-    // The entry is the same; the program need not be.
+    // The copy is updated although the entry is the same.
     let mut newer = fs::read(example("hello")).expect("the example");
     newer.push(0);
-    fs::write(release.join("hello"), &newer).expect("it can be written");
+    fs::write(release.join("hello"), &newer).expect("the file is written");
     let again = run(bin.to_str()).good();
     let expected = format!("Claude Code: `hello` is already installed in {}\n", home.path(".claude.json").display());
     assert_eq!(again, expected);
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), newer);
-    fs::remove_file(release.join("hello")).expect("it is there");
-    let expected = format!(
-        "error: there is no program `{}/hello`\nhelp: leave `--no-build` out, and it is built\n",
-        release.display()
-    );
+    fs::remove_file(release.join("hello")).expect("the path exists");
+    let expected =
+        format!("error: program `{}/hello` not found\nhelp: omit `--no-build` to build it\n", release.display());
     assert_eq!(run(None).failed(2), expected);
 }
 
@@ -138,20 +136,20 @@ fn a_secret_comes_from_the_environment() {
     let missing = home.command(&words).env_remove("MY_KEY").output().expect("cargo-mcp starts");
     assert_eq!(
         Done::from(missing).failed(2),
-        "error: `--env MY_KEY`: there is no `MY_KEY` in this environment\nhelp: give it a value: `--env MY_KEY=…`\n"
+        "error: `--env MY_KEY`: `MY_KEY` is not set in the current environment\nhelp: provide a value: `--env MY_KEY=…`\n"
     );
     let done = home.command(&words).env("MY_KEY", "s3cret").output().expect("cargo-mcp starts");
     assert!(!Done::from(done).good().contains("s3cret"));
     assert!(home.read(file("cursor")).contains("\"MY_KEY\": \"s3cret\""));
-    let notes = home.read(".local/state/cargo-mcp/installed.json");
-    assert!(notes.contains("hello") && !notes.contains("s3cret"), "{notes}");
+    let records = home.read(".local/state/cargo-mcp/installed.json");
+    assert!(records.contains("hello") && !records.contains("s3cret"), "{records}");
 }
 
 #[test]
-fn what_a_client_takes_for_a_variable_is_told() {
+fn values_that_a_client_would_expand_are_reported() {
     for (client, value, expected) in [
-        ("gemini", "a$b", "note: Gemini CLI takes `$` for the beginning of a variable\n"),
-        ("vscode", "${input:key}", "note: VS Code takes `${` for the beginning of a variable\n"),
+        ("gemini", "a$b", "note: Gemini CLI expands variables that start with `$`\n"),
+        ("vscode", "${input:key}", "note: VS Code expands variables that start with `${`\n"),
         ("vscode", "a$b", ""),
         ("zed", "${key}", ""),
     ] {
@@ -163,11 +161,11 @@ fn what_a_client_takes_for_a_variable_is_told() {
 }
 
 #[test]
-fn a_client_that_reads_plain_json_is_warned_of() {
+fn comments_in_plain_json_cause_a_warning() {
     let home = Home::with(file("claude-desktop"), "{ // mine\n}\n");
     let done = home.install("claude-desktop", &["--no-check"]);
     let expected = format!(
-        "warning: Claude Desktop reads plain JSON, and `{}` is not: line 1, column 3: comments are not allowed\n",
+        "warning: Claude Desktop requires plain JSON, but `{}` uses extensions: line 1, column 3: comments are not allowed\n",
         home.path(file("claude-desktop")).display()
     );
     assert!(done.stderr.starts_with(&expected), "{}", done.stderr);
@@ -175,11 +173,11 @@ fn a_client_that_reads_plain_json_is_warned_of() {
 }
 
 #[test]
-fn a_project_has_its_own_files() {
+fn project_scope_uses_the_files_of_the_project() {
     let home = Home::new();
     let project = home.path("project");
-    fs::create_dir_all(project.join(".git")).expect("directories can be made");
-    fs::create_dir_all(project.join("deep/down")).expect("directories can be made");
+    fs::create_dir_all(project.join(".git")).expect("directories are created");
+    fs::create_dir_all(project.join("deep/down")).expect("directories are created");
     let hello = hello();
     for (client, path) in [
         ("claude-code", ".mcp.json"),
@@ -192,11 +190,15 @@ fn a_project_has_its_own_files() {
         let words = ["install", "--client", client, "--scope", "project", "--no-check", "--", &hello];
         let done = home.command(&words).current_dir(project.join("deep/down")).output().expect("cargo-mcp starts");
         let done = Done::from(done);
-        assert!(done.stderr.contains("note: a project's file has a path of this machine: "), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("note: the project's configuration contains a path of this machine: "),
+            "{}",
+            done.stderr
+        );
         let told = done.good();
         let file = project.join(path);
         assert!(told.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{told}");
-        assert!(fs::read_to_string(&file).expect("it is there").contains(&hello));
+        assert!(fs::read_to_string(&file).expect("the path exists").contains(&hello));
         let client = client.split(',').next().expect("one");
         let words = ["uninstall", "--client", client, "--scope", "project", "hello"];
         let done = home.command(&words).current_dir(&project).output().expect("cargo-mcp starts");
@@ -204,6 +206,6 @@ fn a_project_has_its_own_files() {
         assert!(!file.exists(), "{client}");
     }
     let left: Vec<_> =
-        fs::read_dir(&project).expect("it is there").map(|entry| entry.expect("an entry").file_name()).collect();
+        fs::read_dir(&project).expect("the path exists").map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(left.len(), 2, "only `.git` and `deep` are left: {left:?}");
 }

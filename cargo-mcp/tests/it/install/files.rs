@@ -1,4 +1,4 @@
-//! What becomes of the files: every other byte stays, and all comes back.
+//! The content of files: installing changes nothing else, and uninstalling restores everything.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn only_the_entry_changes() {
         let home = Home::with(file(client), before);
         let told = home.install(client, &["--no-check"]);
         let backup = home.path(&format!("{}.bak", file(client)));
-        assert!(told.stderr.contains(&format!("  as it was: {}\n", backup.display())), "{}", told.stderr);
+        assert!(told.stderr.contains(&format!("  backup: {}\n", backup.display())), "{}", told.stderr);
         told.good();
         assert_eq!(home.read(file(client)), after.replace("HELLO", &hello()), "{client}");
         assert_eq!(fs::read_to_string(backup).expect("a copy"), before, "{client}");
@@ -44,7 +44,7 @@ fn only_the_entry_changes() {
 }
 
 #[test]
-fn a_round_trip_leaves_every_home_as_it_was() {
+fn a_round_trip_restores_every_file() {
     for client in LOCAL {
         for text in [None, Some(""), Some("\n"), Some("\u{feff}")].into_iter().chain(match client {
             "codex" => [Some("# mine\r\n"), Some("[mcp_servers]\n"), Some("a = 1")],
@@ -68,7 +68,7 @@ fn a_round_trip_leaves_every_home_as_it_was() {
 }
 
 #[test]
-fn a_file_that_was_made_stays_if_somebody_has_used_it() {
+fn a_created_file_is_kept_if_it_was_changed_since() {
     let home = Home::new();
     home.install("cursor", &["--no-check", "--force"]).good();
     let text = home.read(file("cursor")).replacen('{', "{\n  \"mine\": 1,", 1);
@@ -78,16 +78,16 @@ fn a_file_that_was_made_stays_if_somebody_has_used_it() {
 }
 
 #[test]
-fn without_notes_only_the_entry_goes() {
+fn without_a_record_only_the_entry_is_removed() {
     let home = Home::with(file("cursor"), "{}\n");
     home.install("cursor", &["--no-check"]).good();
-    fs::remove_dir_all(home.path(".local")).expect("the notes are there");
+    fs::remove_dir_all(home.path(".local")).expect("the records exist");
     home.run(&["uninstall", "--client", "cursor", "hello"]).good();
     assert_eq!(home.read(file("cursor")), "{\n  \"mcpServers\": {}\n}\n");
 }
 
 #[test]
-fn what_was_the_users_before_is_not_taken_for_ours() {
+fn an_object_of_the_user_is_not_removed() {
     let home = Home::with(file("cursor"), "{}\n");
     home.install("cursor", &["--no-check"]).good();
     let own = "{\n  \"mcpServers\": {}\n}\n";
@@ -98,13 +98,13 @@ fn what_was_the_users_before_is_not_taken_for_ours() {
 }
 
 #[test]
-fn the_same_again_is_no_failure_and_another_needs_force() {
+fn reinstalling_succeeds_and_replacing_requires_force() {
     let text = "{\n  \"mcpServers\": {\n    \"hello\": {\n      \"command\": \"/bin/other\",\n      \"env\": {\"KEY\": \"secret\"}\n    }\n  }\n}\n";
     let home = Home::with(file("cursor"), text);
     let path = home.path(file("cursor"));
     let expected = format!(
-        "error: Cursor has another `hello` in `{}`: {{\"command\":\"/bin/other\",\"env\":{{\"KEY\":\"***\"}}}}\nhelp: \
-         `--force` replaces it, `--name` installs this one under another name\n",
+        "error: Cursor has a different entry `hello` in `{}`: {{\"command\":\"/bin/other\",\"env\":{{\"KEY\":\"***\"}}}}\nhelp: \
+         `--force` replaces it, `--name` installs the server under another name\n",
         path.display()
     );
     assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
@@ -126,7 +126,7 @@ fn the_same_again_is_no_failure_and_another_needs_force() {
 }
 
 #[test]
-fn a_dry_run_shows_the_difference_and_writes_nothing() {
+fn a_dry_run_prints_the_diff_and_writes_nothing() {
     let text =
         "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\", \"env\": { \"KEY\": \"old secret\" } }\n  }\n}\n";
     let home = Home::with(file("cursor"), text);
@@ -145,7 +145,7 @@ fn a_dry_run_shows_the_difference_and_writes_nothing() {
     assert_eq!(home.everything(), before);
     let done = home.run(&["install", "hello", "--client", "codex", "--dry-run"]);
     let warning =
-        format!("warning: Codex does not seem to be installed: there is no `{}`\n", home.path(".codex").display());
+        format!("warning: Codex does not seem to be installed: `{}` does not exist\n", home.path(".codex").display());
     assert_eq!(done.stderr, warning);
     let told = done.good();
     assert!(told.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{told}");
@@ -156,7 +156,7 @@ fn a_dry_run_shows_the_difference_and_writes_nothing() {
 }
 
 #[test]
-fn two_servers_go_in_any_order() {
+fn two_servers_can_be_uninstalled_in_any_order() {
     for (client, text) in [("cursor", "{\"a\": 1}"), ("cursor", "{}\n"), ("codex", "a = 1"), ("zed", "// none\n")] {
         for order in [["one", "two"], ["two", "one"]] {
             let home = Home::with(file(client), text);
@@ -171,7 +171,7 @@ fn two_servers_go_in_any_order() {
 }
 
 #[test]
-fn several_clients_at_once_and_the_list_of_them() {
+fn several_clients_are_configured_and_listed() {
     let home = Home::with(file("cursor"), "{}");
     home.write(file("zed"), "{ \"context_servers\": { \"other\": {} } }");
     home.write(file("gemini"), "{ broken");
@@ -179,7 +179,7 @@ fn several_clients_at_once_and_the_list_of_them() {
     assert_eq!(told.lines().count(), 2, "{told}");
     let told = home.run(&["install", "--list", "hello"]).good();
     for (client, state) in
-        [("cursor", "has `hello`"), ("zed", "has `hello`"), ("gemini", "broken"), ("windsurf", "no file")]
+        [("cursor", "has `hello`"), ("zed", "has `hello`"), ("gemini", "invalid"), ("windsurf", "no file")]
     {
         let path = home.path(file(client)).display().to_string();
         let row: Vec<_> = told.lines().find(|line| line.ends_with(&path)).expect(client).split("  ").collect();
@@ -187,5 +187,5 @@ fn several_clients_at_once_and_the_list_of_them() {
         assert_eq!(row, [client, "user", state, &path]);
     }
     let told = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).good();
-    assert_eq!(told, format!("zed  user  no `notes` among 2  {}\n", home.path(file("zed")).display()));
+    assert_eq!(told, format!("zed  user  no `notes`, 2 others  {}\n", home.path(file("zed")).display()));
 }

@@ -1,9 +1,9 @@
-//! What is refused, and in which words.
+//! Rejected files and command lines, with their messages.
 
 use super::*;
 
 #[test]
-fn broken_files_are_refused_and_left_alone() {
+fn invalid_files_are_rejected_and_unchanged() {
     for (client, text, expected) in [
         ("cursor", "{\n  \"a\": 1\n  \"b\": 2\n}\n", "line 2, column 9: expected comma"),
         ("zed", "{ \"context_servers\": [] }", "line 1, column 22: `context_servers` is not an object"),
@@ -12,74 +12,72 @@ fn broken_files_are_refused_and_left_alone() {
         let home = Home::with(file(client), text);
         let before = home.everything();
         let path = home.path(file(client));
-        let expected =
-            format!("error: `{}`, {expected}\nhelp: mend the file; nothing was changed in it\n", path.display());
+        let expected = format!("error: `{}`, {expected}\nhelp: fix the file; nothing was changed\n", path.display());
         assert_eq!(home.install(client, &[]).failed(2), expected);
         assert_eq!(home.run(&["uninstall", "--client", client, "hello"]).failed(2), expected);
         assert_eq!(home.everything(), before);
     }
     let home = Home::new();
     home.write(file("cursor"), "");
-    fs::write(home.path(file("cursor")), b"{\"a\": \"\xff\"}").expect("it can be written");
+    fs::write(home.path(file("cursor")), b"{\"a\": \"\xff\"}").expect("the file is written");
     let expected = format!(
-        "error: `{}` is not UTF-8: byte 8 is wrong\nhelp: save it as UTF-8; nothing was changed\n",
+        "error: `{}` is not valid UTF-8: invalid byte at offset 7\nhelp: save the file as UTF-8; nothing was changed\n",
         home.path(file("cursor")).display()
     );
     assert_eq!(home.install("cursor", &[]).failed(2), expected);
 }
 
 #[test]
-fn wrong_command_lines_say_what_to_do() {
+fn invalid_command_lines_are_rejected_with_help() {
     let home = Home::with(".cursor/x", "");
     home.write(".codex/x", "");
     let hello = hello();
     for (words, expected) in [
         (
             &["install", "--", &hello][..],
-            "error: no client is named with `--client`\nhelp: these seem to be installed here: `codex`, `cursor`\n",
+            "error: `--client` is missing\nhelp: these clients seem to be installed: `codex`, `cursor`\n",
         ),
         (
             &["uninstall", "hello"],
-            "error: no client is named with `--client`\nhelp: these seem to be installed here: `codex`, `cursor`\n",
+            "error: `--client` is missing\nhelp: these clients seem to be installed: `codex`, `cursor`\n",
         ),
         (
             &["install", "--client", "zed", "--scope", "project", "--", &hello],
-            "error: Zed has no documented configuration file of scope `project`\nhelp: `--scope user`\n",
+            "error: Zed has no documented configuration file for scope `project`\nhelp: use `--scope user`\n",
         ),
         (
             &["install", "--client", "roo", "--", &hello],
-            "error: Roo Code has no documented configuration file of scope `user`\nhelp: `--scope project`\n",
+            "error: Roo Code has no documented configuration file for scope `user`\nhelp: use `--scope project`\n",
         ),
         (
             &["install", "--client", "claude-desktop", "https://example.com/mcp"],
-            "error: Claude Desktop takes no URL from its configuration file\nhelp: add the URL in Claude Desktop: Settings, then \
+            "error: the configuration file of Claude Desktop cannot contain URLs\nhelp: add the URL in Claude Desktop: Settings, then \
              Connectors\n",
         ),
         (
             &["install", "--client", "cursor", "https://example.com/mcp", "--env", "A=1"],
-            "error: `--env` is for a program; a URL is not started\nhelp: leave `--env` out\n",
+            "error: `--env` applies only to programs\nhelp: omit `--env`\n",
         ),
         (
             &["install", "--client", "cursor", "https://example.com/mcp", "--", "--flag"],
-            "error: `--flag` is for a program; `https://example.com/mcp` is not started\nhelp: leave out what is behind `--`\n",
+            "error: argument `--flag` cannot be passed to `https://example.com/mcp`, which is not started here\nhelp: omit the arguments after `--`\n",
         ),
         (
             &["install", "--client", "cursor", "--header", "A: 1", "--", &hello],
-            "error: `--header` is for a URL; a program gets `--env`\nhelp: leave `--header` out\n",
+            "error: `--header` applies only to URLs\nhelp: omit `--header`\n",
         ),
         (
             &["install", "--client", "cursor", "--copy-to", "x", "--", &hello],
-            "error: `--copy-to` is for a package of this workspace\nhelp: leave `--copy-to` out\n",
+            "error: `--copy-to` applies only to packages of this workspace\nhelp: omit `--copy-to`\n",
         ),
         (
             &["install", "--client", "cursor", "--", "no-such-program"],
-            "error: there is no program `no-such-program` on the `PATH`\nhelp: write its path, or the name of a package without \
-             `--`\n",
+            "error: program `no-such-program` not found in `PATH`\nhelp: use its path, or name a package without `--`\n",
         ),
-        (&["install", "--client", "cursor", "--", "/no/such"], "error: there is no program `/no/such`\n"),
+        (&["install", "--client", "cursor", "--", "/no/such"], "error: program `/no/such` not found\n"),
         (
             &["install", "--client", "cursor", "--name", "my server", "--", &hello],
-            "error: `my server` is no name that every client takes\nhelp: use letters, digits, `-` and `_`, at most 64 of them\n",
+            "error: invalid server name `my server`\nhelp: use at most 64 letters, digits, `-` and `_`\n",
         ),
         (
             &["install", "--client", "cursor", "helo"],
@@ -93,13 +91,13 @@ fn wrong_command_lines_say_what_to_do() {
     let nowhere = home.command(&["uninstall", "--client", "cursor"]).current_dir(home.path("")).output();
     assert_eq!(
         Done::from(nowhere.expect("cargo-mcp starts")).failed(2),
-        "error: which server is to be uninstalled? there is no package here\nhelp: name it; `cargo mcp install --list` shows \
-         where there are any\n"
+        "error: the name of the server is missing, and there is no package here\nhelp: `cargo mcp install --list` lists \
+         the installed servers\n"
     );
     let none = Home::new().run(&["install", "--", &hello]).failed(2);
     assert!(
         none.starts_with(
-            "error: no client is named with `--client`, and none seems to be installed here\nhelp: name one of `claude-code`, "
+            "error: `--client` is missing, and no supported client seems to be installed\nhelp: supported clients: `claude-code`, "
         ),
         "{none}"
     );
@@ -109,7 +107,7 @@ fn wrong_command_lines_say_what_to_do() {
 }
 
 #[test]
-fn a_client_that_is_not_there_gets_no_file() {
+fn no_file_is_created_for_a_missing_client() {
     let home = Home::new();
     for (client, mark) in [("cursor", ".cursor"), ("windsurf", ".codeium/windsurf"), ("claude-code", ".claude")] {
         let title = match client {
@@ -118,8 +116,7 @@ fn a_client_that_is_not_there_gets_no_file() {
             _ => "Claude Code",
         };
         let expected = format!(
-            "error: {title} does not seem to be installed: there is no `{}`\nhelp: `--force` writes its configuration all the \
-             same\n",
+            "error: {title} does not seem to be installed: `{}` does not exist\nhelp: `--force` creates its configuration anyway\n",
             home.path(mark).display()
         );
         assert_eq!(home.install(client, &[]).failed(2), expected);
@@ -128,12 +125,15 @@ fn a_client_that_is_not_there_gets_no_file() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_not_installed() {
+fn a_server_that_does_not_respond_is_not_installed() {
     let home = Home::with(file("cursor"), "{}\n");
     let before = home.everything();
     let failed = home.run(&["install", "--client", "cursor", "--", "false"]).failed(3);
     assert!(failed.starts_with("error: `false` "), "{failed}");
-    assert!(failed.ends_with("help: nothing was changed; `--no-check` installs it without starting it\n"), "{failed}");
+    assert!(
+        failed.ends_with("help: nothing was changed; `--no-check` installs the server without starting it\n"),
+        "{failed}"
+    );
     let failed = home.run(&["install", "--client", "cursor", "http://127.0.0.1:9/mcp"]).failed(3);
     assert!(failed.starts_with("error: ") && failed.contains("`http://127.0.0.1:9/mcp`"), "{failed}");
     let silent = ["install", "--client", "cursor", "--connect-timeout", "1", "--", "sleep", "5"];
@@ -145,23 +145,23 @@ fn a_server_that_does_not_answer_is_not_installed() {
 }
 
 #[test]
-fn names_that_are_not_there_are_told() {
+fn unknown_names_are_rejected_with_suggestions() {
     let text = "{ \"mcpServers\": { \"hello\": {}, \"notes\": {} } }";
     let home = Home::with(file("cursor"), text);
     let path = home.path(file("cursor"));
     for (words, help) in [
         (&["uninstall", "--client", "cursor", "helo"][..], "did you mean `hello`?"),
-        (&["uninstall", "--client", "cursor", "frobnicate"], "it has `hello`, `notes`"),
+        (&["uninstall", "--client", "cursor", "frobnicate"], "available servers: `hello`, `notes`"),
         (
             &["uninstall", "--client", "cursor", "https://example.com"],
-            "it has `hello`, `notes`\nhelp: if it was installed with `--name`, give that name",
+            "available servers: `hello`, `notes`\nhelp: if the server was installed with `--name`, use that name",
         ),
     ] {
         let name = if words[3].starts_with("https") { "example-com" } else { words[3] };
-        let expected = format!("error: Cursor has no `{name}` in `{}`\nhelp: {help}\n", path.display());
+        let expected = format!("error: Cursor has no server `{name}` in `{}`\nhelp: {help}\n", path.display());
         assert_eq!(home.run(words).failed(2), expected);
     }
     let failed = Home::new().run(&["uninstall", "--client", "codex", "hello"]).failed(2);
-    assert!(failed.ends_with("help: there is no server in it\n"), "{failed}");
+    assert!(failed.ends_with("help: there are no servers\n"), "{failed}");
     assert_eq!(home.read(file("cursor")), text);
 }

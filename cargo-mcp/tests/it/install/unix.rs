@@ -1,19 +1,19 @@
-//! Links, permissions, and changes of others meanwhile.
+//! Symbolic links, permissions and concurrent changes.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
 fn mode(path: &Path) -> u32 {
-    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    fs::metadata(path).expect("the path exists").permissions().mode() & 0o777
 }
 
-/// A cargo that builds nothing: it says that the example is what it has built, and notes how it was asked.
+/// Creates a fake `cargo` that reports the example as built and records its arguments.
 fn cargo(home: &Home) -> PathBuf {
     let real = PathBuf::from(env!("CARGO"));
     let metadata = metadata_of(Command::new(&real).args(["metadata", "--no-deps", "--format-version", "1"]));
     let package = metadata["packages"].as_array().expect("packages").iter().find(|package| package["name"] == "hello");
-    let package = package.expect("the example is there");
+    let package = package.expect("the example exists");
     let target = &package["targets"].as_array().expect("targets")[0];
     let message = serde_json::json!({
         "reason": "compiler-artifact",
@@ -36,7 +36,7 @@ fn cargo(home: &Home) -> PathBuf {
         home.path("").display()
     );
     home.write("cargo", &text);
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is mine");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions are changed");
     script
 }
 
@@ -52,39 +52,40 @@ fn a_package_is_built_and_started() {
         let cargo = cargo(&home);
         let words = [&["install", "hello", "--client", "cursor", "--force"], more].concat();
         let done: Done = home.command(&words).env("CARGO", &cargo).output().expect("cargo-mcp starts").into();
-        assert!(done.stderr.contains("`hello` answers: it is hello 0.1.0\n"), "{}", done.stderr);
+        assert!(done.stderr.contains("`hello` responds as hello 0.1.0\n"), "{}", done.stderr);
         let path = home.path(file("cursor"));
         assert_eq!(done.good(), format!("Cursor: installed `hello` (user) in {}\n", path.display()));
         assert_eq!(home.read("asked").contains(" --release"), asked, "{}", home.read("asked"));
         let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
         assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
         let told = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
-        let expected = format!("Cursor: uninstalled `hello`; {} was made for it and is gone\n", path.display());
+        let expected =
+            format!("Cursor: uninstalled `hello` and deleted {}, which was created for it\n", path.display());
         assert_eq!(told, expected);
-        assert!(!home.path(".cursor").exists(), "the directory was made for it too");
+        assert!(!home.path(".cursor").exists(), "the directory was created for the file");
     }
 }
 
 #[test]
-fn links_and_permissions_stay() {
+fn links_and_permissions_are_preserved() {
     for target in ["dotfiles/mcp.json", "../elsewhere.json"] {
         let home = Home::with(".cursor/dotfiles/mcp.json", "{}\n");
         home.write("elsewhere.json", "{}\n");
         let real = home.path(".cursor").join(target);
-        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("it is mine");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("permissions are changed");
         symlink(target, home.path(file("cursor"))).expect("a link");
         home.install("cursor", &["--no-check"]).good();
-        assert_eq!(fs::read_link(home.path(file("cursor"))).expect("it is a link still"), Path::new(target));
-        assert!(fs::read_to_string(&real).expect("it is there").contains("hello"));
+        assert_eq!(fs::read_link(home.path(file("cursor"))).expect("still a link"), Path::new(target));
+        assert!(fs::read_to_string(&real).expect("the path exists").contains("hello"));
         assert_eq!((mode(&real), mode(&home.path(".cursor/mcp.json.bak"))), (0o640, 0o640));
         home.run(&["uninstall", "--client", "cursor", "hello"]).good();
-        assert_eq!(fs::read_to_string(&real).expect("it is there"), "{}\n");
+        assert_eq!(fs::read_to_string(&real).expect("the path exists"), "{}\n");
         assert_eq!(mode(&real), 0o640);
     }
 }
 
 #[test]
-fn a_link_to_nothing_is_filled() {
+fn the_target_of_a_dangling_link_is_created() {
     let home = Home::with("dotfiles/x", "");
     fs::create_dir(home.path(".cursor")).expect("a directory");
     symlink("../dotfiles/mcp.json", home.path(file("cursor"))).expect("a link");
@@ -94,7 +95,7 @@ fn a_link_to_nothing_is_filled() {
 }
 
 #[test]
-fn a_new_file_of_the_user_is_private_and_one_of_a_project_is_not() {
+fn new_user_files_are_private_and_project_files_are_not() {
     let home = Home::new();
     home.install("cursor", &["--no-check", "--force"]).good();
     assert_eq!(mode(&home.path(file("cursor"))), 0o600);
@@ -105,45 +106,48 @@ fn a_new_file_of_the_user_is_private_and_one_of_a_project_is_not() {
     assert_eq!(mode(&home.path(".mcp.json")) & 0o044, mode_of_new_files(&home) & 0o044);
 }
 
-/// As the umask has it.
+/// Returns the permissions that the umask gives to new files.
 fn mode_of_new_files(home: &Home) -> u32 {
     home.write("plain", "");
     mode(&home.path("plain"))
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_nothing_is_lost() {
+fn unwritable_files_are_reported_and_unchanged() {
     let home = Home::with(file("cursor"), "{}\n");
     let path = home.path(file("cursor"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("it is mine");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("permissions are changed");
     let expected = format!(
-        "error: `{}` is read-only\nhelp: make it writable, or change it where it is made; `--dry-run` shows what to change\n",
+        "error: `{}` is read-only\nhelp: make it writable, or edit the source it is generated from; `--dry-run` shows the changes\n",
         path.display()
     );
     assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
     assert_eq!(home.read(file("cursor")), "{}\n");
-    // A directory where nobody can write, not even root.
+    // A directory in which not even root can create files.
     let words = ["install", "--client", "claude-code", "--force", "--no-check", "--", &hello()];
     let done = home.command(&words).env("CLAUDE_CONFIG_DIR", "/proc").output().expect("cargo-mcp starts");
     let failed = Done::from(done).failed(2);
-    assert!(failed.starts_with("error: `/proc/.claude.json` cannot be written: "), "{failed}");
-    assert!(failed.ends_with("help: nothing was changed; `--dry-run` shows what to change by hand\n"), "{failed}");
-    // A file where the directory should be.
+    assert!(failed.starts_with("error: cannot write `/proc/.claude.json`: "), "{failed}");
+    assert!(
+        failed.ends_with("help: nothing was changed; `--dry-run` shows the changes, to be made manually\n"),
+        "{failed}"
+    );
+    // A file in place of the directory.
     let home = Home::with(".cursor", "");
     let failed = home.install("cursor", &["--no-check"]).failed(2);
-    let expected = format!("error: `{}` cannot be read: ", home.path(file("cursor")).display());
+    let expected = format!("error: cannot read `{}`: ", home.path(file("cursor")).display());
     assert!(failed.starts_with(&expected), "{failed}");
 }
 
 #[test]
-fn a_change_by_another_meanwhile_is_noticed() {
+fn a_concurrent_change_is_detected() {
     let home = Home::with(file("cursor"), "{}\n");
     let path = home.path(file("cursor"));
-    // The server is started between reading and writing.
+    // The server runs after the file is read and before it is written.
     let script = format!("echo '{{ \"mine\": 1 }}' > '{}'; exec '{}'", path.display(), hello());
     let failed = home.run(&["install", "--client", "cursor", "--", "sh", "-c", &script]).failed(2);
     let expected = format!(
-        "error: `{}` was changed by another program meanwhile\nhelp: nothing was changed here; run this again\n",
+        "error: `{}` was changed by another program in the meantime\nhelp: run the command again; nothing was changed\n",
         path.display()
     );
     assert!(failed.ends_with(&expected), "{failed}");
@@ -153,7 +157,7 @@ fn a_change_by_another_meanwhile_is_noticed() {
 }
 
 #[test]
-fn copies_are_numbered_and_none_is_made_twice() {
+fn backups_are_numbered_and_not_duplicated() {
     let home = Home::with(file("cursor"), "{}\n");
     home.install("cursor", &["--no-check", "--name", "one"]).good();
     home.install("cursor", &["--no-check", "--name", "two"]).good();

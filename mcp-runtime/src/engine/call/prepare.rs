@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{callee::Callee, run::PreparedCall};
 use crate::{
     engine::{
-        client_requests::{Binding, Kept, Live, Retry, Rounds},
+        client_requests::{Binding, LiveRequester, OnceValues, RoundParams, RoundsRequester},
         layers::{Call, CallInfo},
         request::{context::RequestContext, params::Params, source::Permit},
     },
@@ -186,13 +186,13 @@ pub(crate) fn requester(
     let engine = request.engine();
     let stateless = request.has(Feature::RequestMeta);
     if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
-        return Ok(Some(Arc::new(Live {
-            questions: Arc::clone(&session.questions),
+        return Ok(Some(Arc::new(LiveRequester {
+            pending: Arc::clone(&session.pending_requests),
             outbox: Arc::clone(&request.connection.outbox),
             capabilities: Arc::clone(&session.capabilities),
             timeout: engine.limits.answer,
-            most: engine.limits.in_flight,
-            kept: Kept::default(),
+            limit: engine.limits.in_flight,
+            once: OnceValues::default(),
         })));
     }
     let Params { input_responses, request_state, meta, .. } = request.params;
@@ -206,10 +206,10 @@ pub(crate) fn requester(
         arguments: arguments.into(),
     };
     let keys = &engine.state_keys;
-    let retry = Retry::read(*input_responses, *request_state, keys, &binding)?;
+    let params = RoundParams::decode(*input_responses, *request_state, keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.unwrap_or("{}");
-    Ok(Some(Arc::new(Rounds::new(retry, capabilities, Arc::clone(keys), binding, encoding))))
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, Arc::clone(keys), binding, encoding))))
 }
 
 /// Creates the context of a function.

@@ -1,6 +1,7 @@
-//! Requests of the server's own, in the revisions that have them.
+//! Requests that the server sends while a call waits, for the revisions that have them.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context as TaskContext, Poll},
@@ -9,7 +10,9 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::once::OnceValues;
 use crate::{
+    backend::InputResponse,
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
@@ -17,142 +20,156 @@ use crate::{
     revision::encode::Object,
 };
 
-/// The questions of one session that are not yet answered.
+/// The requests of one session that its client has not yet responded to.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(Mutex<Open>);
+pub(crate) struct PendingRequests(Mutex<Pending>);
 
 #[derive(Debug, Default)]
-struct Open {
-    asked: u64,
-    waiting: HashMap<u64, oneshot::Sender<Result<String, String>>>,
+struct Pending {
+    last_id: u64,
+    /// At most as many as the session may have calls in flight, see [`send_request`].
+    waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
 }
 
-impl Questions {
-    /// Takes an answer of the client's; false if nobody waits for it.
-    pub(crate) fn answer(&self, id: &Id<'_>, answer: Answer<'_>) -> bool {
-        let waiting = id.as_json().parse().ok().and_then(|number| self.open().waiting.remove(&number));
+impl PendingRequests {
+    /// Delivers a response of the client's. Returns `false` if no call is waiting for it.
+    pub(crate) fn respond(&self, id: &Id<'_>, response: Answer<'_>) -> bool {
+        let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
-        let answer = match answer {
-            Answer::Result(json) => Ok(json.to_owned()),
-            Answer::Error(json) => Err(message_of(json)),
+        let response = match response {
+            Answer::Result(json) => InputResponse::Result(json.to_owned()),
+            Answer::Error(json) => InputResponse::Error(error_message(json)),
         };
-        waiting.send(answer).is_ok()
+        waiting.send(response).is_ok()
     }
 
-    fn ask(&self, most: usize) -> Option<(u64, oneshot::Receiver<Result<String, String>>)> {
-        let mut open = self.open();
-        if open.waiting.len() >= most {
+    /// Adds a request and returns its id, or `None` if there are `limit` requests already.
+    fn add(&self, limit: usize) -> Option<(u64, oneshot::Receiver<InputResponse>)> {
+        let mut pending = self.lock();
+        if pending.waiting.len() >= limit {
             return None;
         }
-        open.asked += 1;
-        let number = open.asked;
-        let (answer, waiting) = oneshot::channel();
-        open.waiting.insert(number, answer);
-        Some((number, waiting))
+        pending.last_id += 1;
+        let id = pending.last_id;
+        let (sender, receiver) = oneshot::channel();
+        pending.waiting.insert(id, sender);
+        Some((id, receiver))
     }
 
-    /// Gives up a question; false if it was answered.
-    fn give_up(&self, number: u64) -> bool {
-        self.open().waiting.remove(&number).is_some()
+    /// Removes a request. Returns `false` if the client has responded to it.
+    fn remove(&self, id: u64) -> bool {
+        self.lock().waiting.remove(&id).is_some()
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The sentence of a JSON-RPC error object.
-fn message_of(error: &str) -> String {
+/// Returns the message of a JSON-RPC error object.
+fn error_message(error: &str) -> String {
     let message = raw::members(error).find(|(name, _)| name == "message");
-    message.and_then(|(_, json)| raw::string(json)).map_or_else(|| "an error".to_owned(), std::borrow::Cow::into_owned)
+    message.and_then(|(_, json)| raw::string(json)).map_or_else(|| "an error".to_owned(), Cow::into_owned)
 }
 
-/// Asks in the midst of a call, on the stream that the call's answer goes to.
-pub(crate) struct Live {
-    pub(crate) questions: Arc<Questions>,
-    pub(crate) outbox: Arc<Outbox>,
-    /// The JSON of what the client declared in `initialize`.
-    pub(crate) capabilities: Arc<str>,
-    pub(crate) timeout: Duration,
-    /// The most questions of the session at once.
-    pub(crate) most: usize,
-    pub(crate) kept: Kept,
-}
-
-/// The values that a call made once.
-#[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<HashMap<String, String>>);
-
-impl Kept {
-    pub(in crate::engine) fn get(&self, key: &str) -> Option<String> {
-        self.values().get(key).cloned()
-    }
-
-    pub(in crate::engine) fn set(&self, key: &str, value: String) {
-        self.values().insert(key.to_owned(), value);
-    }
-
-    pub(super) fn values(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl From<HashMap<String, String>> for Kept {
-    fn from(values: HashMap<String, String>) -> Self {
-        Self(Mutex::new(values))
-    }
-}
-
-impl Live {
-    fn send(&self, question: &Question) -> Result<Waiting, Fault> {
-        if !question.needs.is_declared_in(&self.capabilities) {
-            return Err(Fault::MissingCapability { required: question.needs.required() });
+/// Turns the response to a request into the result that the function receives.
+pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
+    match response {
+        InputResponse::Result(json) => Ok(json),
+        InputResponse::Error(message) => {
+            Err(Fault::internal(format!("the client answered `{method}` with an error: {message}")))
         }
-        put(&self.questions, &self.outbox, self.most, question.method, &question.params)
     }
 }
 
-/// Sends a request of the server's to the client.
+/// Sends a request to the client on the stream that carries the response of the call.
 ///
 /// # Errors
 ///
-/// There are `most` already, it is too large, or the client does not read.
-pub(in crate::engine) fn put(
-    questions: &Arc<Questions>,
+/// Fails if the session has `limit` pending requests, if the request is too large, or if the client does not read.
+pub(in crate::engine) fn send_request(
+    pending: &Arc<PendingRequests>,
     outbox: &Arc<Outbox>,
-    most: usize,
+    limit: usize,
     method: &str,
     params: &str,
-) -> Result<Waiting, Fault> {
-    let Some((number, answer)) = questions.ask(most) else {
-        let why = format!("too many questions wait for the client, at most {most} may");
-        return Err(Fault::overloaded(why));
+) -> Result<PendingRequest, Fault> {
+    let Some((id, response)) = pending.add(limit) else {
+        let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
+        return Err(Fault::overloaded(message));
     };
+    outbox.ask();
+    let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
+    let pending = Arc::clone(pending);
+    let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
+    let message = encode_request(id, method, params);
+    let error = if message.len() > UNREAD_NOTIFICATIONS {
+        let size = message.len();
+        format!("the request to the client is too large: {size} bytes, the limit is {UNREAD_NOTIFICATIONS}")
+    } else if !outbox.notify(&message) {
+        "the client does not read its messages, so no request can be sent to it".to_owned()
+    } else {
+        return Ok(request);
+    };
+    // The client never saw the request, so it must not see its cancellation.
+    request.pending.remove(id);
+    Err(Fault::internal(error))
+}
+
+fn encode_request(id: u64, method: &str, params: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
-    request.raw("id", number.to_string().as_bytes());
+    request.raw("id", id.to_string().as_bytes());
     request.string("method", method);
     request.raw("params", params.as_bytes());
     request.end();
-    outbox.ask();
-    if message.len() > UNREAD_NOTIFICATIONS || !outbox.notify(&message) {
-        questions.give_up(number);
-        outbox.end_question();
-        let why = match message.len() > UNREAD_NOTIFICATIONS {
-            true => format!(
-                "a question of {} bytes is too large, at most {UNREAD_NOTIFICATIONS} may be sent",
-                message.len()
-            ),
-            false => "the client does not read what is sent to it, so that it cannot be asked".to_owned(),
-        };
-        return Err(Fault::internal(why));
-    }
-    let taken_back = format!(r#"{{"requestId":{number},"reason":"nobody waits for the answer any more"}}"#);
-    Ok(Waiting { number, answer, taken_back, questions: Arc::clone(questions), outbox: Arc::clone(outbox) })
+    message
 }
 
-impl ClientRequester for Live {
+/// A request that was sent. Dropping it before the client has responded cancels it.
+pub(in crate::engine) struct PendingRequest {
+    id: u64,
+    pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
+    /// The parameters of the notification that cancels the request.
+    pub(in crate::engine) cancelled_params: String,
+    pending: Arc<PendingRequests>,
+    outbox: Arc<Outbox>,
+}
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        if self.pending.remove(self.id) {
+            let params = &self.cancelled_params;
+            let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+            self.outbox.notify(message.as_bytes());
+        }
+        self.outbox.end_question();
+    }
+}
+
+/// The requester of a call that waits for its client.
+pub(crate) struct LiveRequester {
+    pub(crate) pending: Arc<PendingRequests>,
+    pub(crate) outbox: Arc<Outbox>,
+    /// The capabilities that the client declared in `initialize`, as JSON.
+    pub(crate) capabilities: Arc<str>,
+    pub(crate) timeout: Duration,
+    /// The maximum number of pending requests of the session.
+    pub(crate) limit: usize,
+    pub(crate) once: OnceValues,
+}
+
+impl LiveRequester {
+    fn send(&self, question: &Question) -> Result<PendingRequest, Fault> {
+        if !question.needs.is_declared_in(&self.capabilities) {
+            return Err(Fault::MissingCapability { required: question.needs.required() });
+        }
+        send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params)
+    }
+}
+
+impl ClientRequester for LiveRequester {
     fn capabilities(&self) -> &str {
         &self.capabilities
     }
@@ -161,12 +178,9 @@ impl ClientRequester for Live {
         let sent = self.send(&question);
         let timeout = self.timeout;
         Box::pin(async move {
-            let mut waiting = sent?;
-            match tokio::time::timeout(timeout, &mut waiting.answer).await {
-                Ok(Ok(Ok(result))) => Ok(result),
-                Ok(Ok(Err(why))) => {
-                    Err(Fault::internal(format!("the client answered `{}` with an error: {why}", question.method)))
-                }
+            let mut request = sent?;
+            match tokio::time::timeout(timeout, &mut request.response).await {
+                Ok(Ok(response)) => into_result(response, question.method),
                 Ok(Err(_)) => Err(Fault::internal("the session ended before the client answered")),
                 Err(_) => {
                     Err(Fault::internal(format!("the client did not answer `{}` within {timeout:?}", question.key)))
@@ -176,35 +190,14 @@ impl ClientRequester for Live {
     }
 
     fn recall(&self, key: &str) -> Option<String> {
-        self.kept.get(key)
+        self.once.get(key)
     }
 
     fn remember(&self, key: &str, value: String) {
-        self.kept.set(key, value);
+        self.once.set(key, value);
     }
 
     fn poll_suspended(&self, _: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
         Poll::Pending
-    }
-}
-
-/// One question that was sent, taken back when nobody waits for its answer any more.
-pub(in crate::engine) struct Waiting {
-    number: u64,
-    pub(in crate::engine) answer: oneshot::Receiver<Result<String, String>>,
-    /// The parameters of the notification that takes it back.
-    pub(in crate::engine) taken_back: String,
-    questions: Arc<Questions>,
-    outbox: Arc<Outbox>,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if self.questions.give_up(self.number) {
-            let params = &self.taken_back;
-            let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-            self.outbox.notify(message.as_bytes());
-        }
-        self.outbox.end_question();
     }
 }

@@ -1,12 +1,16 @@
-//! How a call asks its client: while it waits, or round by round.
+//! Requests from a function to its client: sent while the call waits, or returned round by round.
 
 mod live;
+mod once;
 mod rounds;
 mod seal;
+mod state;
+mod state_key;
 
-pub(crate) use live::Questions;
-pub(super) use live::{Kept, Live, Waiting, put};
-pub(super) use rounds::{Retry, Rounds};
-pub(super) use seal::Binding;
+pub(crate) use live::PendingRequests;
+pub(super) use live::{LiveRequester, PendingRequest, into_result, send_request};
+pub(super) use once::OnceValues;
+pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
-pub use seal::{StateKey, StateKeyError};
+pub(super) use state::Binding;
+pub use state_key::{StateKey, StateKeyError};

@@ -1,17 +1,18 @@
-//! A call that ends with its questions, and runs again when the client brings the answers.
+//! Calls that end with their questions, and run again when the client calls with the responses.
 //!
 //! See [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
 
 use std::{
     collections::HashMap,
-    future::poll_fn,
+    future::{pending, ready},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
 };
 
 use super::{
-    live::Kept,
-    seal::{Binding, State, StateKeys, question_digest},
+    once::OnceValues,
+    seal::StateKeys,
+    state::{AnsweredQuestion, Binding, RequestState, question_digest},
 };
 use crate::{
     error::Fault,
@@ -20,53 +21,53 @@ use crate::{
     revision::encode::Object,
 };
 
-/// What a client brings when it calls again.
+/// The parameters that a client adds to a request from the second round on.
 #[derive(Debug, Default)]
-pub(crate) struct Retry {
-    /// The JSON of each answer, by the key of its question.
-    answers: HashMap<String, String>,
-    /// What the server gave it; none in a first round.
-    state: Option<State>,
+pub(crate) struct RoundParams {
+    /// The response to each question, as JSON, by key.
+    responses: HashMap<String, String>,
+    /// The state that the server returned in the previous round.
+    state: Option<RequestState>,
 }
 
-impl Retry {
-    /// Reads `inputResponses` and `requestState`, of which either may be missing.
+impl RoundParams {
+    /// Decodes `inputResponses` and `requestState`. Both are optional.
     ///
     /// # Errors
     ///
-    /// A fault that says which of them is not what it must be.
-    pub(crate) fn read(
-        answers: Option<&str>,
-        state: Option<&str>,
+    /// Fails if one of them has the wrong type, or if the state does not belong to this request.
+    pub(crate) fn decode(
+        input_responses: Option<&str>,
+        request_state: Option<&str>,
         keys: &StateKeys,
         binding: &Binding,
     ) -> Result<Self, Fault> {
-        let answers = match answers {
+        let responses = match input_responses {
             None | Some("null") => HashMap::new(),
             Some(json) if raw::kind(json) == raw::Kind::Object => {
-                raw::members(json).map(|(key, answer)| (key.into_owned(), answer.to_owned())).collect()
+                raw::members(json).map(|(key, response)| (key.into_owned(), response.to_owned())).collect()
             }
             Some(_) => return Err(Fault::invalid_params("`inputResponses` must be an object")),
         };
-        let state = match state {
+        let state = match request_state {
             None | Some("null") => None,
             Some(json) => {
                 let text = raw::string(json).ok_or_else(|| Fault::invalid_params("`requestState` must be a string"))?;
                 Some(keys.open(&binding.digest(), &text)?)
             }
         };
-        Ok(Self { answers, state })
+        Ok(Self { responses, state })
     }
 }
 
-/// One run of a call, and what it knows of those before it.
-pub(crate) struct Rounds {
-    answers: HashMap<String, String>,
-    /// The questions that the client was asked last, if it says so.
+/// The requester of one round of a call.
+pub(crate) struct RoundsRequester {
+    responses: HashMap<String, String>,
+    /// The digests of the questions that the previous round ended with, by key, if the client returned its state.
     asked: Option<HashMap<String, String>>,
     round: Arc<Mutex<Round>>,
-    kept: Kept,
-    /// The JSON of what the client declared.
+    once: OnceValues,
+    /// The capabilities that the client declared, as JSON.
     capabilities: Box<str>,
     keys: Arc<StateKeys>,
     binding: Binding,
@@ -75,40 +76,39 @@ pub(crate) struct Rounds {
 
 #[derive(Debug, Default)]
 struct Round {
-    /// The questions with their answers, each with its key and digest.
-    answered: Vec<(String, String, String)>,
-    /// The questions that this run cannot answer.
-    open: Vec<Open>,
+    answered: Vec<AnsweredQuestion>,
+    unanswered: Vec<UnansweredQuestion>,
     waker: Option<Waker>,
 }
 
+/// A question that this round has no response to.
 #[derive(Debug)]
-struct Open {
+struct UnansweredQuestion {
     question: Question,
     digest: String,
-    /// How many wait for its answer.
+    /// The number of futures that wait for the response.
     waiting: usize,
 }
 
-impl Rounds {
+impl RoundsRequester {
     pub(crate) fn new(
-        retry: Retry,
+        params: RoundParams,
         capabilities: &str,
         keys: Arc<StateKeys>,
         binding: Binding,
         encoding: Arc<Encoding>,
     ) -> Self {
-        let Retry { answers, state } = retry;
-        let (asked, State { answered, once, .. }) = match state {
+        let RoundParams { responses, state } = params;
+        let (asked, RequestState { answered, once, .. }) = match state {
             Some(state) => (Some(state.asked.clone()), state),
-            None => (None, State::default()),
+            None => (None, RequestState::default()),
         };
         let round = Round { answered, ..Round::default() };
         Self {
-            answers,
+            responses,
             asked,
             round: Arc::new(Mutex::new(round)),
-            kept: once.into(),
+            once: once.into(),
             capabilities: capabilities.into(),
             keys,
             binding,
@@ -116,35 +116,43 @@ impl Rounds {
         }
     }
 
-    /// Finds the answer to a question: one from an earlier round, or one that the client brought for it.
-    fn known(&self, round: &mut Round, key: &str, digest: &str, fits: &dyn Fn(&str) -> bool) -> Option<String> {
-        let mut under_key = round.answered.iter().filter(|(answered, ..)| answered == key).peekable();
-        let is_first = under_key.peek().is_none();
-        if let Some((_, _, answer)) = under_key.find(|(_, answered, _)| answered == digest) {
-            return Some(answer.clone());
+    /// Returns the response to a question: from an earlier round, or from the parameters of this one.
+    fn response_to(
+        &self,
+        round: &mut Round,
+        key: &str,
+        digest: &str,
+        is_valid: &dyn Fn(&str) -> bool,
+    ) -> Option<String> {
+        let mut same_key = round.answered.iter().filter(|answered| answered.key == key).peekable();
+        let is_first_with_key = same_key.peek().is_none();
+        if let Some(answered) = same_key.find(|answered| answered.digest == digest) {
+            return Some(answered.response.clone());
         }
-        let answer = self.answers.get(key).filter(|answer| fits(answer))?;
-        let is_meant = match &self.asked {
+        let response = self.responses.get(key).filter(|response| is_valid(response))?;
+        let is_for_this_question = match &self.asked {
             Some(asked) => asked.get(key).is_some_and(|asked| asked == digest),
-            // It was brought unasked, or comes from a client that keeps no state: for the first question under its key.
-            None => is_first,
+            // Without state, from a client that drops it or that answers unasked, only the key tells questions apart.
+            None => is_first_with_key,
         };
-        is_meant.then(|| {
-            round.answered.push((key.to_owned(), digest.to_owned(), answer.clone()));
-            answer.clone()
-        })
+        if !is_for_this_question {
+            return None;
+        }
+        let (key, digest) = (key.to_owned(), digest.to_owned());
+        round.answered.push(AnsweredQuestion { key, digest, response: response.clone() });
+        Some(response.clone())
     }
 
-    /// Writes the result that ends the call for now.
-    fn input_required(&self, round: &mut Round) -> Result<Vec<u8>, Fault> {
-        let open = std::mem::take(&mut round.open);
-        let asked = open.iter().map(|open| (open.question.key.clone(), open.digest.clone())).collect();
-        let state = State { asked, answered: round.answered.clone(), once: self.kept.values().clone() };
+    /// Encodes the result that ends this round.
+    fn encode_input_required(&self, round: &mut Round) -> Result<Vec<u8>, Fault> {
+        let questions = std::mem::take(&mut round.unanswered);
+        let asked = questions.iter().map(|asked| (asked.question.key.clone(), asked.digest.clone())).collect();
+        let state = RequestState { asked, answered: round.answered.clone(), once: self.once.lock().clone() };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         let mut requests = Object::begin(result.key("inputRequests"));
-        for Open { question, .. } in &open {
+        for UnansweredQuestion { question, .. } in &questions {
             let mut request = Object::begin(requests.key(&question.key));
             request.string("method", question.method);
             request.raw("params", question.params.as_bytes());
@@ -157,53 +165,53 @@ impl Rounds {
     }
 }
 
-impl ClientRequester for Rounds {
+impl ClientRequester for RoundsRequester {
     fn capabilities(&self) -> &str {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> AnswerFuture {
+    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
         let digest = question_digest(&self.binding.digest(), question.method, &question.params);
         let mut round = lock(&self.round);
-        if let Some(answer) = self.known(&mut round, &question.key, &digest, fits) {
-            return Box::pin(std::future::ready(Ok(answer)));
+        if let Some(response) = self.response_to(&mut round, &question.key, &digest, is_valid) {
+            return Box::pin(ready(Ok(response)));
         }
         if !question.needs.is_declared_in(&self.capabilities) {
             let fault = Fault::MissingCapability { required: question.needs.required() };
-            return Box::pin(std::future::ready(Err(fault)));
+            return Box::pin(ready(Err(fault)));
         }
         let key = question.key.clone();
-        match round.open.iter_mut().find(|open| open.question.key == key) {
-            Some(open) if open.digest != digest => {
-                let why = format!("two different questions are asked under the key `{key}` at once");
-                return Box::pin(std::future::ready(Err(Fault::internal(why))));
+        match round.unanswered.iter_mut().find(|asked| asked.question.key == key) {
+            Some(asked) if asked.digest != digest => {
+                let message = format!("two different questions are asked under the key `{key}` at once");
+                return Box::pin(ready(Err(Fault::internal(message))));
             }
-            Some(open) => open.waiting += 1,
-            None => round.open.push(Open { question, digest, waiting: 1 }),
+            Some(asked) => asked.waiting += 1,
+            None => round.unanswered.push(UnansweredQuestion { question, digest, waiting: 1 }),
         }
         if let Some(waker) = round.waker.take() {
             waker.wake();
         }
         drop(round);
-        let parked = Parked { round: Arc::clone(&self.round), key };
+        let guard = WithdrawOnDrop { round: Arc::clone(&self.round), key };
         Box::pin(async move {
-            let _parked = parked;
-            poll_fn(|_| Poll::Pending).await
+            let _guard = guard;
+            pending().await
         })
     }
 
     fn recall(&self, key: &str) -> Option<String> {
-        self.kept.get(key)
+        self.once.get(key)
     }
 
     fn remember(&self, key: &str, value: String) {
-        self.kept.set(key, value);
+        self.once.set(key, value);
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
         let mut round = lock(&self.round);
-        if !round.open.is_empty() {
-            return Poll::Ready(self.input_required(&mut round));
+        if !round.unanswered.is_empty() {
+            return Poll::Ready(self.encode_input_required(&mut round));
         }
         round.waker = Some(cx.waker().clone());
         Poll::Pending
@@ -214,17 +222,17 @@ fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
     round.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One who waits for an answer. Takes the question back that nobody waits for any more.
-struct Parked {
+/// Withdraws a question when the last future that waits for its response is dropped.
+struct WithdrawOnDrop {
     round: Arc<Mutex<Round>>,
     key: String,
 }
 
-impl Drop for Parked {
+impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
-        lock(&self.round).open.retain_mut(|open| {
-            open.waiting -= usize::from(open.question.key == self.key);
-            open.waiting > 0
+        lock(&self.round).unanswered.retain_mut(|asked| {
+            asked.waiting -= usize::from(asked.question.key == self.key);
+            asked.waiting > 0
         });
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         dialect,
         client,
         capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
-        questions: Arc::default(),
+        pending_requests: Arc::default(),
         in_flight: Arc::clone(&connection.in_flight),
         level,
         outbox,

@@ -8,9 +8,9 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             extension,
-            inquiry::{self, Inquiry, read_answers, read_cursor},
             owner::task_owner,
-            result::{Awaiting, Questioning},
+            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
+            result::{QuestionStream, ResultRequest},
         },
     },
     error::Fault,
@@ -43,44 +43,44 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
 }
 
 fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    let inquiry = inquiry(request)?;
-    Ok(answer_with(request, "tasks/get", request.engine().limits.timeout, inquiry.get(), out))
+    let task = task_request(request)?;
+    Ok(answer_with(request, "tasks/get", request.engine().limits.timeout, task.get(), out))
 }
 
 fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
     let (engine, owner) = (request.engine(), task_owner(request)?);
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
-    let after = request.params.cursor()?.map(|cursor| read_cursor(&cursor)).transpose()?;
-    let most = engine.limits.page;
-    let page = async move { inquiry::list(&tasks, &encoding, &owner, after, most).await };
+    let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
+    let page_size = engine.limits.page;
+    let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
     Ok(answer_with(request, "tasks/list", engine.limits.timeout, page, out))
 }
 
 /// Waits for a task to end. There is no timeout, since tasks expire.
 fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    let inquiry = inquiry(request)?;
+    let task = task_request(request)?;
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
-    let questioning = Questioning {
-        questions: Arc::clone(&session.questions),
+    let stream = QuestionStream {
+        pending: Arc::clone(&session.pending_requests),
         outbox: Arc::clone(&request.connection.outbox),
-        most: request.engine().limits.in_flight,
+        limit: request.engine().limits.in_flight,
     };
-    let awaiting = Awaiting { inquiry, questioning };
-    Ok(answer_with(request, "tasks/result", None, awaiting.result(), out))
+    let result = ResultRequest { request: task, stream };
+    Ok(answer_with(request, "tasks/result", None, result.wait(), out))
 }
 
 fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    let (inquiry, answers) = (inquiry(request)?, read_answers(request.params)?);
-    Ok(answer_with(request, "tasks/update", request.engine().limits.timeout, inquiry.update(answers), out))
+    let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
+    Ok(answer_with(request, "tasks/update", request.engine().limits.timeout, task.update(responses), out))
 }
 
 fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    let inquiry = inquiry(request)?;
-    Ok(answer_with(request, "tasks/cancel", request.engine().limits.timeout, inquiry.cancel(), out))
+    let task = task_request(request)?;
+    Ok(answer_with(request, "tasks/cancel", request.engine().limits.timeout, task.cancel(), out))
 }
 
-fn inquiry(request: &RequestContext<'_>) -> Result<Inquiry, Fault> {
-    Ok(Inquiry {
+fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
+    Ok(TaskRequest {
         id: request.params.string("taskId")?.into_owned(),
         tasks: Arc::clone(&request.engine().tasks),
         encoding: Arc::clone(request.encoding()),

@@ -4,7 +4,10 @@ use crate::{
     engine::{
         call::prepare::{CallTarget, call},
         request::{context::RequestContext, params},
-        tasks::calling::{Execution, call_as_task, call_deferred},
+        tasks::{
+            calling::{call_as_task, call_deferred},
+            execution::Execution,
+        },
     },
     error::Fault,
     registry::Tool,

@@ -6,7 +6,7 @@ use super::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 use crate::{
     engine::{
         request::params::{self, Params},
-        tasks::watch::WATCHED_TASKS,
+        tasks::watch::MAX_WATCHED_TASKS,
     },
     error::Fault,
     handler::entry::EntryKind,
@@ -103,8 +103,8 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 fn read_tasks(json: &str) -> Result<Vec<String>, Fault> {
-    let too_many = || Fault::InvalidParams(format!("at most {WATCHED_TASKS} tasks may be subscribed to"));
-    read_strings(json, TASKS, WATCHED_TASKS, too_many)
+    let too_many = || Fault::InvalidParams(format!("at most {MAX_WATCHED_TASKS} tasks may be subscribed to"));
+    read_strings(json, TASKS, MAX_WATCHED_TASKS, too_many)
 }
 
 /// Reads strings, each once.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::{filter::Filter, subscriber::Subscriber, subscription};
 use crate::{
-    engine::{call::response, outbox::Outbox, tasks::watch::Watch},
+    engine::{call::response, outbox::Outbox, tasks::watch::TaskWatch},
     handler::{Encoding, comma},
     jsonrpc::Id,
 };
@@ -14,7 +14,7 @@ pub(crate) struct Listener {
     outbox: Arc<Outbox>,
     encoding: Arc<Encoding>,
     /// Tells of tasks.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) watch: Option<TaskWatch>,
 }
 
 impl Listener {

@@ -1,3 +1,5 @@
+//! Which request asks which question of a task.
+
 use std::{
     collections::HashMap,
     sync::{
@@ -6,66 +8,82 @@ use std::{
     },
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
-/// The questions of tasks that a client is being asked, each by the newest request that waits for its task: the stream of an
-/// older one may be lost.
+/// The questions of tasks that `tasks/result` requests have sent to clients.
+///
+/// If several requests wait for the same task, the newest one asks, because the stream of an older one may be lost.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
-    /// By task and key, the turn of the request that asks.
-    claimed: Mutex<HashMap<(String, String), u64>>,
-    turns: AtomicU64,
-    /// Some request no longer asks a question, or another one asks it now.
-    pub(super) moved: Notify,
+pub(super) struct InputClaims {
+    /// The request that asks each question.
+    holders: Mutex<HashMap<InputId, RequestOrder>>,
+    next: AtomicU64,
+    /// Notified when a claim is released or taken over.
+    changed: Notify,
 }
 
-/// Says that this request asks a question, until it is dropped.
-pub(super) struct Claim {
-    claims: Arc<Claims>,
-    of: (String, String),
-    turn: u64,
+/// The position of a request in the order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RequestOrder(u64);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct InputId {
+    task: String,
+    key: String,
 }
 
-impl Claims {
-    /// Gives the turn of a new request, behind all others.
-    pub(super) fn turn(&self) -> u64 {
-        self.turns.fetch_add(1, Ordering::Relaxed)
+/// The right of a request to ask a question, released on drop.
+pub(super) struct InputClaim {
+    claims: Arc<InputClaims>,
+    input: InputId,
+    order: RequestOrder,
+}
+
+impl InputClaims {
+    /// Returns the position of a new request, after all others.
+    pub(super) fn next_order(&self) -> RequestOrder {
+        RequestOrder(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Claims a question of a task, also from an older request; none if a newer one asks it.
-    pub(super) fn claim(self: &Arc<Self>, task: &str, key: &str, turn: u64) -> Option<Claim> {
-        let of = (task.to_owned(), key.to_owned());
-        let mut claimed = self.claimed();
-        if claimed.get(&of).is_some_and(|holder| *holder >= turn) {
+    /// Waits until a claim is released or taken over.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Claims a question, taking it over from an older request. Returns `None` if a newer request holds it.
+    pub(super) fn claim(self: &Arc<Self>, task: &str, key: &str, order: RequestOrder) -> Option<InputClaim> {
+        let input = InputId { task: task.to_owned(), key: key.to_owned() };
+        let mut holders = self.holders();
+        if holders.get(&input).is_some_and(|holder| *holder >= order) {
             return None;
         }
-        let is_taken_over = claimed.insert(of.clone(), turn).is_some();
-        drop(claimed);
+        let is_taken_over = holders.insert(input.clone(), order).is_some();
+        drop(holders);
         if is_taken_over {
-            self.moved.notify_waiters();
+            self.changed.notify_waiters();
         }
-        Some(Claim { claims: Arc::clone(self), of, turn })
+        Some(InputClaim { claims: Arc::clone(self), input, order })
     }
 
-    fn claimed(&self) -> MutexGuard<'_, HashMap<(String, String), u64>> {
-        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Claim {
-    /// Says whether no newer request asks the question.
-    pub(super) fn holds(&self) -> bool {
-        self.claims.claimed().get(&self.of) == Some(&self.turn)
+    fn holders(&self) -> MutexGuard<'_, HashMap<InputId, RequestOrder>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Claim {
+impl InputClaim {
+    /// Returns `false` once a newer request has taken over.
+    pub(super) fn is_held(&self) -> bool {
+        self.claims.holders().get(&self.input) == Some(&self.order)
+    }
+}
+
+impl Drop for InputClaim {
     fn drop(&mut self) {
-        let mut claimed = self.claims.claimed();
-        if claimed.get(&self.of) == Some(&self.turn) {
-            claimed.remove(&self.of);
-            drop(claimed);
-            self.claims.moved.notify_waiters();
+        let mut holders = self.claims.holders();
+        if holders.get(&self.input) == Some(&self.order) {
+            holders.remove(&self.input);
+            drop(holders);
+            self.claims.changed.notify_waiters();
         }
     }
 }

@@ -1,8 +1,7 @@
-//! How tasks are written.
+//! The encoding of tasks.
 
-use super::extension::RELATED;
 use crate::{
-    backend::{TaskOutcome, TaskRecord, TaskStatus, time::timestamp},
+    backend::{TaskOutcome, TaskRecord, TaskStatus, time::whole_millis},
     handler::Encoding,
     jsonrpc::{raw, write},
     revision::{
@@ -11,12 +10,15 @@ use crate::{
     },
 };
 
-/// Writes the result of a call that has become a task.
+/// The member of `_meta` that names the task which a message belongs to.
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// Encodes the result of a call that has become a task.
 pub(super) fn created(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
     if encoding.has(Feature::TaskExtension) {
-        members(&mut result, encoding, task);
+        write_members(&mut result, encoding, task);
         encoding.end_result_as(&mut out, "task", None);
     } else {
         write_task(result.key("task"), encoding, task);
@@ -25,39 +27,43 @@ pub(super) fn created(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     out
 }
 
-/// Writes the result of `tasks/get`: with the extension, everything that there is to know of the task.
+/// Encodes the result of `tasks/get`. With the extension, it includes the outcome and the pending inputs.
 pub(super) fn details(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    everything(&mut result, encoding, task);
+    write_detailed_members(&mut result, encoding, task);
     encoding.end_result(&mut out, None);
     out
 }
 
-/// Writes `notifications/tasks`, for whoever listens under the JSON of an id.
-pub(super) fn told(encoding: &Encoding, task: &TaskRecord, id: &str) -> Vec<u8> {
+/// Encodes `notifications/tasks` for a subscription, whose id is given as JSON.
+pub(super) fn task_notification(encoding: &Encoding, task: &TaskRecord, subscription_id: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
     notification.string("jsonrpc", "2.0");
     notification.string("method", "notifications/tasks");
     let mut params = Object::begin(notification.key("params"));
     let mut meta = Object::begin(params.key("_meta"));
-    meta.raw("io.modelcontextprotocol/subscriptionId", id.as_bytes());
+    meta.raw("io.modelcontextprotocol/subscriptionId", subscription_id.as_bytes());
     meta.end();
-    everything(&mut params, encoding, task);
+    write_detailed_members(&mut params, encoding, task);
     params.end();
     notification.end();
     out
 }
 
-fn everything(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
-    members(object, encoding, task);
-    if encoding.has(Feature::TaskExtension) {
-        more(object, task);
-    }
+/// Encodes `notifications/tasks/status`.
+pub(super) fn status_notification(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut notification = Object::begin(&mut out);
+    notification.string("jsonrpc", "2.0");
+    notification.string("method", "notifications/tasks/status");
+    write_task(notification.key("params"), encoding, task);
+    notification.end();
+    out
 }
 
-/// Writes the result of `tasks/list`.
+/// Encodes the result of `tasks/list`.
 pub(super) fn list(encoding: &Encoding, tasks: &[TaskRecord], next: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
@@ -67,26 +73,25 @@ pub(super) fn list(encoding: &Encoding, tasks: &[TaskRecord], next: Option<&str>
     out
 }
 
-/// Writes a task as an object of its own.
-pub(super) fn write_task(out: &mut Vec<u8>, encoding: &Encoding, task: &TaskRecord) {
+fn write_task(out: &mut Vec<u8>, encoding: &Encoding, task: &TaskRecord) {
     let mut object = Object::begin(out);
-    members(&mut object, encoding, task);
+    write_members(&mut object, encoding, task);
     object.end();
 }
 
-fn members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+fn write_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
     let is_extension = encoding.has(Feature::TaskExtension);
     object.string("taskId", &task.id);
     object.string("status", status(task, is_extension));
     object.optional("statusMessage", task.message.as_deref());
-    object.string("createdAt", &timestamp(task.created));
-    object.string("lastUpdatedAt", &timestamp(task.updated));
+    object.string("createdAt", &task.created.to_string());
+    object.string("lastUpdatedAt", &task.updated.to_string());
     let (ttl, poll_interval) = if is_extension { ("ttlMs", "pollIntervalMs") } else { ("ttl", "pollInterval") };
-    write::plain(object.key(ttl), &task.ttl);
-    write::plain(object.key(poll_interval), &task.poll_interval);
+    write::plain(object.key(ttl), &whole_millis(task.ttl));
+    write::plain(object.key(poll_interval), &whole_millis(task.poll_interval));
 }
 
-/// Names a status. Without the extension, a tool that says that it failed has failed as a task as well.
+/// Returns the name of a status. Without the extension, a task that returned a tool error has failed.
 fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
     match task.status {
         TaskStatus::Working => "working",
@@ -100,25 +105,32 @@ fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
 
 fn is_tool_error(task: &TaskRecord) -> bool {
     match &task.outcome {
-        Some(TaskOutcome::Returned(json)) => {
-            raw::members(json).any(|(name, value)| name == "isError" && value == "true")
-        }
-        Some(TaskOutcome::Failed(_)) | None => false,
+        Some(TaskOutcome::Result(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
+        Some(TaskOutcome::Error(_)) | None => false,
     }
 }
 
-/// Writes what the task came to, or what it asks.
-fn more(object: &mut Object<'_>, task: &TaskRecord) {
+fn write_detailed_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+    write_members(object, encoding, task);
+    if encoding.has(Feature::TaskExtension) {
+        write_outcome(object, task);
+        if task.status == TaskStatus::InputRequired {
+            write_inputs(object, task);
+        }
+    }
+}
+
+fn write_outcome(object: &mut Object<'_>, task: &TaskRecord) {
     match &task.outcome {
-        Some(TaskOutcome::Returned(json)) => object.raw("result", json.as_bytes()),
-        Some(TaskOutcome::Failed(json)) => object.raw("error", json.as_bytes()),
+        Some(TaskOutcome::Result(json)) => object.raw("result", json.as_bytes()),
+        Some(TaskOutcome::Error(json)) => object.raw("error", json.as_bytes()),
         None => {}
     }
-    if task.status != TaskStatus::InputRequired {
-        return;
-    }
+}
+
+fn write_inputs(object: &mut Object<'_>, task: &TaskRecord) {
     let mut requests = Object::begin(object.key("inputRequests"));
-    for input in task.inputs.iter().filter(|input| input.answer.is_none()) {
+    for input in task.inputs.iter().filter(|input| input.is_pending()) {
         let mut request = Object::begin(requests.key(&input.key));
         request.string("method", &input.method);
         request.raw("params", input.params.as_bytes());
@@ -127,36 +139,36 @@ fn more(object: &mut Object<'_>, task: &TaskRecord) {
     requests.end();
 }
 
-/// Writes an object anew, with the task that it belongs to in its `_meta`.
-pub(super) fn related(object: &str, id: &str) -> Vec<u8> {
+/// Copies a JSON object and names the task that it belongs to in its `_meta`.
+pub(super) fn with_related_task(object: &str, id: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len() + 128);
-    let mut whole = Object::begin(&mut out);
+    let mut copy = Object::begin(&mut out);
     let mut meta = None;
     for (name, value) in raw::members(object) {
         match &*name {
             "_meta" => meta = Some(value),
-            _ => whole.raw(&name, value.as_bytes()),
+            _ => copy.raw(&name, value.as_bytes()),
         }
     }
-    let mut related = Object::begin(whole.key("_meta"));
+    let mut new_meta = Object::begin(copy.key("_meta"));
     let meta = meta.filter(|meta| raw::kind(meta) == raw::Kind::Object);
-    for (name, value) in meta.into_iter().flat_map(raw::members).filter(|(name, _)| name != RELATED) {
-        related.raw(&name, value.as_bytes());
+    for (name, value) in meta.into_iter().flat_map(raw::members).filter(|(name, _)| name != RELATED_TASK) {
+        new_meta.raw(&name, value.as_bytes());
     }
-    let mut task = Object::begin(related.key(RELATED));
+    let mut task = Object::begin(new_meta.key(RELATED_TASK));
     task.string("taskId", id);
     task.end();
-    related.end();
-    whole.end();
+    new_meta.end();
+    copy.end();
     out
 }
 
 #[cfg(test)]
 mod tests {
-    use super::related;
+    use super::with_related_task;
 
     #[test]
-    fn an_object_keeps_what_it_has_beside_the_task() {
+    fn naming_the_related_task_keeps_all_other_members() {
         for (object, expected) in [
             ("{}", r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
             (r#"{"a":[1]}"#, r#"{"a":[1],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
@@ -165,7 +177,7 @@ mod tests {
                 r#"{"a":1,"_meta":{"b":{},"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#,
             ),
         ] {
-            assert_eq!(String::from_utf8(related(object, "7")).unwrap(), expected);
+            assert_eq!(String::from_utf8(with_related_task(object, "7")).unwrap(), expected);
         }
     }
 }

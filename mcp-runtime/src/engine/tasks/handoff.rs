@@ -1,4 +1,4 @@
-//! A call that becomes a task in its midst.
+//! Calls that become tasks while their function runs.
 
 use std::{
     pin::Pin,
@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
+    client::TaskClient,
     runner::Job,
-    service::{NewTask, Tasks, new_id},
-    side::Side,
+    service::{NewTask, Rejected, Tasks, new_id},
 };
 use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
@@ -23,20 +23,21 @@ use crate::{
     model::Level,
 };
 
-/// A plain call until its function says that it becomes a task: then what it asks and says is the task's.
-pub(super) struct Deferral {
-    rounds: Arc<dyn ClientRequester>,
+/// A call that becomes a task when its function requests it. Until then its questions and notifications are those of a
+/// plain call, from then on those of the task.
+pub(super) struct DeferredTask {
+    call_requester: Arc<dyn ClientRequester>,
     outbox: Arc<Outbox>,
-    side: Arc<Side>,
-    is_wanted: AtomicBool,
+    client: Arc<TaskClient>,
+    is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// What the task is made from; none when it is made.
-    ticket: Mutex<Option<Ticket>>,
+    /// Taken when the handoff begins.
+    pending: Mutex<Option<PendingTask>>,
 }
 
-/// What a call needs to become a task.
-pub(super) struct Ticket {
-    /// None when the server has ended.
+/// Everything that a call needs to become a task.
+pub(super) struct PendingTask {
+    /// Weak, so that a call does not keep the tasks of a stopped server.
     pub(super) tasks: Weak<Tasks>,
     pub(super) owner: String,
     pub(super) encoding: Arc<Encoding>,
@@ -46,94 +47,84 @@ pub(super) struct Ticket {
     pub(super) is_layered: bool,
 }
 
-impl Deferral {
+impl DeferredTask {
     pub(super) fn new(
-        rounds: Arc<dyn ClientRequester>,
+        call_requester: Arc<dyn ClientRequester>,
         outbox: Arc<Outbox>,
-        side: Arc<Side>,
-        ticket: Ticket,
+        client: Arc<TaskClient>,
+        pending: PendingTask,
         at_once: bool,
     ) -> Self {
-        let ticket = Mutex::new(Some(ticket));
-        Self { rounds, outbox, side, is_wanted: AtomicBool::new(at_once), waker: Mutex::default(), ticket }
+        let (is_requested, pending) = (AtomicBool::new(at_once), Mutex::new(Some(pending)));
+        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), pending }
     }
 
-    /// Whom the function asks now.
+    /// Returns the requester of the call, or of the task that it has become.
     fn requester(&self) -> &dyn ClientRequester {
-        match self.side.desk().has_begun() {
-            true => &*self.side,
-            false => &*self.rounds,
-        }
+        if self.client.inbox().is_task() { &*self.client } else { &*self.call_requester }
     }
 
-    /// Whom the function talks to now.
+    /// Returns the peer of the call, or of the task that it has become.
     fn peer(&self) -> &dyn Peer {
-        match self.side.desk().has_begun() {
-            true => &*self.side,
-            false => &*self.outbox,
-        }
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Acquire)
+        if self.client.inbox().is_task() { &*self.client } else { &*self.outbox }
     }
 }
 
-impl Ticket {
-    /// Makes a task of the rest; where none can be kept, the rest stays a call.
-    async fn redeem(self, side: Arc<Side>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
+impl PendingTask {
+    /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
+    async fn start(self, client: Arc<TaskClient>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
-        let desk = Arc::clone(side.desk());
-        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, side };
-        let refused = match tasks.create(new, job, rest).await {
+        let inbox = Arc::clone(client.inbox());
+        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
+        let Rejected { fault, running } = match tasks.create(new, job, rest).await {
             Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
-            Err(refused) => refused,
+            Err(rejected) => rejected,
         };
-        tracing::warn!(name = callee.name, why = %refused.fault, "a call stays a call, since it cannot become a task");
+        tracing::warn!(name = callee.name, reason = %fault, "task rejected, continuing as a plain call");
         drop(tasks);
-        desk.refuse();
-        Ok(refused.running.await)
+        inbox.reject();
+        Ok(running.await)
     }
 }
 
-impl TaskHandoff for Deferral {
+impl TaskHandoff for DeferredTask {
     fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.is_wanted.store(true, Ordering::Release);
+        self.is_requested.store(true, Ordering::Release);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
             waker.wake();
         }
-        Box::pin(self.side.desk().decided())
+        Box::pin(self.client.inbox().decided())
     }
 
     fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
-        if ticket.is_none() {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.is_none() {
             return Poll::Pending;
         }
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
-        if self.is_wanted() { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_requested.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running {
-        let ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(ticket) = ticket else { return rest };
-        let redeeming = ticket.redeem(Arc::clone(&self.side), rest, context);
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pending) = pending else { return rest };
+        let started = pending.start(Arc::clone(&self.client), rest, context);
         Box::pin(async move {
-            redeeming.await.unwrap_or_else(|fault| Finished { body: Vec::new(), outcome: Err(fault.into()) })
+            started.await.unwrap_or_else(|fault| Finished { body: Vec::new(), outcome: Err(fault.into()) })
         })
     }
 }
 
-impl ClientRequester for Deferral {
+impl ClientRequester for DeferredTask {
     fn capabilities(&self) -> &str {
         self.requester().capabilities()
     }
 
-    fn ask(&self, question: Question, fits: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        self.requester().ask(question, fits)
+    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
+        self.requester().ask(question, is_valid)
     }
 
     fn asks_again(&self) -> bool {
@@ -141,11 +132,11 @@ impl ClientRequester for Deferral {
     }
 
     fn recall(&self, key: &str) -> Option<String> {
-        self.rounds.recall(key)
+        self.call_requester.recall(key)
     }
 
     fn remember(&self, key: &str, value: String) {
-        self.rounds.remember(key, value);
+        self.call_requester.remember(key, value);
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
@@ -153,7 +144,7 @@ impl ClientRequester for Deferral {
     }
 }
 
-impl Peer for Deferral {
+impl Peer for DeferredTask {
     fn notify(&self, message: &[u8]) -> bool {
         self.peer().notify(message)
     }

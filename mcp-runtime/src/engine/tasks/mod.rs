@@ -1,23 +1,26 @@
-//! Calls that are tasks: made, run on their own, asked for, answered, cancelled.
+//! Calls that run as tasks: created, polled, answered, cancelled.
 //!
-//! What is known of a task stands in a [`TaskStore`]; the function runs here. Both sides change the store and hear of each
-//! other's changes by it, so that it does not matter which process a client talks to.
+//! The record of a task lives in a [`TaskStore`](crate::TaskStore), its function runs in this process. Clients and runners
+//! both change the record and wait for each other's changes, so a client may talk to any process that shares the store.
 //!
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
 pub(crate) mod calling;
 mod claims;
+mod client;
 mod encode;
+mod errors;
+pub(crate) mod execution;
 pub(crate) mod extension;
 mod handoff;
-pub(crate) mod inquiry;
+mod inbox;
+pub(crate) mod options;
 pub(crate) mod owner;
-mod record;
+pub(crate) mod request;
 pub(crate) mod result;
 mod runner;
 mod runners;
 pub(crate) mod service;
-mod side;
-pub(crate) mod terms;
+mod update;
 pub(crate) mod watch;

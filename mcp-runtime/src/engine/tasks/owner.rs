@@ -1,3 +1,5 @@
+//! The owners of tasks.
+
 use super::service::new_id;
 use crate::{engine::request::context::RequestContext, error::Fault, revision::Feature};
 

@@ -1,139 +1,156 @@
-//! `tasks/result`: waits for a task, and asks on its stream what the task asks meanwhile.
+//! `tasks/result`: waits for a task to finish and meanwhile sends its questions to the client.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use tokio::time::sleep;
 
 use super::{
-    claims::Claim,
+    claims::{InputClaim, RequestOrder},
     encode,
-    inquiry::{Inquiry, read_error},
-    record::{change, failed, set_status},
+    errors::store_failed,
+    request::TaskRequest,
+    update::{set_status, update},
 };
 use crate::{
-    backend::{TaskInput, TaskOutcome, TaskRecord, time::now},
+    backend::{InputResponse, TaskInput, TaskOutcome, TaskRecord, Timestamp},
     engine::{
-        client_requests::{Questions, Waiting, put},
+        client_requests::{PendingRequest, PendingRequests, send_request},
         outbox::Outbox,
+        request::params,
     },
     error::Fault,
+    jsonrpc::raw,
 };
 
-/// Where the questions of a task go.
-pub(crate) struct Questioning {
-    pub(crate) questions: Arc<Questions>,
+/// The stream that the questions of a task are sent on.
+pub(crate) struct QuestionStream {
+    pub(crate) pending: Arc<PendingRequests>,
     pub(crate) outbox: Arc<Outbox>,
-    /// The most questions of the session at once.
-    pub(crate) most: usize,
+    /// The maximum number of pending requests of the session.
+    pub(crate) limit: usize,
 }
 
-/// A request that waits for a task to end.
-pub(crate) struct Awaiting {
-    pub(crate) inquiry: Inquiry,
-    pub(crate) questioning: Questioning,
+/// A `tasks/result` request.
+pub(crate) struct ResultRequest {
+    pub(crate) request: TaskRequest,
+    pub(crate) stream: QuestionStream,
 }
 
-/// A question that was put to the client.
-struct Asked {
+/// A question that this request has sent to the client.
+struct SentQuestion {
     key: String,
-    waiting: Waiting,
-    claim: Claim,
+    request: PendingRequest,
+    claim: InputClaim,
 }
 
-/// An answer, with the key of its question.
-type Answered = (String, Result<String, String>);
-
-impl Awaiting {
-    /// Gives what the call would have been answered with.
+impl ResultRequest {
+    /// Returns the result that the call would have had.
     ///
     /// # Cancel safety
     ///
-    /// Questions that are open are taken back; whoever waits for the task next asks them again.
-    pub(crate) async fn result(self) -> Result<Vec<u8>, Fault> {
-        let mut asked: Vec<Asked> = Vec::new();
-        let claims = self.inquiry.tasks.claims();
-        let turn = claims.turn();
+    /// Cancels the questions that it has sent. The next request that waits for the task sends them again.
+    pub(crate) async fn wait(self) -> Result<Vec<u8>, Fault> {
+        let mut sent: Vec<SentQuestion> = Vec::new();
+        let claims = self.request.tasks.claims();
+        let order = claims.next_order();
         loop {
-            // Before the task is looked at, so that no question moves unnoticed.
-            let moved = claims.moved.notified();
-            let task = self.inquiry.task().await?;
+            // Registered before the task is loaded, so that no change of the claims is missed.
+            let claims_changed = claims.changed();
+            let task = self.request.load().await?;
             if task.status.is_final() {
-                return ended(&task);
+                return into_result(&task);
             }
-            asked.retain(|asked| asked.claim.holds() && open(&task).any(|input| input.key == asked.key));
-            for input in open(&task) {
-                self.ask(&task, input, turn, &mut asked)?;
+            sent.retain(|sent| sent.claim.is_held() && pending_inputs(&task).any(|input| input.key == sent.key));
+            for input in pending_inputs(&task) {
+                self.send(&task, input, order, &mut sent)?;
             }
-            if let Some((key, answer)) = self.wait(&task, &mut asked, moved).await? {
-                asked.retain(|asked| asked.key != key);
-                self.answer(task, &key, &answer).await?;
+            if let Some((key, response)) = self.next_response(&task, &mut sent, claims_changed).await? {
+                sent.retain(|sent| sent.key != key);
+                self.respond(task, &key, &response).await?;
             }
         }
     }
 
-    /// Puts a question to the client, unless this or a newer request has done so.
-    fn ask(&self, task: &TaskRecord, input: &TaskInput, turn: u64, asked: &mut Vec<Asked>) -> Result<(), Fault> {
-        if asked.iter().any(|asked| asked.key == input.key) {
+    /// Sends a question to the client, unless this request or a newer one has done so.
+    fn send(
+        &self,
+        task: &TaskRecord,
+        input: &TaskInput,
+        order: RequestOrder,
+        sent: &mut Vec<SentQuestion>,
+    ) -> Result<(), Fault> {
+        if sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.inquiry.tasks.claims().claim(&task.id, &input.key, turn) else { return Ok(()) };
-        let related = |params: &str| String::from_utf8_lossy(&encode::related(params, &task.id)).into_owned();
-        let Questioning { questions, outbox, most } = &self.questioning;
-        let mut waiting = put(questions, outbox, *most, &input.method, &related(&input.params))?;
-        waiting.taken_back = related(&waiting.taken_back);
-        asked.push(Asked { key: input.key.clone(), waiting, claim });
+        let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
+        let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
+        let QuestionStream { pending, outbox, limit } = &self.stream;
+        let mut request = send_request(pending, outbox, *limit, &input.method, &related(&input.params))?;
+        request.cancelled_params = related(&request.cancelled_params);
+        sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())
     }
 
-    /// Waits until there is an answer, or a reason to look at the task again.
-    async fn wait(
+    /// Waits for the response to a question. Returns `None` if the task has to be loaded again.
+    async fn next_response(
         &self,
         task: &TaskRecord,
-        asked: &mut [Asked],
-        moved: impl Future<Output = ()>,
-    ) -> Result<Option<Answered>, Fault> {
-        let mut changed = self.inquiry.tasks.store().changed(&task.id, task.version);
-        let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
-        let mut moved = pin!(moved);
-        let woken = poll_fn(|cx| {
-            for Asked { key, waiting, .. } in asked.iter_mut() {
-                if let Poll::Ready(answer) = pin!(&mut waiting.answer).poll(cx) {
-                    let answer = answer.unwrap_or_else(|_| Err("the session ended".to_owned()));
-                    return Poll::Ready(Ok(Some((key.clone(), answer))));
+        sent: &mut [SentQuestion],
+        claims_changed: impl Future<Output = ()>,
+    ) -> Result<Option<(String, InputResponse)>, Fault> {
+        let mut task_changed = self.request.tasks.store().changed(&task.id, task.version);
+        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
+        let mut claims_changed = pin!(claims_changed);
+        let event = poll_fn(|cx| {
+            for SentQuestion { key, request, .. } in sent.iter_mut() {
+                if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
+                    let response = response.unwrap_or_else(|_| InputResponse::Error("the session ended".to_owned()));
+                    return Poll::Ready(Ok(Some((key.clone(), response))));
                 }
             }
-            if let Poll::Ready(changed) = changed.as_mut().poll(cx) {
+            if let Poll::Ready(changed) = task_changed.as_mut().poll(cx) {
                 return Poll::Ready(changed.map(|()| None));
             }
-            match moved.as_mut().poll(cx).is_ready() || expiry.as_mut().poll(cx).is_ready() {
-                true => Poll::Ready(Ok(None)),
-                false => Poll::Pending,
+            if claims_changed.as_mut().poll(cx).is_ready() || expiry.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(None));
             }
+            Poll::Pending
         });
-        woken.await.map_err(|error| failed(&error))
+        event.await.map_err(|error| store_failed(&error))
     }
 
-    async fn answer(&self, task: TaskRecord, key: &str, answer: &Result<String, String>) -> Result<(), Fault> {
-        let changed = change(&**self.inquiry.tasks.store(), task, |task| {
-            for input in task.inputs.iter_mut().filter(|input| input.key == key && input.answer.is_none()) {
-                input.answer = Some(answer.clone());
+    /// Stores a response in the record, where the runner finds it.
+    async fn respond(&self, task: TaskRecord, key: &str, response: &InputResponse) -> Result<(), Fault> {
+        let updated = update(&**self.request.tasks.store(), task, |task| {
+            for input in task.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
+                input.response = Some(response.clone());
             }
             set_status(task);
         });
-        changed.await.map(drop).map_err(|error| failed(&error))
+        updated.await.map(drop).map_err(|error| store_failed(&error))
     }
 }
 
-/// The questions of a task that have no answer.
-fn open(task: &TaskRecord) -> impl Iterator<Item = &TaskInput> {
-    task.inputs.iter().filter(|input| input.answer.is_none())
+fn pending_inputs(task: &TaskRecord) -> impl Iterator<Item = &TaskInput> {
+    task.inputs.iter().filter(|input| input.is_pending())
 }
 
-/// The result of a task that has ended.
-fn ended(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
+/// Returns the result of a finished task.
+fn into_result(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
     match &task.outcome {
-        Some(TaskOutcome::Returned(json)) => Ok(encode::related(json, &task.id)),
-        Some(TaskOutcome::Failed(json)) => Err(read_error(json)),
-        None => Err(Fault::invalid_params("the task was cancelled, so that it has no result")),
+        Some(TaskOutcome::Result(json)) => Ok(encode::with_related_task(json, &task.id)),
+        Some(TaskOutcome::Error(json)) => Err(decode_error(json)),
+        None => Err(Fault::invalid_params("the task was cancelled and has no result")),
+    }
+}
+
+/// Decodes the error object of a call.
+fn decode_error(json: &str) -> Fault {
+    let member = |name| params::member(json, name);
+    let message = member("message").and_then(raw::string).map_or_else(String::new, Cow::into_owned);
+    Fault::Custom {
+        code: member("code").and_then(|code| code.parse().ok()).unwrap_or(-32603),
+        message,
+        data: member("data").and_then(|data| serde_json::from_str(data).ok()),
     }
 }

@@ -1,103 +1,112 @@
-//! Runs the function of a task, and keeps its record true.
+//! Runs the function of a task and keeps its record up to date.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    record::{Changed, change, set_status},
-    side::{News, Side, shortened},
+    client::TaskClient,
+    errors,
+    inbox::{InboxUpdate, truncated},
+    update::{Updated, set_status, update},
 };
 use crate::{
-    backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, time::now},
+    backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp},
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{Context, Encoding, Finished, Running},
     jsonrpc::{Id, raw},
 };
 
-/// The least time between two changes of a record that only say how far the task is.
-const NOTE_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest time between two updates that change the status message only.
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often a store that failed is tried again, and after which time first; each time is twice the one before.
-const TRIES: u32 = 6;
-const FIRST_TRY: Duration = Duration::from_millis(100);
+/// How often the runner tries to mark a task as failed while its store fails. The delay doubles with every attempt.
+const ATTEMPTS: u32 = 6;
+const FIRST_DELAY: Duration = Duration::from_millis(100);
 
-/// What the function of a task is run with.
+/// The output of a function; `None` if it timed out.
+type Output = Option<Result<Finished, Fault>>;
+
+/// Everything that the function of a task runs with.
 pub(super) struct Job {
     pub(super) encoding: Arc<Encoding>,
-    /// The id of the request that made it, as log files know it.
+    /// The id of the request that created the task, for the log.
     pub(super) id: Id<'static>,
     pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
-    /// Whether layers stand around the function, which has a guard of its own then.
+    /// Whether layers wrap the function, which then has a guard of its own.
     pub(super) is_layered: bool,
-    pub(super) side: Arc<Side>,
+    pub(super) client: Arc<TaskClient>,
 }
 
 impl Job {
-    /// Says that what was a call is a task from now on.
-    pub(super) fn begin(&self) {
+    /// Turns the call into a task.
+    pub(super) fn accept(&self) {
         if let Some(context) = &self.context {
             context.detach();
         }
-        self.side.desk().begin();
+        self.client.inbox().accept();
     }
 
-    /// Reads what the function came to from the response that a plain call would have got.
-    fn outcome(&self, finished: Option<Result<Finished, Fault>>) -> Outcome {
-        let finished = finished.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
+    /// Returns the final state of the task, decoded from the response that a plain call would have received.
+    fn final_state(&self, output: Output) -> FinalState {
+        let finished = output.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
         self.callee.finish(&mut response, &self.encoding, &self.id, finished);
-        Outcome::read(std::str::from_utf8(&response).unwrap_or_default())
+        FinalState::decode(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
 
-/// How a task ends.
-struct Outcome {
+/// The members of a finished task's record.
+struct FinalState {
     status: TaskStatus,
     message: Option<String>,
-    json: TaskOutcome,
+    outcome: TaskOutcome,
 }
 
-impl Outcome {
-    fn read(response: &str) -> Self {
+impl FinalState {
+    fn decode(response: &str) -> Self {
         let member = |name: &str| raw::members(response).find_map(|(member, json)| (member == name).then_some(json));
         let Some(error) = member("error") else {
             let result = member("result").unwrap_or("{}");
-            let json = TaskOutcome::Returned(result.into());
-            return Self { status: TaskStatus::Completed, message: tool_error(result), json };
+            let outcome = TaskOutcome::Result(result.into());
+            return Self { status: TaskStatus::Completed, message: tool_error(result), outcome };
         };
         let message = raw::members(error).find(|(name, _)| name == "message").and_then(|(_, json)| raw::string(json));
-        let json = TaskOutcome::Failed(error.into());
-        Self { status: TaskStatus::Failed, message: message.map(|message| shortened(&message)), json }
+        let outcome = TaskOutcome::Error(error.into());
+        Self { status: TaskStatus::Failed, message: message.map(|message| truncated(&message)), outcome }
     }
 }
 
-/// What a tool says that failed.
+/// Returns the text of a tool error.
 fn tool_error(result: &str) -> Option<String> {
     raw::members(result).find(|(name, json)| name == "isError" && *json == "true")?;
     let (_, content) = raw::members(result).find(|(name, _)| name == "content")?;
     let texts = raw::elements(content).flat_map(raw::members).filter(|(name, _)| name == "text");
-    texts.filter_map(|(_, json)| raw::string(json)).next().map(|text| shortened(&text))
+    texts.filter_map(|(_, json)| raw::string(json)).next().map(|text| truncated(&text))
 }
 
-/// The function of one task, running.
+/// Runs the function of one task.
 pub(super) struct Runner {
     store: Arc<dyn TaskStore>,
-    /// As it was made.
+    /// The record as it was inserted.
     task: TaskRecord,
     job: Job,
 }
 
-/// What the runner was woken by.
+/// What woke the runner.
 enum Event {
-    Finished(Option<Result<Finished, Fault>>),
-    /// The function did something.
-    News,
-    /// Somebody changed the record.
-    Changed,
+    Finished(Output),
+    InboxChanged,
+    RecordChanged,
     Expired,
 }
 
@@ -106,148 +115,165 @@ impl Runner {
         Self { store, task, job }
     }
 
-    /// Runs the function to its end, or to the task's.
+    /// Runs the function until it finishes, or until its task is cancelled or expires.
     pub(super) async fn run(self, running: Running) {
         let Err(error) = self.try_run(running).await else { return };
-        tracing::error!(%error, "the store of tasks failed, so that a task was ended");
-        for attempt in 0..TRIES {
-            if self.give_up().await.is_ok() {
+        tracing::error!(%error, "the task store failed, ending the task");
+        for attempt in 0..ATTEMPTS {
+            if self.mark_failed().await.is_ok() {
                 return;
             }
-            sleep(FIRST_TRY * 2_u32.pow(attempt)).await;
+            sleep(FIRST_DELAY * 2_u32.pow(attempt)).await;
         }
     }
 
-    /// Says in the record that the task has failed with its store.
-    async fn give_up(&self) -> Result<(), TaskStoreError> {
+    /// Records that the task failed because of its store.
+    async fn mark_failed(&self) -> Result<(), TaskStoreError> {
         let Some(task) = self.store.load(&self.task.id).await? else { return Ok(()) };
-        let fault = Fault::internal("the tasks cannot be reached");
+        let fault = errors::store_unavailable();
         let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
-        self.end(task, Some(Ok(finished))).await
+        self.finish(task, Some(Ok(finished))).await
     }
 
-    /// Writes what the function came to.
-    async fn end(&self, task: TaskRecord, finished: Option<Result<Finished, Fault>>) -> Result<(), TaskStoreError> {
-        let Outcome { status, message, json } = self.job.outcome(finished);
-        let ended = change(&*self.store, task, |task| {
+    /// Records the output of the function.
+    async fn finish(&self, task: TaskRecord, output: Output) -> Result<(), TaskStoreError> {
+        let FinalState { status, message, outcome } = self.job.final_state(output);
+        let updated = update(&*self.store, task, |task| {
             task.inputs.clear();
             task.status = status;
             task.message.clone_from(&message);
-            task.outcome = Some(json.clone());
+            task.outcome = Some(outcome.clone());
         });
-        if let Changed::Done(task) | Changed::Ended(task) = ended.await? {
-            self.job.side.tell(&task);
+        if let Updated::Applied(task) | Updated::Finished(task) = updated.await? {
+            self.job.client.notify_status(&task);
         }
         Ok(())
     }
 
     async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
-        let Self { store, task, job } = self;
-        let mut task = task.clone();
-        let Job { callee, context, side, .. } = job;
-        let ending = Ending(context.clone());
-        let guarded = match job.is_layered {
-            true => GuardedCall::layer(running, callee.name),
-            false => GuardedCall::new(running, context.clone(), job.forwards_log, callee.name),
+        let Job { callee, context, client, .. } = &self.job;
+        let end_guard = EndGuard(context.clone());
+        let guarded = if self.job.is_layered {
+            GuardedCall::layer(running, callee.name)
+        } else {
+            GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
         };
-        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &job.id));
-        let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
-        let mut quiet = pin!(sleep(Duration::ZERO));
-        let finished = loop {
-            let event = {
-                let desk = side.desk();
-                let (mut asked, mut noted) = (pin!(desk.asked.notified()), pin!(desk.noted.notified()));
-                let mut changed = store.changed(&task.id, task.version);
-                poll_fn(|cx| {
-                    if let Poll::Ready(finished) = work.as_mut().poll(cx) {
-                        return Poll::Ready(Ok(Event::Finished(finished)));
-                    }
-                    if asked.as_mut().poll(cx).is_ready() {
-                        return Poll::Ready(Ok(Event::News));
-                    }
-                    let is_quiet = quiet.is_elapsed() || quiet.as_mut().poll(cx).is_ready();
-                    if is_quiet && noted.as_mut().poll(cx).is_ready() {
-                        quiet.as_mut().reset(Instant::now() + NOTE_INTERVAL);
-                        return Poll::Ready(Ok(Event::News));
-                    }
-                    if let Poll::Ready(changed) = changed.as_mut().poll(cx) {
-                        return Poll::Ready(changed.map(|()| Event::Changed));
-                    }
-                    expiry.as_mut().poll(cx).map(|()| Ok(Event::Expired))
-                })
-                .await?
-            };
-            let seen = match event {
-                Event::Finished(finished) => break finished,
+        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &self.job.id));
+        let mut task = self.task.clone();
+        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
+        let mut message_delay = pin!(sleep(Duration::ZERO));
+        let output = loop {
+            let event = self.next_event(&task, work.as_mut(), expiry.as_mut(), message_delay.as_mut()).await?;
+            let latest = match event {
+                Event::Finished(output) => break output,
                 Event::Expired => None,
-                Event::News => Some(task.clone()),
-                Event::Changed => store.load(&task.id).await?,
+                Event::InboxChanged => Some(task.clone()),
+                Event::RecordChanged => self.store.load(&task.id).await?,
             };
-            let Some(seen) = seen else {
-                tracing::debug!(name = callee.name, id = job.id.as_json(), "a task's time is over");
+            let Some(latest) = latest else {
+                self.log_end("task expired");
                 return Ok(());
             };
             let before = task.status;
-            let changed = exchange(&**store, seen, side).await?;
-            let is_over = !matches!(changed, Changed::Done(_));
-            let Some(after) = changed.into_task() else { return Ok(()) };
-            task = after;
+            let is_finished;
+            (task, is_finished) = match exchange(&*self.store, latest, client).await? {
+                Updated::Applied(task) => (task, false),
+                Updated::Finished(task) => (task, true),
+                Updated::Expired => return Ok(()),
+            };
             if task.status != before {
-                side.tell(&task);
+                client.notify_status(&task);
             }
-            if is_over {
-                tracing::debug!(name = callee.name, id = job.id.as_json(), "a task was ended by its client");
+            if is_finished {
+                self.log_end("task ended by its client");
                 return Ok(());
             }
         };
-        ending.finish(finished.is_none());
-        self.end(task, finished).await
+        end_guard.finish(output.is_none());
+        self.finish(task, output).await
+    }
+
+    /// Polls the function and waits for the next event.
+    async fn next_event(
+        &self,
+        task: &TaskRecord,
+        mut work: Pin<&mut impl Future<Output = Output>>,
+        mut expiry: Pin<&mut Sleep>,
+        mut message_delay: Pin<&mut Sleep>,
+    ) -> Result<Event, TaskStoreError> {
+        let inbox = self.job.client.inbox();
+        let mut questions_changed = pin!(inbox.questions_changed.notified());
+        let mut message_changed = pin!(inbox.message_changed.notified());
+        let mut record_changed = self.store.changed(&task.id, task.version);
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(Event::Finished(output)));
+            }
+            if questions_changed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(Event::InboxChanged));
+            }
+            let may_update_message = message_delay.is_elapsed() || message_delay.as_mut().poll(cx).is_ready();
+            if may_update_message && message_changed.as_mut().poll(cx).is_ready() {
+                message_delay.as_mut().reset(Instant::now() + MESSAGE_INTERVAL);
+                return Poll::Ready(Ok(Event::InboxChanged));
+            }
+            if let Poll::Ready(changed) = record_changed.as_mut().poll(cx) {
+                return Poll::Ready(changed.map(|()| Event::RecordChanged));
+            }
+            expiry.as_mut().poll(cx).map(|()| Ok(Event::Expired))
+        })
+        .await
+    }
+
+    fn log_end(&self, message: &str) {
+        tracing::debug!(name = self.job.callee.name, id = self.job.id.as_json(), "{message}");
     }
 }
 
-/// Tells the record what the function did, and the function what its client answered.
-async fn exchange(store: &dyn TaskStore, task: TaskRecord, side: &Side) -> Result<Changed, TaskStoreError> {
-    let News { asked, withdrawn, note } = side.desk().take_news();
-    let mut answers = Vec::new();
-    let changed = change(store, task, |task| {
-        answers.clear();
+/// Records what the function left in the inbox, and delivers the responses of the client to it.
+async fn exchange(store: &dyn TaskStore, task: TaskRecord, client: &TaskClient) -> Result<Updated, TaskStoreError> {
+    let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
+    let mut responses = Vec::new();
+    let updated = update(store, task, |task| {
+        responses.clear();
         task.inputs.extend(asked.iter().cloned());
-        task.inputs.retain_mut(|input| match input.answer.take() {
-            Some(answer) => {
-                answers.push((std::mem::take(&mut input.key), answer));
+        task.inputs.retain_mut(|input| match input.response.take() {
+            Some(response) => {
+                responses.push((std::mem::take(&mut input.key), response));
                 false
             }
             None => !withdrawn.contains(&input.key),
         });
-        if note.is_some() {
-            task.message.clone_from(&note);
+        if message.is_some() {
+            task.message.clone_from(&message);
         }
         set_status(task);
     })
     .await?;
-    if let Changed::Done(_) = changed {
-        answers.into_iter().for_each(|(key, answer)| side.desk().answer(&key, answer));
+    if let Updated::Applied(_) = updated {
+        responses.into_iter().for_each(|(key, response)| client.inbox().respond(&key, response));
     }
-    Ok(changed)
+    Ok(updated)
 }
 
-/// Tells a function that its task is over, however it ends.
-struct Ending(Option<Arc<Context>>);
+/// Ends the context of the function when the task ends, in whatever way.
+struct EndGuard(Option<Arc<Context>>);
 
-impl Ending {
-    /// Says that the function has ended, or that it was given up.
-    fn finish(mut self, is_cancelled: bool) {
+impl EndGuard {
+    /// Ends the context after the function has finished or timed out.
+    fn finish(mut self, timed_out: bool) {
         if let Some(context) = self.0.take() {
             context.attach();
-            match is_cancelled {
-                true => context.cancel(),
-                false => context.end(),
+            if timed_out {
+                context.cancel();
+            } else {
+                context.end();
             }
         }
     }
 }
 
-impl Drop for Ending {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         if let Some(context) = self.0.take() {
             context.attach();

@@ -1,3 +1,5 @@
+//! The tokio tasks that run the functions of tasks.
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -5,39 +7,39 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-/// The tasks that run here. They end with the server.
+/// The runners of one server. Dropping it aborts them.
 #[derive(Debug, Default)]
-pub(super) struct Runners(Mutex<Started>);
+pub(super) struct Runners(Mutex<Running>);
 
 #[derive(Debug, Default)]
-struct Started {
-    count: u64,
-    running: HashMap<u64, AbortHandle>,
+struct Running {
+    last_id: u64,
+    handles: HashMap<u64, AbortHandle>,
 }
 
 impl Runners {
-    pub(super) fn start(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(self: &Arc<Self>, runner: impl Future<Output = ()> + Send + 'static) {
         let runners = Arc::downgrade(self);
-        let mut started = self.started();
-        started.count += 1;
-        let number = started.count;
-        // It cannot end before it is entered, since that takes the lock.
+        // The lock is held until the handle is inserted, so the runner cannot remove it earlier.
+        let mut running = self.running();
+        running.last_id += 1;
+        let id = running.last_id;
         let task = tokio::spawn(async move {
-            work.await;
+            runner.await;
             if let Some(runners) = runners.upgrade() {
-                runners.started().running.remove(&number);
+                runners.running().handles.remove(&id);
             }
         });
-        started.running.insert(number, task.abort_handle());
+        running.handles.insert(id, task.abort_handle());
     }
 
-    fn started(&self) -> MutexGuard<'_, Started> {
+    fn running(&self) -> MutexGuard<'_, Running> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Runners {
     fn drop(&mut self) {
-        self.started().running.values().for_each(AbortHandle::abort);
+        self.running().handles.values().for_each(AbortHandle::abort);
     }
 }

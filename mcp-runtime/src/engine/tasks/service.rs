@@ -1,15 +1,17 @@
+//! The tasks of a server, and how a call becomes one.
+
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    claims::Claims,
+    claims::InputClaims,
     encode,
-    record::failed,
+    errors::store_failed,
+    options::TaskOptions,
     runner::{Job, Runner},
     runners::Runners,
-    terms::TaskTerms,
 };
 use crate::{
-    backend::{MemoryTasks, TaskRecord, TaskRoom, TaskStore, time::now},
+    backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
     error::Fault,
     handler::Running,
     random,
@@ -19,74 +21,73 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
-    terms: TaskTerms,
+    claims: Arc<InputClaims>,
+    options: TaskOptions,
     runners: Arc<Runners>,
-    claims: Arc<Claims>,
 }
 
-/// A task that is about to be made.
+/// A task that is about to be created.
 #[derive(Debug)]
-pub(crate) struct NewTask {
+pub(super) struct NewTask {
     pub(super) id: String,
     pub(super) owner: String,
-    /// How long its client wants it.
+    /// How long the client wants the task to be kept.
     pub(super) ttl: Option<Duration>,
 }
 
-/// Why there is no task, and what it would have run.
-pub(super) struct Refused {
+/// A call that could not become a task.
+pub(super) struct Rejected {
     pub(super) fault: Fault,
     pub(super) running: Running,
 }
 
 impl Tasks {
-    pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, terms: TaskTerms) -> Self {
+    pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
-        Self { store, terms, runners: Arc::default(), claims: Arc::default() }
+        Self { store, claims: Arc::default(), options, runners: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn TaskStore> {
         &self.store
     }
 
-    pub(super) fn claims(&self) -> &Arc<Claims> {
+    pub(super) fn claims(&self) -> &Arc<InputClaims> {
         &self.claims
     }
 
-    /// Keeps a new task and lets it run; gives the result that its client gets.
+    /// Inserts a task, runs it in the background, and returns the encoded result for its client.
     ///
     /// # Errors
     ///
-    /// There are too many, or the store fails.
-    pub(super) async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Refused> {
+    /// Fails if there are too many tasks, or if the store fails.
+    pub(super) async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Rejected> {
         let NewTask { id, owner, ttl } = new;
-        let ttl = milliseconds(ttl.unwrap_or(self.terms.ttl).min(self.terms.longest));
-        let of_owner = if owner.is_empty() { self.terms.in_all } else { self.terms.of_owner };
-        let task = TaskRecord::new(id, owner, now(), ttl, milliseconds(self.terms.poll));
-        let room = TaskRoom::new(self.terms.in_all, of_owner);
-        match self.store.insert(task.clone(), room).await {
-            Ok(true) => {}
-            Ok(false) => {
-                let why =
-                    format!("there are too many tasks: at most {} may be kept, {of_owner} of one client", room.in_all);
-                return Err(Refused { fault: Fault::Overloaded(why), running });
-            }
-            Err(error) => return Err(Refused { fault: failed(&error), running }),
+        let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
+        let mut limits = self.options.limits;
+        if owner.is_empty() {
+            limits.per_owner = limits.total;
         }
-        tracing::debug!(name = job.callee.name, id = job.id.as_json(), "a call becomes a task");
+        let task = TaskRecord::new(id, owner, Timestamp::now(), ttl, self.options.poll_interval);
+        match self.store.insert(task.clone(), limits).await {
+            Ok(true) => {}
+            Ok(false) => return Err(Rejected { fault: too_many(limits), running }),
+            Err(error) => return Err(Rejected { fault: store_failed(&error), running }),
+        }
+        tracing::debug!(name = job.callee.name, id = job.id.as_json(), "call became a task");
         let created = encode::created(&job.encoding, &task);
-        job.begin();
+        job.accept();
         let runner = Runner::new(Arc::clone(&self.store), task, job);
-        self.runners.start(runner.run(running));
+        self.runners.spawn(runner.run(running));
         Ok(created)
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn too_many(limits: TaskLimits) -> Fault {
+    let TaskLimits { total, per_owner, .. } = limits;
+    Fault::overloaded(format!("too many tasks: the limit is {total} in total and {per_owner} per client"))
 }
 
-/// Returns an unguessable id.
+/// Returns a random id that cannot be guessed.
 pub(super) fn new_id() -> Result<String, Fault> {
-    random::id().ok_or_else(|| Fault::internal("the server has no randomness"))
+    random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))
 }

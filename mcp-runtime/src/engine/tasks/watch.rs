@@ -1,82 +1,82 @@
-//! Tells of tasks by `subscriptions/listen`.
+//! Notifications about tasks for `subscriptions/listen`.
 
 use std::{
     future::poll_fn,
     pin::pin,
     sync::{Arc, Weak},
     task::Poll,
-    time::Duration,
 };
 
 use tokio::{task::AbortHandle, time::sleep};
 
 use super::encode;
 use crate::{
-    backend::{TaskRecord, TaskStore, TaskStoreError, time::now},
+    backend::{TaskRecord, TaskStore, TaskStoreError, Timestamp},
     engine::outbox::Outbox,
     handler::Encoding,
     jsonrpc::Id,
 };
 
-/// The most tasks that one request may listen to.
-pub(crate) const WATCHED_TASKS: usize = 128;
+/// The maximum number of tasks of one subscription.
+pub(crate) const MAX_WATCHED_TASKS: usize = 128;
 
-/// Tells of tasks until it is dropped.
+/// Sends notifications about tasks until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watch(Vec<AbortHandle>);
+pub(crate) struct TaskWatch(Vec<AbortHandle>);
 
-impl Drop for Watch {
+impl Drop for TaskWatch {
     fn drop(&mut self) {
         self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
-/// One task, and whoever is told of it.
-struct Watched {
+/// A task that a subscription covers.
+struct WatchedTask {
     store: Arc<dyn TaskStore>,
     owner: Arc<str>,
-    task: String,
+    id: String,
     outbox: Weak<Outbox>,
     encoding: Arc<Encoding>,
-    /// The JSON of the id that it is told under.
-    tag: Arc<str>,
+    /// The id of the subscription, as JSON.
+    subscription_id: Arc<str>,
 }
 
-/// Sends each of these tasks to the client, now and whenever it changes.
+/// Notifies a subscription of the current state and of every change of some tasks.
 pub(crate) fn watch_tasks(
     store: &Arc<dyn TaskStore>,
     owner: &str,
     ids: Vec<String>,
     outbox: &Arc<Outbox>,
     encoding: &Arc<Encoding>,
-    request: &Id<'_>,
-) -> Watch {
-    let (owner, tag): (Arc<str>, Arc<str>) = (owner.into(), request.as_json().into());
-    let watched = ids.into_iter().map(|task| Watched {
+    subscription_id: &Id<'_>,
+) -> TaskWatch {
+    let (owner, subscription_id): (Arc<str>, Arc<str>) = (owner.into(), subscription_id.as_json().into());
+    let watched = ids.into_iter().map(|id| WatchedTask {
         store: Arc::clone(store),
         owner: Arc::clone(&owner),
-        task,
+        id,
         outbox: Arc::downgrade(outbox),
         encoding: Arc::clone(encoding),
-        tag: Arc::clone(&tag),
+        subscription_id: Arc::clone(&subscription_id),
     });
-    Watch(watched.map(|watched| tokio::spawn(watched.tell()).abort_handle()).collect())
+    TaskWatch(watched.map(|watched| tokio::spawn(watched.run()).abort_handle()).collect())
 }
 
-impl Watched {
-    async fn tell(self) {
-        if let Err(error) = self.try_tell().await {
-            tracing::error!(%error, "the store of tasks failed, so that a change of a task is not told");
+impl WatchedTask {
+    /// Sends the current state of the task, then every change of it.
+    async fn run(self) {
+        if let Err(error) = self.try_run().await {
+            tracing::error!(%error, "the task store failed, ending the notifications about a task");
         }
     }
 
-    async fn try_tell(&self) -> Result<(), TaskStoreError> {
-        while let Some(task) = self.store.load(&self.task).await?.filter(|task| *task.owner == *self.owner) {
+    async fn try_run(&self) -> Result<(), TaskStoreError> {
+        while let Some(task) = self.store.load(&self.id).await?.filter(|task| *task.owner == *self.owner) {
             let Some(outbox) = self.outbox.upgrade() else { break };
-            let told = outbox.offer(&encode::told(&self.encoding, &task, &self.tag));
+            let sent = outbox.offer(&encode::task_notification(&self.encoding, &task, &self.subscription_id));
             drop(outbox);
-            if let Err(emptied) = told {
-                // What there is to tell by then may be newer.
+            if let Err(emptied) = sent {
+                // The task may have changed by the time that the outbox has room, so it is loaded again.
                 emptied.await;
                 continue;
             }
@@ -88,10 +88,10 @@ impl Watched {
         Ok(())
     }
 
-    /// Waits until there is something new to tell, or nothing any more.
+    /// Waits until the task changes or expires.
     async fn changed(&self, task: &TaskRecord) -> Result<(), TaskStoreError> {
-        let mut changed = self.store.changed(&self.task, task.version);
-        let mut expiry = pin!(sleep(Duration::from_millis(task.expires().saturating_sub(now()))));
+        let mut changed = self.store.changed(&self.id, task.version);
+        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         poll_fn(|cx| match changed.as_mut().poll(cx) {
             Poll::Ready(changed) => Poll::Ready(changed),
             Poll::Pending => expiry.as_mut().poll(cx).map(Ok),

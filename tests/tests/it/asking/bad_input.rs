@@ -68,9 +68,9 @@ async fn answers_to_nothing_are_ignored() {
 #[tokio::test]
 async fn bad_answers_end_the_call_with_an_error() {
     for (answer, why) in [
-        (json!({"result": {"action": "perhaps"}}), "the client's answer to `confirm` does not fit: "),
-        (json!({"result": accept_with(json!("yes"))}), "the client's answer to `confirm` does not fit: "),
-        (json!({"result": 7}), "the client's answer to `confirm` does not fit: "),
+        (json!({"result": {"action": "perhaps"}}), "the client's answer to `confirm` is invalid: "),
+        (json!({"result": accept_with(json!("yes"))}), "the client's answer to `confirm` is invalid: "),
+        (json!({"result": 7}), "the client's answer to `confirm` is invalid: "),
         (
             json!({"error": {"code": -1, "message": "not today"}}),
             "the client answered `elicitation/create` with an error: not today",

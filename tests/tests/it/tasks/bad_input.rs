@@ -1,13 +1,14 @@
-//! Everything that a client can do wrong.
+//! Invalid requests and exceeded limits.
+
+use mcp_runtime::TaskLimits;
 
 use super::*;
 
-const UNKNOWN: &str = "invalid params: there is no such task, or no longer";
+const UNKNOWN: &str = "invalid params: task not found or expired";
 
-/// Requests in either revision, and the code and the words of the answer.
 #[tokio::test]
-async fn mistakes_are_answered() {
-    for (revision, method, params, code, words) in [
+async fn invalid_requests_are_rejected() {
+    for (revision, method, params, code, message) in [
         (11, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
         (11, "tasks/result", json!({"taskId": "unknown"}), -32602, UNKNOWN),
         (11, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
@@ -34,14 +35,14 @@ async fn mistakes_are_answered() {
             "tools/call",
             json!({"name": "greet", "arguments": {"name": "x"}, "task": {}}),
             -32601,
-            "method not found: tools/call of `greet` as a task",
+            "method not found: tools/call as a task: `greet` does not support tasks",
         ),
         (
             11,
             "tools/call",
             json!({"name": "failing_job"}),
             -32601,
-            "method not found: tools/call of `failing_job` other than as a task",
+            "method not found: tools/call without `task`: `failing_job` can only run as a task",
         ),
         (11, "tools/call", json!({"name": "work", "task": 7}), -32602, "invalid params: `task` must be an object"),
         (
@@ -49,21 +50,21 @@ async fn mistakes_are_answered() {
             "tools/call",
             json!({"name": "work", "task": {"ttl": 0}}),
             -32602,
-            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+            "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
         (
             11,
             "tools/call",
             json!({"name": "work", "task": {"ttl": -1}}),
             -32602,
-            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+            "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
         (
             11,
             "tools/call",
             json!({"name": "work", "task": {"ttl": "1"}}),
             -32602,
-            "invalid params: `task.ttl` must be a whole number of milliseconds above 0",
+            "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
         (11, "tools/call", json!({"name": "unknown", "task": {}}), -32602, "unknown tool: unknown"),
         (7, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
@@ -86,37 +87,36 @@ async fn mistakes_are_answered() {
             7 => Revision::V2026_07_28,
             _ => Revision::V2025_06_18,
         };
-        let mut client = Talk::to(server(&Arc::default()), revision);
-        let error = client.ask(method, params.clone()).await.unwrap_err();
-        assert_eq!((error.code, error.message.as_str()), (code, words), "{revision}: {method} {params}");
+        let mut client = ValidatingClient::connect(server(&Arc::default()), revision);
+        let error = client.request(method, params.clone()).await.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (code, message), "{revision}: {method} {params}");
     }
 }
 
-/// A client that has not declared the extension learns that before anything else.
+/// The missing declaration is reported before any other error.
 #[tokio::test]
-async fn the_extension_has_to_be_declared() {
+async fn the_extension_must_be_declared() {
     let needed = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});
     for declared in
         [json!({}), json!({"extensions": {}}), json!({"extensions": {EXTENSION: true}}), json!({"tasks": {}})]
     {
-        let mut client = Talk::plain(server(&Arc::default()));
+        let mut client = ValidatingClient::without_extension(server(&Arc::default()));
         client.capabilities = declared.clone();
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             for params in [json!({"taskId": "gate-test"}), json!({})] {
-                let error = client.ask(method, params).await.unwrap_err();
+                let error = client.request(method, params).await.unwrap_err();
                 assert_eq!((error.code, error.data), (-32021, Some(needed.clone())), "{declared}: {method}");
             }
         }
     }
 }
 
-/// A server without tasks knows none of it.
 #[tokio::test]
-async fn nothing_is_known_of_tasks_where_there_are_none() {
+async fn task_methods_are_unknown_without_task_tools() {
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
-        let mut client = Talk::to(Server::empty("none", "1").with::<greet>(), revision);
+        let mut client = ValidatingClient::connect(Server::empty("none", "1").with::<greet>(), revision);
         for method in ["tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"] {
-            assert_eq!(client.about(method, "x").await.unwrap_err().code, -32601, "{revision}: {method}");
+            assert_eq!(client.task_request(method, "x").await.unwrap_err().code, -32601, "{revision}: {method}");
         }
         let result = client.call("greet", json!({"name": "World"})).await.unwrap();
         assert_eq!(text(&result), "Hello, World!", "{revision}");
@@ -124,31 +124,37 @@ async fn nothing_is_known_of_tasks_where_there_are_none() {
 }
 
 #[tokio::test]
-async fn too_many_tasks_are_refused() {
-    for (revision, in_all, of_one) in
+async fn tasks_above_the_limit_are_rejected() {
+    for (revision, total, per_owner) in
         [(Revision::V2025_11_25, 9, 2), (Revision::V2025_11_25, 2, 9), (Revision::V2026_07_28, 2, 1)]
     {
         let gate = Arc::default();
-        let mut client = Talk::to(server(&gate).max_tasks(in_all, of_one), revision);
+        let mut client = ValidatingClient::connect(
+            server(&gate).max_tasks(TaskLimits::default().total(total).per_owner(per_owner)),
+            revision,
+        );
         for _ in 0..2 {
-            client.begin("work", json!({"label": "it"})).await;
+            client.start_task("work", json!({"label": "it"})).await;
         }
-        let refused = client.call("failing_job", json!({})).await.unwrap_err();
-        assert_eq!(refused.code, -32603, "{revision}");
-        assert!(refused.message.starts_with("there are too many tasks: at most"), "{refused}");
+        let rejected = client.call("failing_job", json!({})).await.unwrap_err();
+        assert_eq!(rejected.code, -32603, "{revision}");
+        assert!(rejected.message.starts_with("too many tasks: the limit is"), "{rejected}");
         if revision == Revision::V2025_11_25 {
-            let refused = client.call("work", json!({"label": "it"})).await.unwrap_err();
-            assert_eq!(refused.code, -32603, "it was asked for as a task");
+            let rejected = client.call("work", json!({"label": "it"})).await.unwrap_err();
+            assert_eq!(rejected.code, -32603, "the client requested a task");
         }
     }
 }
 
-/// What need not be a task is a call where no more tasks can be kept, and a task again when one has ended.
+/// A call with optional task support runs as a plain call while the limit is reached.
 #[tokio::test]
-async fn without_room_a_call_stays_a_call() {
+async fn calls_above_the_task_limit_run_as_plain_calls() {
     let gate = Arc::<Gate>::default();
-    let mut client = Talk::to(server(&gate).max_tasks(1, 1), Revision::V2026_07_28);
-    let id = client.begin("confirm_delete", json!({"filename": "a"})).await;
+    let mut client = ValidatingClient::connect(
+        server(&gate).max_tasks(TaskLimits::default().total(1).per_owner(1)),
+        Revision::V2026_07_28,
+    );
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     gate.open();
     assert_eq!(text(&client.call("work", json!({"label": "it"})).await.unwrap()), "it is done");
     let asked = client.call("confirm_delete", json!({"filename": "b"})).await.unwrap();
@@ -160,12 +166,12 @@ async fn without_room_a_call_stays_a_call() {
         "inputResponses": answers,
         "requestState": asked["requestState"],
     });
-    assert_eq!(text(&client.ask("tools/call", params).await.unwrap()), "deleted b");
+    assert_eq!(text(&client.request("tools/call", params).await.unwrap()), "deleted b");
     gate.open();
     let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
     let call = json!({"name": "ask_then_work", "inputResponses": answers});
-    let went_on = client.ask("tools/call", call).await.unwrap();
-    assert!(went_on["resultType"] != "task" && gate.begun.load(Ordering::SeqCst) == 2, "{went_on}");
-    client.about("tasks/cancel", &id).await.unwrap();
-    client.begin("work", json!({"label": "it"})).await;
+    let result = client.request("tools/call", call).await.unwrap();
+    assert!(result["resultType"] != "task" && gate.entered() == 2, "{result}");
+    client.task_request("tasks/cancel", &id).await.unwrap();
+    client.start_task("work", json!({"label": "it"})).await;
 }

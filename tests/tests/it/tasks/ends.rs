@@ -1,21 +1,21 @@
-//! What ends a task, and what does not.
+//! The end of tasks: expiry, cancellation, shutdown and failing stores.
 
-use mcp_runtime::{MemoryTasks, Stored, TaskRecord, TaskRoom, TaskStore, TaskStoreError};
+use mcp_runtime::{MemoryTasks, StoreFuture, TaskCursor, TaskLimits, TaskRecord, TaskStore, TaskStoreError};
 
 use super::*;
 
-const BOTH: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
 #[tokio::test]
-async fn a_task_whose_time_is_over_is_gone() {
-    for revision in BOTH {
+async fn an_expired_task_is_dropped_and_unknown() {
+    for revision in REVISIONS {
         let gate = Arc::<Gate>::default();
-        let mut client = Talk::to(server(&gate).task_ttl(Duration::from_millis(50)), revision);
-        let id = client.begin("work", json!({"label": "it"})).await;
+        let mut client = ValidatingClient::connect(server(&gate).task_ttl(Duration::from_millis(50)), revision);
+        let id = client.start_task("work", json!({"label": "it"})).await;
         let waiting = (revision == Revision::V2025_11_25).then(|| client.send("tasks/result", json!({"taskId": id})));
-        until(|| gate.dropped() == 1).await;
+        wait_until(|| gate.dropped() == 1).await;
         sleep(Duration::from_millis(5)).await;
-        assert_eq!(client.about("tasks/get", &id).await.unwrap_err().code, -32602, "{revision}");
+        assert_eq!(client.task_request("tasks/get", &id).await.unwrap_err().code, -32602, "{revision}");
         if let Some(waiting) = waiting {
             assert_eq!(client.answer(waiting, "tasks/result").await.unwrap_err().code, -32602);
         }
@@ -23,186 +23,195 @@ async fn a_task_whose_time_is_over_is_gone() {
 }
 
 #[tokio::test]
-async fn a_client_may_have_a_task_kept_so_long_and_no_longer() {
-    for (asked, expected) in [(Some(1500), 1500), (Some(86_400_000), 2000), (None, 1000)] {
+async fn the_ttl_of_a_client_is_capped() {
+    for (requested, expected) in [(Some(1500), 1500), (Some(86_400_000), 2000), (None, 1000)] {
         let server = server(&Arc::default()).task_ttl(Duration::from_secs(1)).max_task_ttl(Duration::from_secs(2));
-        let mut client = Talk::to(server, Revision::V2025_11_25);
-        let params = json!({"name": "work", "arguments": {"label": "it"}, "task": {"ttl": asked}});
-        let created = client.ask("tools/call", params).await.unwrap();
+        let mut client = ValidatingClient::connect(server, Revision::V2025_11_25);
+        let params = json!({"name": "work", "arguments": {"label": "it"}, "task": {"ttl": requested}});
+        let created = client.request("tools/call", params).await.unwrap();
         assert_eq!(created["task"]["ttl"], expected);
     }
 }
 
 #[tokio::test]
-async fn a_task_ends_with_its_server() {
-    for revision in BOTH {
+async fn a_task_outlives_its_connection_but_not_its_server() {
+    for revision in REVISIONS {
         let gate = Arc::<Gate>::default();
         let server = server(&gate).build().unwrap();
-        let mut client = Talk {
+        let mut client = ValidatingClient {
             client: server.test_client(revision),
             official: None,
             capabilities: json!({"extensions": {EXTENSION: {}}}),
         };
-        client.begin("work", json!({"label": "it"})).await;
-        until(|| gate.begun.load(Ordering::SeqCst) == 1).await;
+        client.start_task("work", json!({"label": "it"})).await;
+        wait_until(|| gate.entered() == 1).await;
         drop(client);
         sleep(Duration::from_millis(10)).await;
-        assert_eq!(gate.dropped(), 0, "{revision}: the connection alone ended it");
+        assert_eq!(gate.dropped(), 0, "{revision}: the task ended with its connection");
         drop(server);
-        until(|| gate.dropped() == 1).await;
+        wait_until(|| gate.dropped() == 1).await;
     }
 }
 
-/// The call that made a task can be cancelled as little as the connection.
 #[tokio::test]
 async fn cancelling_the_call_does_not_cancel_its_task() {
     let gate = Arc::<Gate>::default();
-    let mut client = Talk::to(server(&gate), Revision::V2026_07_28);
-    let id = client.begin("work", json!({"label": "it"})).await;
+    let mut client = ValidatingClient::connect(server(&gate), Revision::V2026_07_28);
+    let id = client.start_task("work", json!({"label": "it"})).await;
     for request in 1..5 {
         client.client.notify("notifications/cancelled", json!({"requestId": request}));
     }
     gate.open();
-    assert_eq!(text(&client.until(&id, "completed").await["result"]), "it is done");
+    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
 }
 
-/// A store that is elsewhere: every answer takes a while, as one over a network does.
+/// A store whose every operation takes a while, as over a network.
 #[derive(Debug, Clone, Default)]
-struct Distant(Arc<MemoryTasks>);
+struct SlowStore(Arc<MemoryTasks>);
 
-impl Distant {
-    fn after_a_while<'a, T: Send + 'a>(&self, answer: Stored<'a, T>) -> Stored<'a, T> {
+impl SlowStore {
+    fn delayed<'a, T: Send + 'a>(&self, future: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         Box::pin(async move {
             sleep(Duration::from_millis(1)).await;
-            answer.await
+            future.await
         })
     }
 }
 
-impl TaskStore for Distant {
-    fn insert(&self, task: TaskRecord, room: TaskRoom) -> Stored<'_, bool> {
-        // As text, which is how it travels.
+impl TaskStore for SlowStore {
+    fn insert(&self, task: TaskRecord, limits: TaskLimits) -> StoreFuture<'_, bool> {
+        // A shared store holds serialized records.
         let task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
-        self.after_a_while(self.0.insert(task, room))
+        self.delayed(self.0.insert(task, limits))
     }
 
-    fn load<'a>(&'a self, id: &'a str) -> Stored<'a, Option<TaskRecord>> {
-        self.after_a_while(self.0.load(id))
+    fn load<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
+        self.delayed(self.0.load(id))
     }
 
-    fn replace(&self, task: TaskRecord) -> Stored<'_, bool> {
+    fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool> {
         let task = serde_json::from_str(&serde_json::to_string(&task).unwrap()).unwrap();
-        self.after_a_while(self.0.replace(task))
+        self.delayed(self.0.replace(task))
     }
 
-    fn page<'a>(&'a self, owner: &'a str, after: Option<(u64, &'a str)>, most: usize) -> Stored<'a, Vec<TaskRecord>> {
-        self.after_a_while(self.0.page(owner, after, most))
+    fn page<'a>(
+        &'a self,
+        owner: &'a str,
+        after: Option<&'a TaskCursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<TaskRecord>> {
+        self.delayed(self.0.page(owner, after, limit))
     }
 
-    fn changed<'a>(&'a self, id: &'a str, version: u64) -> Stored<'a, ()> {
-        self.after_a_while(self.0.changed(id, version))
+    fn changed<'a>(&'a self, id: &'a str, version: u64) -> StoreFuture<'a, ()> {
+        self.delayed(self.0.changed(id, version))
     }
 }
 
-/// Two servers with one store: the function runs in one, the client asks the other.
+/// The function runs in one server, and the client talks to another.
 #[tokio::test]
-async fn servers_share_their_tasks_by_a_store() {
-    let store = Distant::default();
+async fn servers_share_tasks_through_a_store() {
+    let store = SlowStore::default();
     let gate = Arc::<Gate>::default();
-    let new = || Talk::to(server(&gate).task_store(store.clone()), Revision::V2026_07_28);
+    let new = || ValidatingClient::connect(server(&gate).task_store(store.clone()), Revision::V2026_07_28);
     let (mut here, mut there) = (new(), new());
-    let id = here.begin("confirm_delete", json!({"filename": "a"})).await;
-    there.until(&id, "input_required").await;
+    let id = here.start_task("confirm_delete", json!({"filename": "a"})).await;
+    there.wait_for_status(&id, "input_required").await;
     let answers = json!({"confirm": {"action": "accept", "content": {"confirm": true}}});
-    there.ask("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
-    assert_eq!(text(&there.until(&id, "completed").await["result"]), "deleted a");
-    assert_eq!(text(&here.until(&id, "completed").await["result"]), "deleted a");
-    let id = here.begin("work", json!({"label": "it"})).await;
-    until(|| gate.begun.load(Ordering::SeqCst) == 1).await;
-    there.about("tasks/cancel", &id).await.unwrap();
-    until(|| gate.dropped() == 1).await;
-    assert_eq!(here.about("tasks/get", &id).await.unwrap()["status"], "cancelled");
+    there.request("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
+    assert_eq!(text(&there.wait_for_status(&id, "completed").await["result"]), "deleted a");
+    assert_eq!(text(&here.wait_for_status(&id, "completed").await["result"]), "deleted a");
+    let id = here.start_task("work", json!({"label": "it"})).await;
+    wait_until(|| gate.entered() == 1).await;
+    there.task_request("tasks/cancel", &id).await.unwrap();
+    wait_until(|| gate.dropped() == 1).await;
+    assert_eq!(here.task_request("tasks/get", &id).await.unwrap()["status"], "cancelled");
 }
 
-/// A store that fails to tell of changes and to make them, so often.
+/// A store in which a number of `replace` and `changed` operations fail.
 #[derive(Debug, Clone)]
-struct Flaky(Arc<MemoryTasks>, Arc<AtomicUsize>);
+struct FlakyStore(Arc<MemoryTasks>, Arc<AtomicUsize>);
 
-impl Flaky {
-    fn unless_it_fails<'a, T: Send + 'a>(&self, answer: Stored<'a, T>) -> Stored<'a, T> {
+impl FlakyStore {
+    fn failing_at_first<'a, T: Send + 'a>(&self, future: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         let fails = self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-        if fails { broken() } else { answer }
+        if fails { broken() } else { future }
     }
 }
 
-impl TaskStore for Flaky {
-    fn insert(&self, task: TaskRecord, room: TaskRoom) -> Stored<'_, bool> {
-        self.0.insert(task, room)
+impl TaskStore for FlakyStore {
+    fn insert(&self, task: TaskRecord, limits: TaskLimits) -> StoreFuture<'_, bool> {
+        self.0.insert(task, limits)
     }
 
-    fn load<'a>(&'a self, id: &'a str) -> Stored<'a, Option<TaskRecord>> {
+    fn load<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
         self.0.load(id)
     }
 
-    fn replace(&self, task: TaskRecord) -> Stored<'_, bool> {
-        self.unless_it_fails(self.0.replace(task))
+    fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool> {
+        self.failing_at_first(self.0.replace(task))
     }
 
-    fn page<'a>(&'a self, owner: &'a str, after: Option<(u64, &'a str)>, most: usize) -> Stored<'a, Vec<TaskRecord>> {
-        self.0.page(owner, after, most)
+    fn page<'a>(
+        &'a self,
+        owner: &'a str,
+        after: Option<&'a TaskCursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<TaskRecord>> {
+        self.0.page(owner, after, limit)
     }
 
-    fn changed<'a>(&'a self, id: &'a str, version: u64) -> Stored<'a, ()> {
-        self.unless_it_fails(self.0.changed(id, version))
+    fn changed<'a>(&'a self, id: &'a str, version: u64) -> StoreFuture<'a, ()> {
+        self.failing_at_first(self.0.changed(id, version))
     }
 }
 
 #[tokio::test]
-async fn a_task_that_a_store_ended_has_failed() {
+async fn a_store_failure_fails_the_task() {
     for failures in [1, 2] {
         let gate = Arc::<Gate>::default();
-        let store = Flaky(Arc::default(), Arc::new(AtomicUsize::new(failures)));
-        let mut client = Talk::to(server(&gate).task_store(store), Revision::V2026_07_28);
-        let id = client.begin("work", json!({"label": "it"})).await;
-        let failed = client.until(&id, "failed").await;
-        assert_eq!(failed["error"], json!({"code": -32603, "message": "the tasks cannot be reached"}), "{failures}");
-        assert_eq!(gate.dropped(), gate.begun.load(Ordering::SeqCst));
+        let store = FlakyStore(Arc::default(), Arc::new(AtomicUsize::new(failures)));
+        let mut client = ValidatingClient::connect(server(&gate).task_store(store), Revision::V2026_07_28);
+        let id = client.start_task("work", json!({"label": "it"})).await;
+        let failed = client.wait_for_status(&id, "failed").await;
+        assert_eq!(failed["error"], json!({"code": -32603, "message": "the task store is unavailable"}), "{failures}");
+        assert_eq!(gate.dropped(), gate.entered());
     }
 }
 
-/// A store that can do nothing.
+/// A store in which every operation fails.
 #[derive(Debug)]
-struct Broken;
+struct BrokenStore;
 
-fn broken<'a, T: Send + 'a>() -> Stored<'a, T> {
-    Box::pin(std::future::ready(Err(TaskStoreError::new("the secret address does not answer"))))
+fn broken<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
+    Box::pin(std::future::ready(Err(TaskStoreError::new("no answer from the secret address"))))
 }
 
-impl TaskStore for Broken {
-    fn insert(&self, _: TaskRecord, _: TaskRoom) -> Stored<'_, bool> {
+impl TaskStore for BrokenStore {
+    fn insert(&self, _: TaskRecord, _: TaskLimits) -> StoreFuture<'_, bool> {
         broken()
     }
 
-    fn load<'a>(&'a self, _: &'a str) -> Stored<'a, Option<TaskRecord>> {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
         broken()
     }
 
-    fn replace(&self, _: TaskRecord) -> Stored<'_, bool> {
+    fn replace(&self, _: TaskRecord) -> StoreFuture<'_, bool> {
         broken()
     }
 
-    fn page<'a>(&'a self, _: &'a str, _: Option<(u64, &'a str)>, _: usize) -> Stored<'a, Vec<TaskRecord>> {
+    fn page<'a>(&'a self, _: &'a str, _: Option<&'a TaskCursor>, _: usize) -> StoreFuture<'a, Vec<TaskRecord>> {
         broken()
     }
 
-    fn changed<'a>(&'a self, _: &'a str, _: u64) -> Stored<'a, ()> {
+    fn changed<'a>(&'a self, _: &'a str, _: u64) -> StoreFuture<'a, ()> {
         broken()
     }
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_told_without_its_reasons() {
-    let mut client = Talk::to(server(&Arc::default()).task_store(Broken), Revision::V2025_11_25);
+async fn the_reason_of_a_store_failure_is_not_sent_to_the_client() {
+    let mut client = ValidatingClient::connect(server(&Arc::default()).task_store(BrokenStore), Revision::V2025_11_25);
     let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
     for (method, params) in [
         ("tools/call", call),
@@ -211,14 +220,14 @@ async fn a_store_that_fails_is_told_without_its_reasons() {
         ("tasks/cancel", json!({"taskId": "x"})),
         ("tasks/list", json!({})),
     ] {
-        let error = client.ask(method, params).await.unwrap_err();
-        assert_eq!((error.code, error.message.as_str()), (-32603, "the tasks cannot be reached"), "{method}");
+        let error = client.request(method, params).await.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (-32603, "the task store is unavailable"), "{method}");
     }
 }
 
-/// Layers stand around the function of a task as around any other, also around one that becomes a task in its midst.
+/// A layer sees the whole function, even if the call becomes a task halfway through.
 #[tokio::test]
-async fn layers_stand_around_tasks() {
+async fn layers_wrap_tasks() {
     let gate = Arc::<Gate>::default();
     let ended = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&ended);
@@ -230,33 +239,33 @@ async fn layers_stand_around_tasks() {
             outcome
         }
     });
-    let mut client = Talk::to(server(&gate).layer(counted), Revision::V2026_07_28);
-    let id = client.begin("work", json!({"label": "it"})).await;
-    until(|| gate.begun.load(Ordering::SeqCst) == 1).await;
+    let mut client = ValidatingClient::connect(server(&gate).layer(counted), Revision::V2026_07_28);
+    let id = client.start_task("work", json!({"label": "it"})).await;
+    wait_until(|| gate.entered() == 1).await;
     assert_eq!(ended.load(Ordering::SeqCst), 0);
     gate.open();
-    assert_eq!(text(&client.until(&id, "completed").await["result"]), "it is done");
+    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
     assert_eq!(ended.load(Ordering::SeqCst), 1);
     let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
     let call = json!({"name": "ask_then_work", "inputResponses": answers});
-    let created = client.ask("tools/call", call).await.unwrap();
+    let created = client.request("tools/call", call).await.unwrap();
     let id = created["taskId"].as_str().unwrap();
     assert_eq!(
-        (client.until(id, "working").await["status"].as_str(), ended.load(Ordering::SeqCst)),
+        (client.wait_for_status(id, "working").await["status"].as_str(), ended.load(Ordering::SeqCst)),
         (Some("working"), 1)
     );
     gate.open();
-    client.until(id, "input_required").await;
+    client.wait_for_status(id, "input_required").await;
     let answers = json!({"user_name": {"action": "accept", "content": {"confirm": true}}});
-    client.ask("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
-    assert_eq!(text(&client.until(id, "completed").await["result"]), "worked for Alice");
+    client.request("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
+    assert_eq!(text(&client.wait_for_status(id, "completed").await["result"]), "worked for Alice");
     assert_eq!(ended.load(Ordering::SeqCst), 2);
-    // A function that is dropped takes its layers with it.
-    let id = client.begin("work", json!({"label": "it"})).await;
-    until(|| gate.begun.load(Ordering::SeqCst) == 3).await;
-    client.about("tasks/cancel", &id).await.unwrap();
-    until(|| gate.dropped() == 1).await;
+    // A layer is dropped with its function.
+    let id = client.start_task("work", json!({"label": "it"})).await;
+    wait_until(|| gate.entered() == 3).await;
+    client.task_request("tasks/cancel", &id).await.unwrap();
+    wait_until(|| gate.dropped() == 1).await;
     assert_eq!(ended.load(Ordering::SeqCst), 2);
-    let id = client.begin("panics", json!({})).await;
-    assert_eq!(client.until(&id, "failed").await["error"]["message"], "`panics` failed: internal error");
+    let id = client.start_task("panics", json!({})).await;
+    assert_eq!(client.wait_for_status(&id, "failed").await["error"]["message"], "`panics` failed: internal error");
 }

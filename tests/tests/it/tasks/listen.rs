@@ -1,89 +1,89 @@
-//! Being told of tasks by `subscriptions/listen`.
+//! Notifications about tasks on `subscriptions/listen`.
 
 use super::*;
 
-const NEW: Revision = Revision::V2026_07_28;
+const REVISION: Revision = Revision::V2026_07_28;
 
-/// The notifications that came so far, without the acknowledgement.
-async fn told(client: &mut Talk, expected: usize) -> Vec<Value> {
-    let mut told = Vec::new();
+/// Waits for at least `expected` notifications.
+async fn notifications(client: &mut ValidatingClient, expected: usize) -> Vec<Value> {
+    let mut received = Vec::new();
     for _ in 0..2000 {
-        told.append(&mut client.client.notifications());
-        if told.len() >= expected {
-            return told;
+        received.append(&mut client.client.notifications());
+        if received.len() >= expected {
+            return received;
         }
         sleep(Duration::from_millis(1)).await;
     }
-    panic!("{expected} notifications never come: {told:#?}");
+    panic!("{expected} notifications never arrive: {received:#?}");
 }
 
 #[tokio::test]
-async fn a_task_is_told_as_it_is_and_whenever_it_changes() {
-    let mut client = Talk::to(server(&Arc::default()), NEW);
-    let id = client.begin("confirm_delete", json!({"filename": "a"})).await;
-    client.until(&id, "input_required").await;
+async fn the_current_state_and_every_change_are_notified() {
+    let mut client = ValidatingClient::connect(server(&Arc::default()), REVISION);
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    client.wait_for_status(&id, "input_required").await;
     let filter = json!({"taskIds": [id, "unknown", id], "toolsListChanged": true});
     let listening = client.send("subscriptions/listen", json!({ "notifications": filter }));
-    let came = told(&mut client, 2).await;
-    assert_eq!(came[0]["method"], "notifications/subscriptions/acknowledged");
-    // The server does not change, and says so.
-    assert_eq!(came[0]["params"]["notifications"], json!({"taskIds": [id, "unknown"]}));
-    let params = &came[1]["params"];
-    assert_eq!((&came[1]["method"], &params["status"]), (&json!("notifications/tasks"), &json!("input_required")));
+    let received = notifications(&mut client, 2).await;
+    assert_eq!(received[0]["method"], "notifications/subscriptions/acknowledged");
+    // The list of tools cannot change, so its notification is not acknowledged.
+    assert_eq!(received[0]["params"]["notifications"], json!({"taskIds": [id, "unknown"]}));
+    let params = &received[1]["params"];
+    assert_eq!((&received[1]["method"], &params["status"]), (&json!("notifications/tasks"), &json!("input_required")));
     assert_eq!(params["_meta"]["io.modelcontextprotocol/subscriptionId"], listening);
     assert_eq!(params["inputRequests"]["confirm"]["method"], "elicitation/create");
     let answers = json!({"confirm": {"action": "decline"}});
-    client.ask("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
-    let mut came = Vec::new();
-    while came.last().is_none_or(|last: &Value| last["params"]["status"] != "completed") {
-        came.append(&mut told(&mut client, 1).await);
+    client.request("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
+    let mut received = Vec::new();
+    while received.last().is_none_or(|last: &Value| last["params"]["status"] != "completed") {
+        received.append(&mut notifications(&mut client, 1).await);
     }
-    let mut last = came.pop().unwrap()["params"].take();
-    let mut got = client.about("tasks/get", &id).await.unwrap();
-    for beside in ["_meta", "resultType"] {
-        last.as_object_mut().unwrap().remove(beside);
-        got.as_object_mut().unwrap().remove(beside);
+    let mut last = received.pop().unwrap()["params"].take();
+    let mut got = client.task_request("tasks/get", &id).await.unwrap();
+    for member in ["_meta", "resultType"] {
+        last.as_object_mut().unwrap().remove(member);
+        got.as_object_mut().unwrap().remove(member);
     }
     assert_eq!(last, got);
 }
 
-/// However long a result is, and however much waits for a client that does not read.
+/// Whatever the size of the result, and however much a slow reader has not read yet.
 #[tokio::test]
-async fn every_end_is_told() {
+async fn the_end_of_every_task_is_notified() {
     for lengths in [&[2 << 20][..], &[700 << 10, 700 << 10, 700 << 10]] {
         let gate = Arc::<Gate>::default();
-        let mut client = Talk::to(server(&gate), NEW);
+        let mut client = ValidatingClient::connect(server(&gate), REVISION);
         let mut ids = Vec::new();
         for length in lengths {
-            ids.push(client.begin("long_text", json!({ "length": length })).await);
+            ids.push(client.start_task("long_text", json!({ "length": length })).await);
         }
         client.send("subscriptions/listen", json!({"notifications": {"taskIds": ids}}));
-        told(&mut client, 1 + ids.len()).await;
+        notifications(&mut client, 1 + ids.len()).await;
         lengths.iter().for_each(|_| gate.open());
         sleep(Duration::from_millis(100)).await;
-        let ended = told(&mut client, ids.len()).await;
-        assert!(ended.iter().all(|told| told["params"]["status"] == "completed"));
-        let mut found: Vec<_> = ended.iter().map(|told| text(&told["params"]["result"]).len()).collect();
+        let ended = notifications(&mut client, ids.len()).await;
+        assert!(ended.iter().all(|message| message["params"]["status"] == "completed"));
+        let mut found: Vec<_> = ended.iter().map(|message| text(&message["params"]["result"]).len()).collect();
         found.sort_unstable();
         assert_eq!(found, lengths);
     }
 }
 
 #[tokio::test]
-async fn nothing_is_told_after_the_end_of_listening() {
+async fn nothing_is_notified_after_the_subscription_ends() {
     let gate = Arc::default();
-    let mut client = Talk::to(server(&gate), NEW);
-    let id = client.begin("work", json!({"label": "it"})).await;
+    let mut client = ValidatingClient::connect(server(&gate), REVISION);
+    let id = client.start_task("work", json!({"label": "it"})).await;
     let listening = client.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
-    told(&mut client, 2).await;
+    notifications(&mut client, 2).await;
     client.client.notify("notifications/cancelled", json!({"requestId": listening}));
     gate.open();
-    client.until(&id, "completed").await;
+    client.wait_for_status(&id, "completed").await;
     assert_eq!(client.client.notifications(), [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn filters_are_checked() {
+async fn invalid_filters_are_rejected() {
     let many: Vec<_> = (0..129).map(|id| id.to_string()).collect();
     for (declared, ids, code) in [
         (json!({}), json!(["x"]), -32021),
@@ -91,9 +91,9 @@ async fn filters_are_checked() {
         (json!({"extensions": {EXTENSION: {}}}), json!([7]), -32602),
         (json!({"extensions": {EXTENSION: {}}}), json!(many), -32602),
     ] {
-        let mut client = Talk::plain(server(&Arc::default()));
+        let mut client = ValidatingClient::without_extension(server(&Arc::default()));
         client.capabilities = declared;
         let filter = json!({"notifications": {"taskIds": ids}});
-        assert_eq!(client.ask("subscriptions/listen", filter).await.unwrap_err().code, code, "{ids}");
+        assert_eq!(client.request("subscriptions/listen", filter).await.unwrap_err().code, code, "{ids}");
     }
 }

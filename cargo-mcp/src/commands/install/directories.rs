@@ -1,10 +1,10 @@
-//! Where programs keep their configuration on each system, from the environment alone.
+//! The directories in which programs keep their configuration, as determined by the environment.
 
 use std::path::PathBuf;
 
 use crate::failure::Failure;
 
-/// The systems whose places differ.
+/// The operating systems whose directories differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Linux,
@@ -13,7 +13,7 @@ pub(crate) enum System {
 }
 
 impl System {
-    pub(crate) fn here() -> Self {
+    pub(crate) fn current() -> Self {
         match std::env::consts::OS {
             "macos" => Self::Mac,
             "windows" => Self::Windows,
@@ -22,35 +22,35 @@ impl System {
     }
 }
 
-/// Which directory a path begins at.
+/// The directory that a path is relative to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
-    /// The user's directory.
+    /// The home directory.
     Home,
-    /// Where desktop programs keep their data: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    /// The data of desktop programs: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
     Data,
-    /// `~/.config` on macOS too, and `%APPDATA%` on Windows.
+    /// `~/.config`, on macOS too, or `%APPDATA%`.
     Config,
 }
 
-/// The directories of a user.
+/// A user's directories.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct Directories {
     system: System,
     home: PathBuf,
     lookup: fn(&str) -> Option<PathBuf>,
 }
 
-impl Places {
-    /// Those of the user who runs this.
+impl Directories {
+    /// Returns the directories of the current user.
     ///
     /// # Errors
     ///
-    /// The user has no directory.
-    pub(crate) fn here() -> Result<Self, Failure> {
+    /// Fails if the home directory is unknown.
+    pub(crate) fn current() -> Result<Self, Failure> {
         let home = std::env::home_dir().filter(|home| home.is_absolute());
-        let home = home.ok_or_else(|| Failure::usage("the user's directory is not known: `HOME` is not set"))?;
-        Ok(Self { system: System::here(), home, lookup: |name| std::env::var_os(name).map(PathBuf::from) })
+        let home = home.ok_or_else(|| Failure::usage("cannot determine the home directory: `HOME` is not set"))?;
+        Ok(Self { system: System::current(), home, lookup: |name| std::env::var_os(name).map(PathBuf::from) })
     }
 
     #[cfg(test)]
@@ -58,7 +58,8 @@ impl Places {
         Self { system, home: home.into(), lookup }
     }
 
-    /// A variable that holds an absolute path; a relative one counts as none, as the XDG specification has it.
+    /// Returns an environment variable that contains an absolute path. As in the XDG specification, relative paths are
+    /// ignored.
     pub(crate) fn variable(&self, name: &str) -> Option<PathBuf> {
         (self.lookup)(name).filter(|path| path.has_root())
     }
@@ -77,8 +78,8 @@ impl Places {
         }
     }
 
-    /// Where this program notes what it has installed.
-    pub(crate) fn notes(&self) -> PathBuf {
+    /// Returns the path of the records of installations.
+    pub(crate) fn records(&self) -> PathBuf {
         let state = match self.system {
             System::Linux => self.variable("XDG_STATE_HOME").unwrap_or_else(|| self.home.join(".local/state")),
             System::Mac => self.home.join("Library/Application Support"),

@@ -1,0 +1,126 @@
+//! Schemas that are valid, but that some clients and models are known to reject. `codes` names them, with sources.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    codes,
+    finding::{Findings, Subject},
+    walk::{Subschema, walk},
+};
+
+/// The deepest nesting without known problems.
+const MAX_DEPTH: usize = 5;
+
+const FORMATS: [&str; 6] = ["enum", "date-time", "float", "double", "int32", "int64"];
+const UNIONS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+
+/// Checks the schema of a tool's arguments against the limits of the least capable client.
+pub(crate) fn input(findings: &mut Findings, subject: &Subject, schema: &Value) {
+    for keyword in UNIONS.iter().filter(|keyword| schema.get(**keyword).is_some()) {
+        findings.add(codes::TOP_LEVEL_UNION, subject, format!("`{keyword}` at the top level of `inputSchema`"));
+    }
+    for name in schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name) {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_allowed) {
+            findings.add(codes::PROPERTY_NAME, subject, format!("argument name `{name}`"));
+        }
+    }
+    references(findings, subject, "inputSchema", schema);
+    subschemas(findings, subject, schema);
+}
+
+/// Checks the schema of a tool's result, for which clients have fewer restrictions.
+pub(crate) fn output(findings: &mut Findings, subject: &Subject, schema: &Value) {
+    references(findings, subject, "outputSchema", schema);
+    walk(schema, &mut |part: &Subschema<'_>| {
+        if part.schema.is_boolean() && part.is_value {
+            let message = format!("the schema of field `{}` is `{}`", part.path, part.schema);
+            findings.add(codes::BOOLEAN_SCHEMA, subject, message);
+        }
+    });
+}
+
+fn subschemas(findings: &mut Findings, subject: &Subject, schema: &Value) {
+    let mut deepest: Option<(usize, String)> = None;
+    walk(schema, &mut |part: &Subschema<'_>| {
+        subschema(findings, subject, part);
+        if part.depth > deepest.as_ref().map_or(MAX_DEPTH, |(depth, _)| *depth) {
+            deepest = Some((part.depth, part.path.clone()));
+        }
+    });
+    if let Some((depth, path)) = deepest {
+        findings.add(codes::DEEP_NESTING, subject, format!("argument `{path}` is {depth} levels deep"));
+    }
+}
+
+fn subschema(findings: &mut Findings, subject: &Subject, part: &Subschema<'_>) {
+    let Subschema { path, schema, .. } = part;
+    let what = if path.is_empty() { "`inputSchema`".to_owned() } else { format!("argument `{path}`") };
+    if schema.is_boolean() {
+        findings.add(codes::BOOLEAN_SCHEMA, subject, format!("the schema of {what} is `{schema}`"));
+        return;
+    }
+    if let Value::Array(types) = &schema["type"] {
+        let types: Vec<&str> = types.iter().filter_map(Value::as_str).collect();
+        findings.add(codes::TYPE_ARRAY, subject, format!("{what} has the types {}", types.join(" and ")));
+    }
+    let has_other_type = ["type", "$ref"].iter().chain(&UNIONS).any(|keyword| schema.get(*keyword).is_some());
+    if part.is_value && !path.is_empty() && !has_other_type {
+        findings.add(codes::MISSING_TYPE, subject, format!("{what} has no type"));
+    }
+    let is_array = schema["type"] == "array"
+        || schema["type"].as_array().is_some_and(|types| types.iter().any(|name| name == "array"));
+    if is_array && schema.get("items").is_none() {
+        findings.add(codes::ARRAY_WITHOUT_ITEMS, subject, format!("{what} is an array without `items`"));
+    }
+    if !path.is_empty() {
+        for keyword in UNIONS.iter().filter(|keyword| schema.get(**keyword).is_some()) {
+            findings.add(codes::UNION, subject, format!("{what} uses `{keyword}`"));
+        }
+    }
+    if schema["additionalProperties"].is_object() {
+        findings.add(codes::MAP_SCHEMA, subject, format!("{what} is a map"));
+    }
+    if let Some(values) = schema["enum"].as_array()
+        && values.iter().any(|value| !value.is_string())
+    {
+        findings.add(codes::ENUM_VALUES, subject, format!("{what} has the values {}", schema["enum"]));
+    }
+    if let Some(format) = schema["format"].as_str().filter(|format| !FORMATS.contains(format)) {
+        findings.add(codes::UNKNOWN_FORMAT, subject, format!("{what} has the format `{format}`"));
+    }
+}
+
+fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {
+    let mut count = 0;
+    walk(schema, &mut |part: &Subschema<'_>| count += usize::from(part.schema.get("$ref").is_some()));
+    if count == 0 {
+        return;
+    }
+    if is_recursive(schema, schema, &mut BTreeSet::new()) {
+        findings.add(codes::RECURSIVE_SCHEMA, subject, format!("`{what}` refers to itself"));
+    }
+    let s = if count == 1 { "" } else { "s" };
+    findings.add(codes::SCHEMA_REF, subject, format!("`{what}` has {count} reference{s}"));
+}
+
+/// Returns whether following references leads back to a reference in `open`, which are being followed.
+fn is_recursive(schema: &Value, root: &Value, open: &mut BTreeSet<String>) -> bool {
+    let mut references = Vec::new();
+    walk(schema, &mut |part: &Subschema<'_>| {
+        if let Some(reference) = part.schema["$ref"].as_str() {
+            references.push(reference.to_owned());
+        }
+    });
+    references.into_iter().any(|reference| {
+        let Some(target) = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer)) else { return false };
+        if std::ptr::eq(target, root) || !open.insert(reference.clone()) {
+            return true;
+        }
+        let found = is_recursive(target, root, open);
+        open.remove(&reference);
+        found
+    })
+}

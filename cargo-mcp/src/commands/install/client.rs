@@ -1,0 +1,175 @@
+//! The description of an MCP client: where its configuration is, and what an entry looks like.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    directories::{Base, Directories},
+    entry::{Entry, Field, Launch},
+};
+
+/// The syntax of a configuration file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// Plain JSON, without comments.
+    Json,
+    /// JSON with comments.
+    Jsonc,
+    Toml,
+}
+
+/// A client of MCP servers.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// The name on the command line.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) syntax: Syntax,
+    /// The name of the object that maps names to servers.
+    pub(crate) object: &'static str,
+    /// The user's file.
+    pub(super) user: Option<UserFile>,
+    /// The path of a project's file.
+    pub(super) project: Option<&'static str>,
+    /// The `type` of a server that is started as a program.
+    pub(super) program_type: Option<&'static str>,
+    /// The entry of an HTTP server.
+    pub(super) url_entry: UrlEntry,
+    /// A member that every entry has in addition: a list with one string.
+    pub(super) extra_list: Option<(&'static str, &'static str)>,
+    /// The text that starts a variable in any string.
+    pub(super) variable_prefix: Option<&'static str>,
+    /// What the user must do to activate a new server.
+    pub(crate) activation: &'static str,
+}
+
+/// A configuration file in the user's directories.
+#[derive(Debug)]
+pub(super) struct UserFile {
+    pub(super) base: Base,
+    /// The environment variable that overrides the directory of the file.
+    pub(super) variable: Option<&'static str>,
+    pub(super) path: &'static str,
+    /// Paths below the base, of which one exists if the client is installed.
+    pub(super) markers: &'static [&'static str],
+}
+
+/// The entry of an HTTP server.
+#[derive(Debug)]
+pub(super) enum UrlEntry {
+    Members {
+        /// The value of the member `type`.
+        kind: Option<&'static str>,
+        /// The name of the member with the URL.
+        url: &'static str,
+        /// The name of the member with the headers.
+        headers: &'static str,
+    },
+    /// The file cannot contain HTTP servers. The text says what to do instead.
+    Unsupported(&'static str),
+}
+
+/// The scope of a configuration file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scope {
+    /// All projects of the user
+    #[default]
+    User,
+    /// The repository that contains the current directory
+    Project,
+}
+
+impl Scope {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+impl Client {
+    /// Returns the configuration file for a scope, if the client has one.
+    pub(crate) fn file(&self, scope: Scope, directories: &Directories, project: &Path) -> Option<PathBuf> {
+        match scope {
+            Scope::Project => self.project.map(|path| project.join(path)),
+            Scope::User => self.user.as_ref().map(|file| file.path(directories)),
+        }
+    }
+
+    /// Returns the other scope, if the client has a file for it.
+    pub(crate) fn other_scope(&self, scope: Scope) -> Option<Scope> {
+        match scope {
+            Scope::User => self.project.map(|_| Scope::Project),
+            Scope::Project => self.user.as_ref().map(|_| Scope::User),
+        }
+    }
+
+    /// Returns a path that would exist if the client were installed, if it does not seem to be.
+    pub(crate) fn missing(&self, directories: &Directories) -> Option<PathBuf> {
+        let mut markers = self.user.as_ref()?.markers(directories);
+        if markers.iter().any(|marker| marker.exists()) { None } else { markers.pop() }
+    }
+
+    /// Returns whether the client seems to be installed.
+    pub(crate) fn is_installed(&self, directories: &Directories) -> bool {
+        self.user.is_some() && self.missing(directories).is_none()
+    }
+
+    /// Returns the prefix of variables if the client will find one in an entry.
+    pub(crate) fn variable_prefix_in(&self, entry: &Entry) -> Option<&'static str> {
+        let prefix = self.variable_prefix?;
+        entry.texts().any(|text| text.contains(prefix)).then_some(prefix)
+    }
+
+    /// Returns the entry of a server.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client does not support such servers, with what to do instead.
+    pub(crate) fn entry(&self, launch: &Launch) -> Result<Entry, &'static str> {
+        let mut fields = Vec::new();
+        let kind = |kind: Option<&'static str>| kind.map(|kind| ("type", Field::Text(kind.to_owned())));
+        match launch {
+            Launch::Program { program, args, env } => {
+                fields.extend(kind(self.program_type));
+                fields.push(("command", Field::Text(program.clone())));
+                fields.push(("args", Field::List(args.clone())));
+                if !env.is_empty() {
+                    fields.push(("env", Field::Table(env.clone())));
+                }
+            }
+            Launch::Url { url, headers } => match &self.url_entry {
+                UrlEntry::Unsupported(instead) => return Err(instead),
+                UrlEntry::Members { kind: name, url: url_key, headers: headers_key } => {
+                    fields.extend(kind(*name));
+                    fields.push((*url_key, Field::Text(url.clone())));
+                    if !headers.is_empty() {
+                        fields.push((*headers_key, Field::Table(headers.clone())));
+                    }
+                }
+            },
+        }
+        fields.extend(self.extra_list.map(|(key, text)| (key, Field::List(vec![text.to_owned()]))));
+        Ok(Entry(fields))
+    }
+}
+
+impl UserFile {
+    fn path(&self, directories: &Directories) -> PathBuf {
+        match self.overridden_directory(directories) {
+            Some(directory) => directory.join(Path::new(self.path).file_name().unwrap_or_default()),
+            None => directories.base(self.base).join(self.path),
+        }
+    }
+
+    fn markers(&self, directories: &Directories) -> Vec<PathBuf> {
+        match self.overridden_directory(directories) {
+            Some(directory) => vec![directory],
+            None => self.markers.iter().map(|marker| directories.base(self.base).join(marker)).collect(),
+        }
+    }
+
+    fn overridden_directory(&self, directories: &Directories) -> Option<PathBuf> {
+        self.variable.and_then(|name| directories.variable(name))
+    }
+}

@@ -1,0 +1,143 @@
+//! The client of a task, as its function sees it.
+
+use std::{
+    future::ready,
+    sync::{Arc, Weak},
+    task::{Context as TaskContext, Poll},
+    time::Duration,
+};
+
+use super::{encode, inbox::TaskInbox};
+use crate::{
+    backend::TaskRecord,
+    engine::{
+        client_requests::{OnceValues, into_result},
+        outbox::Outbox,
+    },
+    error::Fault,
+    handler::{AnswerFuture, ClientRequester, Encoding, Peer, StatusMessages, ask::Question},
+    jsonrpc::raw,
+    model::Level,
+    revision::encode::Object,
+};
+
+/// The client of a task, as its function sees it: questions and status messages go through the inbox into the record,
+/// notifications go to the session.
+pub(super) struct TaskClient {
+    inbox: Arc<TaskInbox>,
+    /// The capabilities that the client declared, as JSON.
+    capabilities: Arc<str>,
+    once: OnceValues,
+    /// The session that the task was created in; `None` with the extension, which has no sessions.
+    session: Option<TaskSession>,
+}
+
+/// The session that a task was created in. It receives the notifications of the task while it exists.
+pub(super) struct TaskSession {
+    pub(super) task_id: String,
+    pub(super) outbox: Weak<Outbox>,
+    pub(super) encoding: Arc<Encoding>,
+}
+
+impl TaskClient {
+    pub(super) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
+        Self { inbox: Arc::default(), capabilities: capabilities.into(), once: OnceValues::default(), session }
+    }
+
+    pub(super) fn inbox(&self) -> &Arc<TaskInbox> {
+        &self.inbox
+    }
+
+    /// Notifies the session of the status of the task.
+    pub(super) fn notify_status(&self, task: &TaskRecord) {
+        let Some(TaskSession { outbox, encoding, .. }) = &self.session else { return };
+        let Some(outbox) = outbox.upgrade() else { return };
+        outbox.notify(&encode::status_notification(encoding, task));
+    }
+}
+
+impl ClientRequester for TaskClient {
+    fn capabilities(&self) -> &str {
+        &self.capabilities
+    }
+
+    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
+        if !question.needs.is_declared_in(&self.capabilities) {
+            let fault = Fault::MissingCapability { required: question.needs.required() };
+            return Box::pin(ready(Err(fault)));
+        }
+        let (key, response) = self.inbox.ask(&question);
+        let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
+        Box::pin(async move {
+            let response = response.await;
+            drop(guard);
+            match response {
+                Ok(response) => into_result(response, question.method),
+                Err(_) => Err(Fault::internal("the task ended before its client answered")),
+            }
+        })
+    }
+
+    /// With the extension, a question stays open until its response is valid. In a session, a response answers a JSON-RPC
+    /// request and cannot be repeated.
+    fn asks_again(&self) -> bool {
+        self.session.is_none()
+    }
+
+    fn recall(&self, key: &str) -> Option<String> {
+        self.once.get(key)
+    }
+
+    fn remember(&self, key: &str, value: String) {
+        self.once.set(key, value);
+    }
+
+    fn poll_suspended(&self, _: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
+        Poll::Pending
+    }
+}
+
+/// Withdraws a question when the future that waits for its response is dropped.
+struct WithdrawOnDrop {
+    inbox: Arc<TaskInbox>,
+    key: String,
+}
+
+impl Drop for WithdrawOnDrop {
+    fn drop(&mut self) {
+        self.inbox.withdraw(&self.key);
+    }
+}
+
+impl StatusMessages for TaskClient {
+    fn set(&self, message: &str) {
+        self.inbox.set_message(message);
+    }
+}
+
+/// Sends notifications to the session instead of to the connection of the call, which may be gone. With the extension there
+/// is no session, and notifications are discarded.
+impl Peer for TaskClient {
+    fn notify(&self, message: &[u8]) -> bool {
+        let Some(TaskSession { task_id, outbox, .. }) = &self.session else { return true };
+        let Some(outbox) = outbox.upgrade() else { return true };
+        let Ok(text) = std::str::from_utf8(message) else { return false };
+        let mut out = Vec::with_capacity(message.len() + 128);
+        let mut notification = Object::begin(&mut out);
+        for (name, value) in raw::members(text) {
+            match &*name {
+                "params" => notification.raw(&name, &encode::with_related_task(value, task_id)),
+                _ => notification.raw(&name, value.as_bytes()),
+            }
+        }
+        notification.end();
+        outbox.notify(&out)
+    }
+
+    fn session_level(&self) -> Level {
+        let outbox = self.session.as_ref().and_then(|session| session.outbox.upgrade());
+        outbox.map_or(Level::Info, |outbox| outbox.session_level())
+    }
+
+    fn close_sse_stream(&self, _: Duration) {}
+}
