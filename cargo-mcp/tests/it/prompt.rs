@@ -83,7 +83,7 @@ fn mistakes_are_told() {
         (
             &["summarise", "tag=x", "style=breif"],
             1,
-            "error: prompt `summarise`: invalid params: the arguments of `summarise` do not fit:\n\
+            "error: prompt `summarise`: invalid params: invalid arguments for `summarise`:\n\
              - `style`: \"breif\" must be one of \"brief\", \"detailed\", \"bullets\" (did you mean \"brief\"?) (code -32602)\n",
         ),
     ] {

@@ -103,7 +103,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         self.open();
         let out = &mut *self.reply.out;
         out.extend_from_slice(br#"{"type":"text","text":"#);
-        write::again_as_string(out, start, end);
+        write::append_as_string(out, start, end);
         out.push(b'}');
         Ok(())
     }

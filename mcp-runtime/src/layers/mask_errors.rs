@@ -73,7 +73,7 @@ impl Layer for MaskErrors {
                 return outcome;
             }
             let (name, reference) = (call.entry().name, reference());
-            tracing::error!(name, id = call.request_id(), reference, why, "a function failed");
+            tracing::error!(name, id = call.request_id(), reference, why, "function failed");
             Outcome::error(&call, format!("`{name}` failed; the server's log says why, under {reference}"))
         })
     }

@@ -95,7 +95,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
                 turns += 1;
             }
             if self.ended.is_some() {
-                self.connection.end_listens();
+                self.connection.end_listeners();
             }
             let was_open = self.connection.is_open();
             let room = self.outbox.waiting() < self.connection.engine().limits.unread;
@@ -176,7 +176,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     /// that opens a session: no function can hold its answer up, and nothing that a function says comes before it.
     fn answer_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message;
-        if !self.hears_stop && self.inbox.peek_line().is_some_and(|line| !self.connection.is_greeting(line)) {
+        if !self.hears_stop && self.inbox.peek_line().is_some_and(|line| !self.connection.is_introduction_request(line))
+        {
             self.hears_stop = true;
             return true;
         }
@@ -192,7 +193,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             };
             match line {
                 Line::Whole(line) => answer(&mut self.connection, line, now, &mut self.fresh),
-                Line::Overlong => self.connection.refuse_overlong(&mut self.fresh),
+                Line::Overlong => self.connection.reject_oversized(&mut self.fresh),
             }
             // Only a call takes long, and it has looked at the clock.
             let elapsed = self.connection.time().saturating_duration_since(began);
@@ -220,7 +221,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             Poll::Ready(Ok(0)) => {
                 match self.inbox.last_line(limit) {
                     Some(Line::Whole(line)) => answer(&mut self.connection, line, Instant::now(), &mut self.fresh),
-                    Some(Line::Overlong) => self.connection.refuse_overlong(&mut self.fresh),
+                    Some(Line::Overlong) => self.connection.reject_oversized(&mut self.fresh),
                     None => {}
                 }
                 self.end();

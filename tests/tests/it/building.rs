@@ -389,7 +389,7 @@ async fn a_connection_has_only_so_many_calls_in_flight() {
         client.send_request("tools/call", json!({"name": "forever"}));
     }
     let refused = client.call("forever", ()).await.unwrap_err();
-    assert_eq!((refused.code, refused.message.as_str()), (-32603, "too many requests in flight, at most 2 may be"));
+    assert_eq!((refused.code, refused.message.as_str()), (-32603, "too many requests in flight: the limit is 2"));
     client.notify("notifications/cancelled", json!({"requestId": 1}));
     assert_eq!(client.in_flight(), 1);
     assert!(client.call("zebra", ()).await.is_ok());

@@ -299,7 +299,7 @@ async fn every_ending_is_seen() {
     }
 }
 
-/// Before 2025-11-25 arguments that do not fit are no results.
+/// Before 2025-11-25 invalid arguments are protocol errors.
 #[tokio::test]
 async fn bad_arguments_end_as_the_revision_wants() {
     for (revision, ending) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {

@@ -41,15 +41,15 @@ mod new {
 }
 
 const CHANGED: &str = "\
-breaking    tool `find_pages`: argument `limit`: `maximum` was 100, is 50
+breaking    tool `find_pages`: argument `limit`: `maximum` changed from 100 to 50
 breaking    tool `find_pages`: argument `language` is new and required
-breaking    tool `find_pages`: it no longer promises that it only reads (`readOnlyHint`)
-breaking    tool `find_pages`: it no longer promises that it destroys nothing (`destructiveHint`)
-breaking    tool `find_pages`: it no longer promises that it may be called twice (`idempotentHint`)
+breaking    tool `find_pages`: no longer read-only (`readOnlyHint`)
+breaking    tool `find_pages`: no longer non-destructive (`destructiveHint`)
+breaking    tool `find_pages`: no longer idempotent (`idempotentHint`)
 compatible  tool `find_pages`: the description changed
 compatible  tool `find_pages`: argument `drafts` is new and optional
 
-the server is not what `mcp.lock.json` says: 5 breaking changes and 2 compatible changes
+the server does not match `mcp.lock.json`: 5 breaking changes and 2 compatible changes
 help: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to accept";
 
 fn old() -> Server {

@@ -71,7 +71,7 @@ pub(crate) fn call_with(
     }
     if let Some(next) = next {
         let info = call_info(request, item, target, call.callee, call.context.clone());
-        return Ok(call.drive_layered(next.start(Call::new(info, arguments)), out));
+        return Ok(call.run_layered(next.start(Call::new(info, arguments)), out));
     }
     let context = call.context.clone();
     let input = Input {
@@ -167,7 +167,7 @@ pub(crate) fn prepare<'a>(
 pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
     let most = request.engine().limits.in_flight;
     if request.connection.in_flight.count() >= most {
-        return Err(Fault::overloaded(format!("too many requests in flight, at most {most} may be")));
+        return Err(Fault::overloaded(format!("too many requests in flight: the limit is {most}")));
     }
     Ok(())
 }
@@ -294,5 +294,5 @@ pub(crate) fn answer_with(
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }
     };
-    call.drive(Box::pin(finished), out)
+    call.run_future(Box::pin(finished), out)
 }

@@ -73,7 +73,7 @@ impl Next {
         };
         match guarded.await {
             Ok(finished) => Outcome::of(finished, &info),
-            Err(panic) => info.callee.panicked(&*panic, &info.id).into(),
+            Err(panic) => info.callee.panic_fault(&*panic, &info.id).into(),
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
             let prefix = value.to_lowercase();
             let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
             let result = write_completions(request.encoding(), &Completions::new(matches));
-            response::respond(out, request.id, &result);
+            response::write_result(out, request.id, &result);
             Ok(true)
         }
     }
@@ -99,7 +99,7 @@ fn complete_by(
         };
         Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }
     });
-    Ok(call.drive(running, out))
+    Ok(call.run_future(running, out))
 }
 
 /// Reads the arguments that the client has already filled in.

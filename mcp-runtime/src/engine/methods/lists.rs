@@ -31,10 +31,10 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     let encoded =
         if visible.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
     if let Some(page) = encoded {
-        response::respond(out, request.id, page);
+        response::write_result(out, request.id, page);
     } else {
         let page = registry.page(&pager, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
-        response::respond(out, request.id, &page);
+        response::write_result(out, request.id, &page);
     }
     Ok(true)
 }
@@ -70,5 +70,5 @@ fn list_resources(
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }
     });
-    Ok(call.drive(running, out))
+    Ok(call.run_future(running, out))
 }

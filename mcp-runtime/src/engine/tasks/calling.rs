@@ -66,7 +66,7 @@ pub(crate) fn call_as_task(
         }
         Err(refusal) => {
             let start = out.len();
-            callee.settle(out, start, request.encoding(), request.id, Err(refusal));
+            callee.end_response(out, start, request.encoding(), request.id, Err(refusal));
             return Ok(true);
         }
     };

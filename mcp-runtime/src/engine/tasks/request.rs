@@ -53,7 +53,7 @@ impl TaskRequest {
             set_status(task);
         });
         match updated.await.map_err(|error| store_failed(&error))? {
-            Updated::Applied(_) | Updated::Finished(_) => Ok(response::empty(&self.encoding)),
+            Updated::Applied(_) | Updated::Finished(_) => Ok(response::empty_result(&self.encoding)),
             Updated::Expired => Err(not_found()),
         }
     }
@@ -69,7 +69,7 @@ impl TaskRequest {
         let is_extension = self.encoding.has(Feature::TaskExtension);
         match updated.await.map_err(|error| store_failed(&error))? {
             Updated::Expired => Err(not_found()),
-            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty(&self.encoding)),
+            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty_result(&self.encoding)),
             Updated::Applied(task) => Ok(encode::details(&self.encoding, &task)),
             Updated::Finished(_) => Err(Fault::invalid_params("the task has already finished and cannot be cancelled")),
         }

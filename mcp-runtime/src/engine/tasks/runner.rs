@@ -60,7 +60,7 @@ impl Job {
     fn final_state(&self, output: Output) -> FinalState {
         let finished = output.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.callee.finish(&mut response, &self.encoding, &self.id, finished);
+        self.callee.write_response(&mut response, &self.encoding, &self.id, finished);
         FinalState::decode(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
@@ -158,7 +158,7 @@ impl Runner {
         } else {
             GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
         };
-        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &self.job.id));
+        let mut work = Box::pin(callee.run_with_timeout(guarded.warning_if_slow(), context.as_deref(), &self.job.id));
         let mut task = self.task.clone();
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut message_delay = pin!(sleep(Duration::ZERO));

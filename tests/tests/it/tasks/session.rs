@@ -61,7 +61,7 @@ async fn tasks_result_waits_for_the_result() {
 async fn failures_appear_in_the_status_and_in_the_result() {
     for (tool, arguments, message, expected) in [
         ("failing_job", json!({}), "the job failed", Ok("the job failed")),
-        ("work", json!({"label": 7}), "the arguments of `work` do not fit", Ok("the arguments of `work` do not fit")),
+        ("work", json!({"label": 7}), "invalid arguments for `work`", Ok("invalid arguments for `work`")),
         (
             "impatient",
             json!({}),
