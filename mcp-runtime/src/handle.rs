@@ -12,7 +12,7 @@ use std::{
 use crate::{
     engine::Engine,
     error::BuildError,
-    handler::entry::{Collect, Common, EntryInfo},
+    handler::entry::{Collect, CommonEntry, EntryInfo},
     registry::{Registry, Selection},
 };
 
@@ -126,7 +126,7 @@ impl Handle {
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
         // Whoever decides may take its time, and use this handle.
-        let key = |common: &'static Common| std::ptr::from_ref(common);
+        let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
         let functions = Arc::clone(&engine.registry());
         let decided: HashMap<_, _> =
             functions.functions().map(|(function, _)| (key(function.common), decide(&function.info()))).collect();

@@ -10,7 +10,7 @@ use crate::{
     error::BuildError,
     handle::Handle,
     handler::{
-        States,
+        StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
@@ -46,7 +46,7 @@ pub struct Server {
     entries: Vec<Entry>,
     /// Those that are not offered before somebody enables them.
     disabled: Vec<Entry>,
-    states: States,
+    states: StateMap,
     profile: Profile,
     handle: Handle,
     #[cfg(feature = "skills")]
@@ -67,7 +67,7 @@ impl Server {
         Self {
             entries: Vec::new(),
             disabled: Vec::new(),
-            states: States::default(),
+            states: StateMap::default(),
             profile: Profile {
                 identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
                 ..Profile::default()
@@ -311,7 +311,7 @@ impl Server {
         self
     }
 
-    /// Sets how long the sealed state of a request is good, between one round and the next; an hour unless set, whole seconds.
+    /// Sets how long the sealed state of a request is good, between one round and the next; an hour unless set.
     pub fn state_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.round = ttl;
         self
@@ -412,7 +412,7 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::refuse_strangers();
-        self.states.provide(Arc::new(self.handle.clone()));
+        self.states.insert_builtin(Arc::new(self.handle.clone()));
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
             self.problems.extend(problems);

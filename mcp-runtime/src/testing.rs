@@ -132,7 +132,7 @@ impl TestClient {
     /// # Panics
     ///
     /// Panics if the server cannot be built, and lists every problem.
-    pub fn silent(server: Server, revision: Revision) -> Self {
+    pub fn uninitialized(server: Server, revision: Revision) -> Self {
         let server = server.build().unwrap_or_else(|error| panic!("{error}"));
         Self::new(Connection::new(Arc::clone(server.engine())), revision)
     }

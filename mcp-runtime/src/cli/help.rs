@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Package, options::flag_name};
-use crate::handler::{Contract, Reason, Refusal};
+use crate::handler::{Contract, HandlerError, HandlerErrorKind};
 
 /// How wide the column of option names is.
 const COLUMN: usize = 26;
@@ -72,11 +72,11 @@ fn line(out: &mut String, left: &str, right: &str) {
 }
 
 /// Says what is wrong with the values of the author's flags.
-pub(super) fn refusal(refusal: Refusal, package: &Package) -> String {
-    let mut out = match refusal.into_reason() {
-        Reason::Fault(fault) => fault.to_string(),
-        Reason::Failed { why, .. } => why,
-        Reason::Arguments(violations) => {
+pub(super) fn refusal(refusal: HandlerError, package: &Package) -> String {
+    let mut out = match refusal.into_kind() {
+        HandlerErrorKind::Fault(fault) => fault.to_string(),
+        HandlerErrorKind::Failed { message: why, .. } => why,
+        HandlerErrorKind::InvalidArguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")
         }

@@ -12,7 +12,7 @@ use options::{Mode, Options};
 
 use crate::{
     BuiltServer, Server,
-    handler::{Contract, Encoding, Input, Refusal, States, entry::ArgumentEntry, from_strings},
+    handler::{Contract, Encoding, HandlerError, Input, StateMap, entry::ArgumentEntry, from_strings},
     registry,
     revision::{self, Revision},
     testing::TestClient,
@@ -39,7 +39,7 @@ pub struct Package {
 pub type Starting = Pin<Box<dyn Future<Output = Result<Server, String>>>>;
 
 /// An author's `main`, which decodes its command line and configures the server.
-pub type Body = for<'a> fn(Server, Input<'a>) -> Result<Starting, Refusal>;
+pub type Body = for<'a> fn(Server, Input<'a>) -> Result<Starting, HandlerError>;
 
 /// What an author's `main` may return.
 #[diagnostic::on_unimplemented(
@@ -92,7 +92,7 @@ macro_rules! __package {
 }
 
 /// The body of `main!()`.
-pub fn as_it_is(server: Server, _: Input<'_>) -> Result<Starting, Refusal> {
+pub fn as_it_is(server: Server, _: Input<'_>) -> Result<Starting, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }
 
@@ -226,7 +226,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, body: Bo
     let input = Input {
         arguments: &arguments,
         contract,
-        states: &Arc::new(States::default()),
+        states: &Arc::new(StateMap::default()),
         context: None,
         encoding: &encoding,
         uri: "",

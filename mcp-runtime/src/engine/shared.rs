@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::TaskStore,
     error::BuildError,
-    handler::{Encoding, States},
+    handler::{Encoding, StateMap},
     model::Implementation,
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
@@ -45,7 +45,7 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// Whether clients are told that the lists may change.
     announces_changes: AtomicBool,
-    pub(crate) states: Arc<States>,
+    pub(crate) states: Arc<StateMap>,
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
     pub(crate) limits: Limits,
@@ -60,7 +60,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(registry: Registry, states: States, profile: Profile, announces_changes: bool) -> Self {
+    pub(crate) fn new(registry: Registry, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
         let encodings = revision::DIALECTS

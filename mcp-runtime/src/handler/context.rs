@@ -18,7 +18,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use self::progress::ProgressLimiter;
 use super::{
-    Running,
+    CallFuture,
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
     client_requests::{AskAll, ClientRequester, ClientRequests},
 };
@@ -96,7 +96,7 @@ pub(crate) trait TaskHandoff: Send + Sync {
     fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
 
     /// Takes over the rest of the function. The returned future completes the original call in its place.
-    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running;
+    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
 }
 
 thread_local! {

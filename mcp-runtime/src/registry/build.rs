@@ -13,8 +13,8 @@ use super::{
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, EarlierArguments, States,
-        entry::{Common, Entry, EntryKind, Need, Part, ServerFnEntry, Source},
+        Context, Contract, Dependency, EarlierArguments, StateMap,
+        entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
         schema::SchemaError,
     },
 };
@@ -33,12 +33,12 @@ pub(super) struct NewEntries {
 
 /// Registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
-    states: &'a States,
+    states: &'a StateMap,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(states: &'a States) -> Self {
+    pub(super) fn new(states: &'a StateMap) -> Self {
         Self { states, problems: Vec::new() }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Builder<'a> {
         for (entry, contract) in contracts(entries) {
             match entry {
                 Entry::Tool(entry) => {
-                    let contract = contract.map(|contract| contract.returning(entry.output));
+                    let contract = contract.map(|contract| contract.with_output(entry.output));
                     let Some(function) = self.function(EntryKind::Tool, &entry.common, contract, None) else {
                         continue;
                     };
@@ -83,11 +83,11 @@ impl<'a> Builder<'a> {
     fn function(
         &mut self,
         kind: EntryKind,
-        common: &'static Common,
+        common: &'static CommonEntry,
         contract: Result<Contract, SchemaError>,
         mime_type: Option<&'static str>,
     ) -> Option<Function> {
-        for need in common.needs {
+        for need in common.dependencies {
             self.check_need(&common.source, &format!("its parameter `{}`", need.parameter), need);
         }
         for argument in common.arguments {
@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
         }
         match contract {
             Ok(contract) => {
-                let contract = contract.of_media(mime_type);
+                let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name)).collect();
                 Some(Function::new(kind, common, contract, choices))
@@ -110,22 +110,22 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn report_schema(&mut self, common: &Common, why: &SchemaError) {
+    fn report_schema(&mut self, common: &CommonEntry, why: &SchemaError) {
         self.problems.push(format!("the schema of {} is invalid: {why}", describe(&common.source)));
     }
 
     /// Checks the state that a server function needs, apart from the parameters that a request provides.
-    fn check_server_fn(&mut self, common: &Common, function: &ServerFnEntry, provided: &[TypeId]) {
+    fn check_server_fn(&mut self, common: &CommonEntry, function: &ServerFnEntry, provided: &[TypeId]) {
         let mut needs = Vec::new();
-        (function.needs)(&mut needs);
+        (function.dependencies)(&mut needs);
         for need in needs.iter().filter(|need| !provided.contains(&(need.type_id)())) {
             self.check_need(&common.source, &format!("its function `{}`", function.function), need);
         }
     }
 
-    fn check_need(&mut self, source: &Source, of: &str, need: &Need) {
+    fn check_need(&mut self, source: &SourceLocation, of: &str, need: &Dependency) {
         let type_id = (need.type_id)();
-        if type_id == TypeId::of::<Context>() || self.states.has(type_id) {
+        if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
         }
         let wanted = (need.type_name)();
@@ -204,7 +204,7 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
 }
 
 /// Names a function and its location.
-fn describe(source: &Source) -> String {
+fn describe(source: &SourceLocation) -> String {
     format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
 }
 

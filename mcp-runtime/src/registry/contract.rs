@@ -2,7 +2,7 @@
 
 use crate::handler::{
     Contract,
-    entry::{ArgumentEntry, Bound, Default, Rule},
+    entry::{ArgumentDefault, ArgumentEntry, Bound, Rule},
     schema::{self, Keyword, Property, SchemaError},
 };
 
@@ -24,8 +24,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     for argument in arguments {
         let default = match argument.default {
             None => None,
-            Some(Default::Json(json)) => Some(serde_json::from_str(json)),
-            Some(Default::Value(serialize)) => Some(serialize()),
+            Some(ArgumentArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
+            Some(ArgumentDefault::Expression(serialize)) => Some(serialize()),
         };
         let default = default
             .transpose()

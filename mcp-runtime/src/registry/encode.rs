@@ -6,7 +6,7 @@ use super::entries::{Function, Prompt, Registered, Resource, Tool};
 use crate::{
     handler::{
         Encoding,
-        entry::{Common, ServerFnEntry, TaskSupport},
+        entry::{CommonEntry, ServerFnEntry, TaskSupport},
         schema,
     },
     jsonrpc::write,
@@ -68,7 +68,7 @@ fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
     let mut object = Object::begin(out);
     begin_entry(&mut object, encoding, common);
     write::plain(object.key("inputSchema"), &tool.function.contract.schema);
-    if let Some(result) = tool.function.contract.result().filter(|_| encoding.has(Feature::StructuredContent)) {
+    if let Some(result) = tool.function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
         let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
         if wraps {
             write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone()));
@@ -190,14 +190,14 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
 }
 
 /// Writes the members that begin every element.
-fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
+fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     object.string("name", common.name);
     encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
 }
 
 /// Writes the members that end every element.
-fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &Common) {
+fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     encode::icons(object, encoding.features, common.icons);
     if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
         return;

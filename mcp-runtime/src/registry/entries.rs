@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     handler::{
-        Context, Contract, Encoding,
-        entry::{Common, EntryInfo, EntryKind, Need, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
+        Context, Contract, Dependency, Encoding,
+        entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
     revision::Revision,
 };
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) kind: EntryKind,
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     /// The permitted values of each argument; empty if its schema does not list them.
@@ -68,8 +68,13 @@ pub(crate) enum Completed<'a> {
 }
 
 impl Function {
-    pub(super) fn new(kind: EntryKind, common: &'static Common, contract: Contract, choices: Vec<Vec<String>>) -> Self {
-        let uses_context = uses_context(common.needs);
+    pub(super) fn new(
+        kind: EntryKind,
+        common: &'static CommonEntry,
+        contract: Contract,
+        choices: Vec<Vec<String>>,
+    ) -> Self {
+        let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
         Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
     }
@@ -123,9 +128,9 @@ pub(super) trait Registered {
     /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a type.
     fn takes(&self, wanted: TypeId) -> bool {
         let common = self.function().common;
-        let mut needs = common.needs.to_vec();
+        let mut needs = common.dependencies.to_vec();
         let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
-        self.list_fn().into_iter().chain(completing).for_each(|function| (function.needs)(&mut needs));
+        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut needs));
         needs.iter().any(|need| (need.type_id)() == wanted)
     }
 }
@@ -133,10 +138,10 @@ pub(super) trait Registered {
 /// Returns `true` if a server function takes the context.
 pub(super) fn takes_context(function: &ServerFnEntry) -> bool {
     let mut needs = Vec::new();
-    (function.needs)(&mut needs);
+    (function.dependencies)(&mut needs);
     uses_context(&needs)
 }
 
-fn uses_context(needs: &[Need]) -> bool {
+fn uses_context(needs: &[Dependency]) -> bool {
     needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
 }

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     error::{BuildError, Fault},
     handler::{
-        States,
-        entry::{Common, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
+        StateMap,
+        entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
     },
     revision::{Dialect, Revision},
 };
@@ -55,7 +55,7 @@ struct Prepared {
 /// Entries to register, and the state that the server has for them.
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
-    pub(crate) states: &'a States,
+    pub(crate) states: &'a StateMap,
 }
 
 /// The resource that a URI names, and the values of its template's variables.
@@ -67,7 +67,7 @@ pub(crate) struct Found<'a> {
 /// The functions that contribute to `resources/list`.
 pub(crate) struct ResourceLists {
     /// The entry of the first one, whose limits apply to all.
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     /// The functions, and whether each blocks.
     pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
     /// Whether one of them takes the context.
@@ -180,7 +180,7 @@ impl Registry {
     }
 
     /// Returns `true` if an entry is registered, enabled or not.
-    pub(crate) fn has(&self, common: &'static Common) -> bool {
+    pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
         self.functions().any(|(function, _)| std::ptr::eq(function.common, common))
     }
 
@@ -332,6 +332,6 @@ impl Registry {
     }
 }
 
-fn is_one_of(common: &'static Common, entries: &[Entry]) -> bool {
+fn is_one_of(common: &'static CommonEntry, entries: &[Entry]) -> bool {
     entries.iter().any(|entry| std::ptr::eq(entry.common(), common))
 }

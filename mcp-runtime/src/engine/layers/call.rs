@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     handler::{
-        Context, Contract, Encoding, Finished, Input, States,
-        entry::{Common, EntryInfo, EntryKind, Hints, Run},
+        Context, Contract, Encoding, Finished, Input, StateMap,
+        entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
     },
     jsonrpc::{Id, raw},
 };
@@ -21,7 +21,7 @@ pub struct Call {
 /// What does not change on the way through the layers.
 pub(crate) struct CallInfo {
     pub(crate) entry: EntryInfo<'static>,
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     pub(crate) name: Box<str>,
@@ -33,7 +33,7 @@ pub(crate) struct CallInfo {
     pub(crate) is_continued: bool,
     pub(crate) id: Id<'static>,
     pub(crate) callee: Callee,
-    pub(crate) states: Arc<States>,
+    pub(crate) states: Arc<StateMap>,
     pub(crate) context: Option<Arc<Context>>,
     /// Whether the log of the function goes to the client.
     pub(crate) forwards_log: bool,
@@ -124,9 +124,9 @@ impl Call {
                 encoding: &info.encoding,
                 uri: &info.uri,
             };
-            match info.common.run {
-                Run::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
-                Run::Async(function) => function(input),
+            match info.common.handler {
+                Handler::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
+                Handler::Async(function) => function(input),
             }
         };
         match running {

@@ -1,7 +1,7 @@
 use std::{fmt, pin::Pin, sync::Arc, vec};
 
 use super::{call::Call, outcome::Outcome};
-use crate::{engine::call::guard::GuardedCall, handler::Running};
+use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 
 /// Something that stands around calls.
 ///
@@ -78,7 +78,7 @@ impl Next {
     }
 
     /// The whole of a call, for the engine to drive.
-    pub(crate) fn start(self, call: Call) -> Running {
+    pub(crate) fn start(self, call: Call) -> CallFuture {
         Box::pin(async move { self.run(call).await.finished })
     }
 }

@@ -3,7 +3,10 @@ use std::{any::TypeId, fmt};
 use super::call::{Call, CallInfo};
 use crate::{
     error::Fault,
-    handler::{Finished, Input, PromptOutput, Reason, Refusal, Reply, ResourceOutput, ToolOutput, entry::EntryKind},
+    handler::{
+        Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
+        ToolOutput, entry::EntryKind, write_prompt, write_resource, write_tool,
+    },
     jsonrpc::raw,
     revision::Feature,
 };
@@ -94,17 +97,17 @@ impl Outcome {
     /// }
     /// ```
     pub fn tool(call: &Call, value: impl ToolOutput) -> Self {
-        Self::written(call, EntryKind::Tool, |reply| reply.tool(value))
+        Self::written(call, EntryKind::Tool, |reply| write_tool(reply, value))
     }
 
     /// Answers the reading of a resource.
     pub fn resource(call: &Call, value: impl ResourceOutput) -> Self {
-        Self::written(call, EntryKind::Resource, |reply| reply.resource(value))
+        Self::written(call, EntryKind::Resource, |reply| write_resource(reply, value))
     }
 
     /// Answers the request for a prompt.
     pub fn prompt(call: &Call, value: impl PromptOutput) -> Self {
-        Self::written(call, EntryKind::Prompt, |reply| reply.prompt(value))
+        Self::written(call, EntryKind::Prompt, |reply| write_prompt(reply, value))
     }
 
     /// Refuses a call with a sentence: of a tool for the model to read, of anything else as a protocol error. The client
@@ -126,7 +129,7 @@ impl Outcome {
         Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
-    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> crate::handler::Outcome) -> Self {
+    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
             tracing::error!(name = call.name(), "a layer answered with the result of another kind of function");
             return Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into();
@@ -149,18 +152,20 @@ impl Outcome {
             (Err(refusal), _) => refusal,
             (Ok(()), body) => return Ending::of_result(body.unwrap_or_default()),
         };
-        match refusal.reason() {
-            Reason::Failed { .. } if self.refusals.failures => Ending::ToolError,
-            Reason::Arguments(_) if self.refusals.arguments => Ending::ToolError,
-            Reason::Fault(_) | Reason::Failed { .. } | Reason::Arguments(_) => Ending::Fault,
+        match refusal.kind() {
+            HandlerErrorKind::Failed { .. } if self.refusals.failures => Ending::ToolError,
+            HandlerErrorKind::InvalidArguments(_) if self.refusals.arguments => Ending::ToolError,
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => {
+                Ending::Fault
+            }
         }
     }
 
     /// The protocol error that the function, a layer or the framework answered.
     pub fn fault(&self) -> Option<&Fault> {
         match self.reason()? {
-            Reason::Fault(fault) => Some(fault),
-            Reason::Failed { .. } | Reason::Arguments(_) => None,
+            HandlerErrorKind::Fault(fault) => Some(fault),
+            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
@@ -178,13 +183,13 @@ impl Outcome {
     /// The text of the function's own error, and its type.
     pub(crate) fn failure_of(&self) -> Option<(&str, TypeId)> {
         match self.reason()? {
-            Reason::Failed { why, of } => Some((why, *of)),
-            Reason::Fault(_) | Reason::Arguments(_) => None,
+            HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
-    fn reason(&self) -> Option<&Reason> {
-        self.finished.outcome.as_ref().err().map(Refusal::reason)
+    fn reason(&self) -> Option<&HandlerErrorKind> {
+        self.finished.outcome.as_ref().err().map(HandlerError::kind)
     }
 }
 

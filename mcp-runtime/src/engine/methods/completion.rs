@@ -12,8 +12,8 @@ use crate::{
     },
     error::Fault,
     handler::{
-        Completing, Completions, EarlierArguments, Encoding, Finished, OwnedEnv, Produced,
-        entry::{Common, ServerFnEntry},
+        CallEnv, CompletionInput, Completions, EarlierArguments, Encoding, Finished, ServerFnOutput,
+        entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
     registry::{Completed, Function},
@@ -32,7 +32,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         None => Err(unknown_argument(item, &name)),
         Some(Completed::By(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
-            let completing = Completing { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+            let completing = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
             complete_by(request, item.common, function, uses_context, completing, out)
         }
         Some(Completed::From(values)) => {
@@ -81,20 +81,20 @@ fn unknown_argument(item: &Function, name: &str) -> Fault {
 /// Completes a value with a function.
 fn complete_by(
     request: &RequestContext<'_>,
-    common: &'static Common,
+    common: &'static CommonEntry,
     function: &'static ServerFnEntry,
     uses_context: bool,
-    completing: Completing,
+    completing: CompletionInput,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
-    let env = OwnedEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
+    let env = CallEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
     let running = Box::pin(async move {
         let completions = match run_server_fn(function, common.blocking, env).await {
-            Ok(Produced::Completions(completions)) => completions,
-            Ok(Produced::Resources(_)) => Completions::default(),
+            Ok(ServerFnOutput::Completions(completions)) => completions,
+            Ok(ServerFnOutput::Resources(_)) => Completions::default(),
             Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
         };
         Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }

@@ -11,7 +11,7 @@ use crate::{
         request::{caller::VisibleTo, context::RequestContext},
     },
     error::Fault,
-    handler::{Finished, Produced, entry::EntryInfo},
+    handler::{Finished, ServerFnOutput, entry::EntryInfo},
     registry::{ListKind, ResourceLists, offset, write_resources},
 };
 
@@ -58,8 +58,8 @@ fn list_resources(
         let mut listed = Vec::new();
         for (function, blocking) in functions {
             match run_server_fn(function, blocking, env.clone()).await {
-                Ok(Produced::Resources(resources)) => listed.extend(resources),
-                Ok(Produced::Completions(_)) => {}
+                Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
+                Ok(ServerFnOutput::Completions(_)) => {}
                 Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
             }
         }

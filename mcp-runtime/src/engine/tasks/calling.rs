@@ -26,7 +26,7 @@ use crate::{
         request::context::RequestContext,
     },
     error::Fault,
-    handler::{Context, Finished, Input, Refusal, Running, entry::Run},
+    handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
     registry::Function,
     revision::Feature,
 };
@@ -40,7 +40,7 @@ pub(crate) fn call_as_task(
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
-    let Run::Async(function) = item.common.run else {
+    let Handler::Async(function) = item.common.handler else {
         return call_with(request, item, target, arguments, CallOptions::default(), out);
     };
     check_in_flight(request)?;
@@ -93,7 +93,7 @@ fn start(
     function: AsyncFn,
     callee: Callee,
     context: Option<&Arc<Context>>,
-) -> (Result<Running, Refusal>, bool) {
+) -> (Result<CallFuture, HandlerError>, bool) {
     let engine = request.engine();
     if let Some(next) = engine.layers.around(item) {
         let info = call_info(request, item, target, callee, context.cloned());

@@ -11,7 +11,7 @@ const REVISION: Revision = Revision::V2025_11_25;
 
 /// Connects a client that declares elicitation and whose answers the test sends itself.
 fn connect(server: Server) -> TestClient {
-    let mut client = TestClient::silent(server, REVISION);
+    let mut client = TestClient::uninitialized(server, REVISION);
     let params = json!({"protocolVersion": REVISION.as_str(), "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1.0.0"}});
     send(&mut client, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));

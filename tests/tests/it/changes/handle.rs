@@ -72,7 +72,7 @@ mod same {
 }
 
 async fn capabilities(server: Server, revision: Revision) -> Value {
-    let mut client = TestClient::silent(server, revision);
+    let mut client = TestClient::uninitialized(server, revision);
     let result = match revision {
         Revision::V2026_07_28 => client.request("server/discover", json!({})).await,
         _ => {

@@ -123,7 +123,7 @@ async fn nothing_is_told_before_the_client_is_ready() {
     for revision in HANDSHAKES {
         let server = server();
         let handle = server.handle();
-        let mut client = TestClient::silent(server, revision);
+        let mut client = TestClient::uninitialized(server, revision);
         let who = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
         client.request("initialize", params).await.unwrap();

@@ -1,74 +1,77 @@
-//! Conversations with the machine: what happens is marked with `>`, and below it stands what is to be done then.
+//! Scripts for the state machine: events are marked with `>`, and followed by the effects that they cause.
 
 use std::time::Duration;
 
-use super::{Effect, Event, Front, Settings, Timer, Tone};
+use super::{
+    event::{Effect, Event, ProxyConfig, Severity, Timer},
+    state::Proxy,
+};
 
-/// Reads what happens.
-fn event(text: &str) -> Event {
-    let (what, rest) = text.split_once(' ').unwrap_or((text, ""));
+/// Parses an event.
+fn parse(text: &str) -> Event {
+    let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     let numbered = || {
         let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         (number.parse().expect("a number"), rest.to_owned())
     };
-    match what {
-        "client" => Event::Client(rest.to_owned()),
-        "server" => Event::Server(numbered().0, numbered().1),
-        "gone" => Event::Gone(numbered().0, numbered().1),
-        "built" => Event::Built(numbered().0),
+    match name {
+        "client" => Event::ClientLine(rest.to_owned()),
+        "server" => Event::ServerLine(numbered().0, numbered().1),
+        "exited" => Event::ServerExited(numbered().0, numbered().1),
+        "built" => Event::BuildSucceeded(numbered().0),
         "failed" => Event::BuildFailed(rest.to_owned()),
-        "ready" => Event::Timer(Timer::Ready(numbered().0)),
-        "grace" => Event::Timer(Timer::Grace(numbered().0)),
-        "retry" => Event::Timer(Timer::Retry),
-        "late" => Event::Timer(Timer::End),
-        "eof" => Event::ClientGone,
-        "interrupt" => Event::Interrupted,
-        _ => panic!("{text}"),
+        "start-timeout" => Event::TimerExpired(Timer::StartTimeout(numbered().0)),
+        "grace-period" => Event::TimerExpired(Timer::GracePeriod(numbered().0)),
+        "restart" => Event::TimerExpired(Timer::Restart),
+        "shutdown-timeout" => Event::TimerExpired(Timer::Shutdown),
+        "closed" => Event::ClientClosed,
+        "signal" => Event::ShutdownRequested,
+        _ => panic!("unknown event: {text}"),
     }
 }
 
-/// Writes what is to be done; none for what every start and take-over has.
-fn effect(effect: Effect) -> Option<String> {
+/// Formats an effect, or returns `None` for those that follow every start.
+fn format(effect: Effect) -> Option<String> {
     Some(match effect {
-        Effect::ToClient(line) => format!("client {line}"),
-        Effect::ToServer(server, line) => format!("server {server} {line}"),
-        Effect::Start(server, build) => format!("start {server} of build {build}"),
+        Effect::SendToClient(line) => format!("client {line}"),
+        Effect::SendToServer(server, line) => format!("server {server} {line}"),
+        Effect::StartServer(server, build) => format!("start {server} of build {build}"),
         Effect::CloseInput(server) => format!("close {server}"),
-        Effect::Stop(server) => format!("stop {server}"),
-        Effect::Timer(delay, Timer::Retry) => format!("retry in {delay:?}"),
-        Effect::Timer(..) | Effect::TookOver(..) => return None,
-        Effect::Say(Tone::Info, text) => format!("say {text}"),
-        Effect::Say(Tone::Warning, text) => format!("warn {text}"),
-        Effect::End => "end".to_owned(),
+        Effect::StopServer(server) => format!("stop {server}"),
+        Effect::StartTimer(delay, Timer::Restart) => format!("restart in {delay:?}"),
+        Effect::StartTimer(..) | Effect::Activated(..) => return None,
+        Effect::Report(Severity::Info, text) => format!("info {text}"),
+        Effect::Report(Severity::Warning, text) => format!("warn {text}"),
+        Effect::Exit => "exit".to_owned(),
     })
 }
 
 #[track_caller]
-fn check(probes: bool, name: &str, script: &str) {
-    let prefix = "own".to_owned();
-    let mut front =
-        Front::new(Settings { prefix, probes, grace: Duration::from_secs(5), start: Duration::from_secs(30) });
+fn check(can_list: bool, name: &str, script: &str) {
+    let mut proxy = Proxy::new(ProxyConfig {
+        id_prefix: "own".to_owned(),
+        can_list,
+        grace: Duration::from_secs(5),
+        start_timeout: Duration::from_secs(30),
+    });
     let mut expected = Vec::new();
-    let mut done = Vec::new();
+    let mut actual = Vec::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        match line.strip_prefix("> ") {
-            Some(text) => {
-                expected.push(line.to_owned());
-                done.push(line.to_owned());
-                done.extend(front.handle(event(text)).into_iter().filter_map(effect));
-            }
-            None => expected.push(line.to_owned()),
+        expected.push(line.to_owned());
+        if let Some(event) = line.strip_prefix("> ") {
+            actual.push(line.to_owned());
+            actual.extend(proxy.handle(parse(event)).into_iter().filter_map(format));
         }
     }
-    let (expected, done) = (expected.join("\n"), done.join("\n"));
-    assert!(expected == done, "{name}\n{}", similar::TextDiff::from_lines(&expected, &done).unified_diff());
+    let (expected, actual) = (expected.join("\n"), actual.join("\n"));
+    assert!(expected == actual, "{name}\n{}", similar::TextDiff::from_lines(&expected, &actual).unified_diff());
 }
 
-/// A client in a session of build 1.
+/// A client opens a session with build 1.
 const SESSION: &str = r#"
     > built 1
     start 1 of build 1
-    say serving
+    info serving
     > client {"id":1,"method":"initialize","params":{"x": 1.0}}
     server 1 {"id":1,"method":"initialize","params":{"x": 1.0}}
     > server 1 {"id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}}}}
@@ -77,81 +80,81 @@ const SESSION: &str = r#"
     server 1 {"method":"notifications/initialized"}
 "#;
 
-/// A second build takes that session over.
+/// A second build takes over that session.
 const TAKE_OVER: &str = r#"
     > built 2
     start 2 of build 2
     server 2 {"id":"own-1","method":"initialize","params":{"x": 1.0}}
     > server 2 {"id":"own-1","result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}}}}
     server 2 {"jsonrpc":"2.0","method":"notifications/initialized"}
-    say restarted
+    info reloaded
     client {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}
 "#;
 
 #[test]
-fn before_there_is_a_server() {
+fn without_a_server() {
     for (name, script) in [
         (
-            "what comes first waits, and pings are answered",
+            "requests are queued and pings are answered",
             r#"
             > client {"id":1,"method":"initialize"}
             > client {"id":2,"method":"ping"}
             client {"jsonrpc":"2.0","id":2,"result":{}}
             > failed E
-            warn the build failed; clients wait until it is mended
+            warn build failed; clients wait until a build succeeds
             > client {"id":3,"method":"tools/list"}
             > client {"method":"notifications/cancelled","params":{"requestId":3}}
             > built 1
             start 1 of build 1
             server 1 {"id":1,"method":"initialize"}
-            say serving
+            info serving
             > server 1 {"id":1,"error":{"code":1,"message":"no"}}
             client {"id":1,"error":{"code":1,"message":"no"}}
             "#,
         ),
         (
-            "a handshake outlives a server that ends, for some time",
+            "an `initialize` request survives three crashes",
             r#"
             > client {"id":1,"method":"initialize"}
             > built 1
             start 1 of build 1
             server 1 {"id":1,"method":"initialize"}
-            say serving
-            > gone 1 exit 1
-            warn the server ended: exit 1; it is started again with the next request or change
+            info serving
+            > exited 1 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
             start 2 of build 1
             server 2 {"id":1,"method":"initialize"}
-            say started again
-            > gone 2 exit 1
-            warn the server ended: exit 1; it is started again with the next request or change
-            retry in 500ms
-            > retry
+            info restarted
+            > exited 2 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            restart in 500ms
+            > restart
             start 3 of build 1
             server 3 {"id":1,"method":"initialize"}
-            say started again
-            > gone 3 exit 1
-            warn the server ended: exit 1; it is started again with the next request or change
-            retry in 1s
-            > retry
+            info restarted
+            > exited 3 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            restart in 1s
+            > restart
             start 4 of build 1
             server 4 {"id":1,"method":"initialize"}
-            say started again
-            > gone 4 exit 1
-            warn the server ended: exit 1; it is started again with the next request or change
-            client {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server ended while it worked on this request: exit 1"}}
+            info restarted
+            > exited 4 exit 1
+            warn the server exited (exit 1); the next request or change restarts it
+            client {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server exited while processing this request (exit 1)"}}
             "#,
         ),
         (
-            "what cannot be read is refused, and what never gets a server is answered at the end",
+            "invalid messages are rejected and queued requests are answered at the end",
             r#"
             > client nonsense
-            client {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no message of JSON-RPC"}}
+            client {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not a JSON-RPC message"}}
             > client {"id":"a","method":"tools/list"}
             > client [{"id":2,"method":"x"},{"method":"n"},{"id":3,"method":"y"}]
-            > eof
-            client {"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"the input of `cargo mcp dev` ended before there was a server"}}
-            client [{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the input of `cargo mcp dev` ended before there was a server"}},{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"the input of `cargo mcp dev` ended before there was a server"}}]
-            end
+            > closed
+            client {"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"stdin of `cargo mcp dev` was closed before the server started"}}
+            client [{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"stdin of `cargo mcp dev` was closed before the server started"}},{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"stdin of `cargo mcp dev` was closed before the server started"}}]
+            exit
             > client {"id":9,"method":"tools/list"}
             "#,
         ),
@@ -161,11 +164,11 @@ fn before_there_is_a_server() {
 }
 
 #[test]
-fn over_a_new_build() {
+fn after_a_new_build() {
     for (name, script) in [
-        ("an idle server goes at once", format!("{SESSION}{TAKE_OVER}\nstop 1")),
+        ("an idle server is stopped at once", format!("{SESSION}{TAKE_OVER}\nstop 1")),
         (
-            "calls end where they began, and their late answers nowhere",
+            "calls finish on the server where they started, and late responses are dropped",
             format!(
                 r#"{SESSION}
                 > client {{"id":5,"method":"tools/call"}}
@@ -186,18 +189,18 @@ fn over_a_new_build() {
                 client {{"id":5,"result":{{}}}}
                 > client {{"method":"notifications/cancelled","params":{{"requestId":6}}}}
                 server 1 {{"method":"notifications/cancelled","params":{{"requestId":6}}}}
-                > grace 1
-                client {{"jsonrpc":"2.0","id":7,"error":{{"code":-32603,"message":"the server was rebuilt, and this request took longer than the old one had left; send it again"}}}}
+                > grace-period 1
+                client {{"jsonrpc":"2.0","id":7,"error":{{"code":-32603,"message":"the server was rebuilt and the request did not finish within the grace period; send it again"}}}}
                 stop 1
                 > server 1 {{"id":7,"result":{{}}}}
-                > gone 1 exit 0
+                > exited 1 exit 0
                 > server 2 {{"id":8,"result":{{}}}}
                 client {{"id":8,"result":{{}}}}
                 "#
             ),
         ),
         (
-            "the last answer lets the old server go",
+            "the last response stops the previous server",
             format!(
                 r#"{SESSION}
                 > client [{{"id":5,"method":"a"}},{{"id":6,"method":"b"}}]
@@ -210,7 +213,7 @@ fn over_a_new_build() {
             ),
         ),
         (
-            "what servers ask has one id each, and late answers are nobody's",
+            "ids of server requests are unique, and late responses are dropped",
             format!(
                 r#"{SESSION}
                 > client {{"id":5,"method":"a"}}
@@ -222,9 +225,9 @@ fn over_a_new_build() {
                 client {{"id":"cargo-mcp-2-1","method":"roots/list"}}
                 > client {{"id":"cargo-mcp-2-1","result":{{}}}}
                 server 2 {{"id":0,"result":{{}}}}
-                > grace 1
-                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server was rebuilt, and this request took longer than the old one had left; send it again"}}}}
-                client {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"reason":"the server was rebuilt or ended","requestId":0}}}}
+                > grace-period 1
+                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server was rebuilt and the request did not finish within the grace period; send it again"}}}}
+                client {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"reason":"the server was rebuilt or exited","requestId":0}}}}
                 stop 1
                 > server 2 {{"id":0,"method":"roots/list"}}
                 client {{"id":"cargo-mcp-2-2","method":"roots/list"}}
@@ -233,7 +236,7 @@ fn over_a_new_build() {
             ),
         ),
         (
-            "levels and subscriptions are brought along",
+            "the log level and subscriptions are replayed",
             format!(
                 r#"{SESSION}
                 > client {{"id":5,"method":"logging/setLevel","params":{{"level":"alert"}}}}
@@ -251,30 +254,30 @@ fn over_a_new_build() {
                 server 2 {{"jsonrpc":"2.0","method":"notifications/initialized"}}
                 server 2 {{"id":"own-2","method":"logging/setLevel","params":{{"level":"alert"}}}}
                 server 2 {{"id":"own-3","method":"resources/subscribe","params":{{"uri":"a://b"}}}}
-                say restarted
+                info reloaded
                 client {{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}}
                 client {{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"a://b"}}}}
                 stop 1
                 > server 2 {{"id":"own-2","result":{{}}}}
                 > server 2 {{"id":"own-3","error":{{"code":1,"message":"not found"}}}}
-                warn the new server refuses `resources/subscribe`, which the old one took: not found
+                warn the new server rejected `resources/subscribe`, which the previous one accepted: not found
                 > failed E
-                warn the build failed; the last good one goes on serving
+                warn build failed; still serving the last successful build
                 "#
             ),
         ),
         (
-            "a client with logging hears of what does not compile",
+            "a client with logging receives the compiler error",
             format!(
                 r#"{SESSION}
                 > failed src/main.rs:1: no
-                warn the build failed; the last good one goes on serving
-                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"the build failed: src/main.rs:1: no","level":"error","logger":"cargo mcp dev"}}}}
+                warn build failed; still serving the last successful build
+                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"build failed: src/main.rs:1: no","level":"error","logger":"cargo mcp dev"}}}}
                 "#
             ),
         ),
         (
-            "a server that refuses the session does not get it",
+            "a server that rejects the session does not become active",
             format!(
                 r#"{SESSION}
                 > built 2
@@ -282,36 +285,36 @@ fn over_a_new_build() {
                 server 2 {{"id":"own-1","method":"initialize","params":{{"x": 1.0}}}}
                 > server 2 {{"id":"own-1","result":{{"protocolVersion":"2024-11-05","capabilities":{{}}}}}}
                 stop 2
-                warn the new server does not begin: it offers revision 2024-11-05, the client speaks 2025-06-18; the old one goes on serving
+                warn the new server failed to start (it offers revision 2024-11-05, but the client uses 2025-06-18); still serving the previous one
                 > client {{"id":5,"method":"a"}}
                 server 1 {{"id":5,"method":"a"}}
                 > built 3
                 start 3 of build 3
                 server 3 {{"id":"own-2","method":"initialize","params":{{"x": 1.0}}}}
-                > ready 3
+                > start-timeout 3
                 stop 3
-                warn the new server does not begin: it does not answer within 30 s; the old one goes on serving
+                warn the new server failed to start (no response within 30 s); still serving the previous one
                 "#
             ),
         ),
         (
-            "other capabilities are told of",
+            "changed capabilities are reported",
             format!(
                 r#"{SESSION}
                 > built 2
                 start 2 of build 2
                 server 2 {{"id":"own-1","method":"initialize","params":{{"x": 1.0}}}}
                 > server 2 {{"id":"own-1","result":{{"protocolVersion":"2025-06-18","capabilities":{{"prompts":{{}}}}}}}}
-                warn the client was told of logging, tools, and now there is prompts: connect it anew
+                warn the server's capabilities changed from logging, tools to prompts; reconnect the client to use them
                 server 2 {{"jsonrpc":"2.0","method":"notifications/initialized"}}
-                say restarted
+                info reloaded
                 client {{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}}
                 stop 1
                 "#
             ),
         ),
         (
-            "a build that comes while another begins takes its place",
+            "a build replaces a candidate of an older one",
             format!(
                 r#"{SESSION}
                 > built 2
@@ -322,24 +325,24 @@ fn over_a_new_build() {
                 start 3 of build 3
                 server 3 {{"id":"own-2","method":"initialize","params":{{"x": 1.0}}}}
                 > server 2 {{"id":"own-1","result":{{}}}}
-                > gone 2 exit 0
-                > gone 3 exit 1
-                warn the new server does not begin: exit 1; the old one goes on serving
+                > exited 2 exit 0
+                > exited 3 exit 1
+                warn the new server failed to start (exit 1); still serving the previous one
                 "#
             ),
         ),
         (
-            "a handshake that the old server has not answered is the new one's",
+            "an unanswered `initialize` request moves to the new server",
             r#"
             > built 1
             start 1 of build 1
-            say serving
+            info serving
             > client {"id":1,"method":"initialize"}
             server 1 {"id":1,"method":"initialize"}
             > built 2
             start 2 of build 2
             server 2 {"id":1,"method":"initialize"}
-            say restarted
+            info reloaded
             stop 1
             > server 1 {"id":1,"result":{}}
             > server 2 {"id":1,"error":{}}
@@ -353,14 +356,14 @@ fn over_a_new_build() {
 }
 
 #[test]
-fn when_a_server_ends() {
-    let again = r#"
+fn after_a_crash() {
+    let restart = r#"
         start 2 of build 1
         server 2 {"id":"own-1","method":"initialize","params":{"x": 1.0}}
     "#;
     for (name, script) in [
         (
-            "its calls are answered, and the next one starts it again",
+            "calls are answered and the next one restarts the server",
             format!(
                 r#"{SESSION}
                 > client {{"id":5,"method":"a"}}
@@ -369,67 +372,69 @@ fn when_a_server_ends() {
                 server 1 {{"id":6,"method":"b"}}
                 > client {{"method":"notifications/cancelled","params":{{"requestId":6}}}}
                 server 1 {{"method":"notifications/cancelled","params":{{"requestId":6}}}}
-                > gone 1 signal: 6
-                warn the server ended: signal: 6; it is started again with the next request or change
-                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server ended while it worked on this request: signal: 6"}}}}
+                > exited 1 signal: 6
+                warn the server exited (signal: 6); the next request or change restarts it
+                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server exited while processing this request (signal: 6)"}}}}
                 > client {{"id":7,"method":"ping"}}
                 client {{"jsonrpc":"2.0","id":7,"result":{{}}}}
                 > client {{"method":"notifications/roots/list_changed"}}
                 > client {{"id":8,"method":"c"}}
-                {again}
+                {restart}
                 > server 2 {{"id":"own-1","result":{{"protocolVersion":"2025-06-18","capabilities":{{"logging":{{}},"tools":{{}}}}}}}}
                 server 2 {{"jsonrpc":"2.0","method":"notifications/initialized"}}
                 server 2 {{"id":8,"method":"c"}}
-                say started again
+                info restarted
                 client {{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}}
                 "#
             ),
         ),
         (
-            "a server that does not begin again is no reason to wait",
+            "queued calls fail if the server does not restart",
             format!(
                 r#"{SESSION}
-                > gone 1 exit 1
-                warn the server ended: exit 1; it is started again with the next request or change
+                > exited 1 exit 1
+                warn the server exited (exit 1); the next request or change restarts it
                 > client {{"id":8,"method":"c"}}
-                {again}
-                > gone 2 exit 1
-                warn the server does not begin: exit 1; it is tried again with the next request
-                client {{"jsonrpc":"2.0","id":8,"error":{{"code":-32603,"message":"the server does not begin: exit 1"}}}}
+                {restart}
+                > exited 2 exit 1
+                warn the server failed to start (exit 1); the next request starts it again
+                client {{"jsonrpc":"2.0","id":8,"error":{{"code":-32603,"message":"the server failed to start (exit 1)"}}}}
                 > client {{"id":9,"method":"d"}}
-                retry in 500ms
+                restart in 500ms
                 > client {{"id":10,"method":"e"}}
-                > retry
+                > restart
                 start 3 of build 1
                 server 3 {{"id":"own-2","method":"initialize","params":{{"x": 1.0}}}}
                 > server 3 {{"id":"own-2","error":{{"code":1,"message":"not now"}}}}
                 stop 3
-                warn the server does not begin: it refuses the client's handshake (not now); it is tried again with the next request
-                client {{"jsonrpc":"2.0","id":10,"error":{{"code":-32603,"message":"the server does not begin: it refuses the client's handshake (not now)"}}}}
-                client {{"jsonrpc":"2.0","id":9,"error":{{"code":-32603,"message":"the server does not begin: it refuses the client's handshake (not now)"}}}}
+                warn the server failed to start (it rejected the client's `initialize` request: not now); the next request starts it again
+                client {{"jsonrpc":"2.0","id":10,"error":{{"code":-32603,"message":"the server failed to start (it rejected the client's `initialize` request: not now)"}}}}
+                client {{"jsonrpc":"2.0","id":9,"error":{{"code":-32603,"message":"the server failed to start (it rejected the client's `initialize` request: not now)"}}}}
                 "#
             ),
         ),
         (
-            "a new build that does not begin gives way to the last good one",
+            "the last successful build replaces one that does not start",
             format!(
                 r#"{SESSION}
                 > built 2
                 start 2 of build 2
                 server 2 {{"id":"own-1","method":"initialize","params":{{"x": 1.0}}}}
-                > gone 1 exit 1
-                warn the server ended: exit 1; it is started again with the next request or change
+                > exited 1 exit 1
+                warn the server exited (exit 1); the next request or change restarts it
                 > client {{"id":8,"method":"c"}}
-                > gone 2 exit 2
-                warn the new server does not begin: exit 2; the last good one is started again
+                > exited 2 exit 2
+                warn the new server failed to start (exit 2); restarting the last successful build
                 start 3 of build 1
                 server 3 {{"id":"own-2","method":"initialize","params":{{"x": 1.0}}}}
                 "#
             ),
         ),
         (
-            "what it printed beside messages is shown",
-            format!("{SESSION}\n> server 1 hello\nwarn the server printed to stdout what is no message: hello"),
+            "output that is not JSON-RPC is shown",
+            format!(
+                "{SESSION}\n> server 1 hello\nwarn the server printed a line to stdout that is not JSON-RPC: hello"
+            ),
         ),
     ] {
         check(false, name, &script);
@@ -437,40 +442,40 @@ fn when_a_server_ends() {
 }
 
 #[test]
-fn at_the_end() {
+fn at_shutdown() {
     let call = r#"
         > client {"id":5,"method":"a"}
         server 1 {"id":5,"method":"a"}
     "#;
     for (name, script) in [
-        ("without calls it ends at once", format!("{SESSION}\n> eof\nclose 1\nend")),
+        ("without calls it exits at once", format!("{SESSION}\n> closed\nclose 1\nexit")),
         (
-            "calls may end first",
+            "calls finish first",
             format!(
-                "{SESSION}{call}\n> eof\nclose 1\n> server 1 {{\"id\":5,\"result\":1}}\nclient {{\"id\":5,\"result\":1}}\nend"
+                "{SESSION}{call}\n> closed\nclose 1\n> server 1 {{\"id\":5,\"result\":1}}\nclient {{\"id\":5,\"result\":1}}\nexit"
             ),
         ),
         (
-            "a server that leaves calls open does not keep it",
+            "a server that exits without answering does not block it",
             format!(
                 r#"{SESSION}{call}
-                > eof
+                > closed
                 close 1
-                > gone 1 exit 0
-                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server ended while it worked on this request: exit 0"}}}}
-                end
+                > exited 1 exit 0
+                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server exited while processing this request (exit 0)"}}}}
+                exit
                 "#
             ),
         ),
         (
-            "time ends it",
+            "the shutdown timer ends it",
             format!(
                 r#"{SESSION}{call}
-                > eof
+                > closed
                 close 1
-                > late
-                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the input of `cargo mcp dev` ended"}}}}
-                end
+                > shutdown-timeout
+                client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"stdin of `cargo mcp dev` was closed"}}}}
+                exit
                 "#
             ),
         ),
@@ -478,9 +483,9 @@ fn at_the_end() {
             "a signal ends it",
             format!(
                 r#"{SESSION}{call}
-                > interrupt
+                > signal
                 client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"`cargo mcp dev` was stopped"}}}}
-                end
+                exit
                 > server 1 {{"id":5,"result":1}}
                 "#
             ),
@@ -491,14 +496,14 @@ fn at_the_end() {
 }
 
 #[test]
-fn listens_go_on() {
+fn subscriptions_survive_new_builds() {
     let tag = |id: &str| format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
     let (l, m) = (tag("\"l\""), tag("9"));
     let script = format!(
         r#"
         > built 1
         start 1 of build 1
-        say serving
+        info serving
         > client {{"id":"l","method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a://b"]}}}}}}
         server 1 {{"id":"l","method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a://b"]}}}}}}
         > server 1 {{"method":"notifications/subscriptions/acknowledged","params":{{{l},"notifications":{{"resourceSubscriptions":["a://b"]}}}}}}
@@ -511,7 +516,7 @@ fn listens_go_on() {
         start 2 of build 2
         server 2 {{"id":"l","method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a://b"]}}}}}}
         server 2 {{"id":9,"method":"subscriptions/listen","params":{{"notifications":{{"promptsListChanged":true}}}}}}
-        say restarted
+        info reloaded
         client {{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{{l}}}}}
         client {{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{{l},"uri":"a://b"}}}}
         client {{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{{{m}}}}}
@@ -520,23 +525,23 @@ fn listens_go_on() {
         > server 2 {{"method":"notifications/subscriptions/acknowledged","params":{{{l},"notifications":{{}}}}}}
         > server 2 {{"id":9,"error":{{"code":-32601,"message":"method not found"}}}}
         > client {{"method":"notifications/cancelled","params":{{"requestId":9}}}}
-        > gone 2 exit 1
-        warn the server ended: exit 1; it is started again with the next request or change
-        > interrupt
+        > exited 2 exit 1
+        warn the server exited (exit 1); the next request or change restarts it
+        > signal
         client {{"id":"l","jsonrpc":"2.0","result":{{{l},"resultType":"complete"}}}}
-        end
+        exit
         "#
     );
-    check(false, "listens", &script);
+    check(false, "subscriptions", &script);
 }
 
 #[test]
-fn servers_tell_their_lists() {
+fn changed_lists_are_reported() {
     let meta = format!(
         r#""_meta":{{"io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"cargo-mcp","version":"{}"}},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
         env!("CARGO_PKG_VERSION")
     );
-    let asked = |server: u64, first: u64| {
+    let list_requests = |server: u64, first: u64| {
         let methods = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
         let line = |(at, method): (u64, &str)| {
             format!(
@@ -546,35 +551,35 @@ fn servers_tell_their_lists() {
         };
         (0..).zip(methods).map(line).collect::<Vec<_>>().join("\n")
     };
-    let none = |server: u64, id: u64| {
+    let not_found = |server: u64, id: u64| {
         format!(r#"> server {server} {{"id":"own-{id}","error":{{"code":-32601,"message":"no"}}}}"#)
     };
     let script = [
         "> built 1".to_owned(),
         "start 1 of build 1".to_owned(),
-        asked(1, 1),
+        list_requests(1, 1),
         r#"> client {"id":1,"method":"tools/list"}"#.to_owned(),
         r#"> server 1 {"id":"own-1","result":{"tools":[{"name":"a"}],"nextCursor":"c"}}"#.to_owned(),
         format!(
             r#"server 1 {{"jsonrpc":"2.0","id":"own-5","method":"tools/list","params":{{{meta},"cursor":"c"}}}}"#
         ),
-        none(1, 2),
-        none(1, 3),
-        none(1, 4),
+        not_found(1, 2),
+        not_found(1, 3),
+        not_found(1, 4),
         r#"> server 1 {"id":"own-5","result":{"tools":[{"name":"b"}]}}"#.to_owned(),
         r#"server 1 {"id":1,"method":"tools/list"}"#.to_owned(),
-        "say serving: 2 tools".to_owned(),
-        "> gone 1 exit 1".to_owned(),
-        "warn the server ended: exit 1; it is started again with the next request or change".to_owned(),
-        r#"client {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server ended while it worked on this request: exit 1"}}"#.to_owned(),
+        "info serving: 2 tools".to_owned(),
+        "> exited 1 exit 1".to_owned(),
+        "warn the server exited (exit 1); the next request or change restarts it".to_owned(),
+        r#"client {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server exited while processing this request (exit 1)"}}"#.to_owned(),
         "> built 2".to_owned(),
         "start 2 of build 2".to_owned(),
-        asked(2, 6),
+        list_requests(2, 6),
         r#"> server 2 {"id":"own-6","result":{"tools":[{"name":"b","inputSchema":{}}]}}"#.to_owned(),
-        none(2, 7),
-        none(2, 8),
-        none(2, 9),
-        "say restarted: - tool a, ~ tool b (schema)".to_owned(),
+        not_found(2, 7),
+        not_found(2, 8),
+        not_found(2, 9),
+        "info reloaded: - tool a, ~ tool b (input schema)".to_owned(),
     ];
     check(true, "lists", &script.join("\n"));
 }
