@@ -39,7 +39,7 @@ impl Contract {
         arguments: &'static [ArgumentEntry],
         schema: Value,
         has_constraints: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SchemaError> {
         let checker = if has_constraints { OnceLock::from(Checker::compile(&schema)?) } else { OnceLock::new() };
         let output_schema = OnceLock::new();
         Ok(Self { arguments, schema, has_constraints, checker, output: None, output_schema, mime_type: None })

@@ -104,7 +104,7 @@ async fn a_session_subscribes_to_so_many_resources() {
     let one_more = json!({"uri": "test://fixed"});
     let refused = client.request("resources/subscribe", one_more.clone()).await.unwrap_err();
     assert_eq!(refused.code, -32602);
-    assert!(refused.message.contains("at most 1024 resources"), "{refused}");
+    assert!(refused.message.contains("the limit is 1024 resources"), "{refused}");
     assert_eq!(code(&mut client, "resources/subscribe", json!({"uri": "test://item/1"})).await, 0);
     assert_eq!(code(&mut client, "resources/unsubscribe", json!({"uri": "test://item/1"})).await, 0);
     assert_eq!(code(&mut client, "resources/subscribe", one_more).await, 0);
