@@ -13,8 +13,8 @@ use crate::{
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
-/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async functions
-/// that wait need a tokio runtime, as in `#[tokio::test]`.
+/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async
+/// functions that wait need a tokio runtime, as in `#[tokio::test]`.
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -127,7 +127,8 @@ impl Server {
 }
 
 impl TestClient {
-    /// Connects a client that has not sent anything yet, not even `initialize`, for use with [`send_raw`](Self::send_raw).
+    /// Connects a client that has not sent anything yet, not even `initialize`, for use with
+    /// [`send_raw`](Self::send_raw).
     ///
     /// # Panics
     ///
@@ -349,7 +350,8 @@ impl TestClient {
         }
     }
 
-    /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no responder.
+    /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no
+    /// responder.
     fn answer_requests(&mut self) -> bool {
         let Some(mut responder) = self.responder.take() else { return false };
         let (requests, notifications) = std::mem::take(&mut self.notifications)

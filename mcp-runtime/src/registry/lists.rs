@@ -219,5 +219,5 @@ fn decode(cursor: &str) -> Option<String> {
 }
 
 fn unknown_cursor(cursor: &str) -> Fault {
-    Fault::InvalidParams(format!("`cursor` is none that this list gave: {cursor:?}"))
+    Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}"))
 }
