@@ -24,7 +24,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     for argument in arguments {
         let default = match argument.default {
             None => None,
-            Some(ArgumentArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
+            Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),
             Some(ArgumentDefault::Expression(serialize)) => Some(serialize()),
         };
         let default = default
