@@ -9,17 +9,17 @@ use super::{
 };
 use crate::model::{Choices, Default, Elicit, Field};
 
-/// The implementation of `Elicit` or `ElicitChoice`.
+/// Emits a form or choices.
 pub(crate) fn elicit(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, fields } => form(name, fields, private),
         Elicit::Choices(choices) => self::choices(choices, private),
-        Elicit::Nothing => TokenStream::new(),
+        Elicit::Invalid => TokenStream::new(),
     }
 }
 
-/// A placeholder implementation for a type with errors, so that its uses do not cause further errors.
-pub(crate) fn elicit_nothing(elicit: &Elicit, private: &TokenStream) -> TokenStream {
+/// Emits a stub for an item with errors, so that uses of the type cause no further errors.
+pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, .. } => {
             let failed = quote_spanned!(here()=> ::core::unreachable!());
@@ -29,7 +29,7 @@ pub(crate) fn elicit_nothing(elicit: &Elicit, private: &TokenStream) -> TokenStr
             let none = quote_spanned!(here()=> ::core::option::Option::None);
             choice_impl(name, false, &[], &none, &quote_spanned!(here()=> 0), private)
         }
-        Elicit::Nothing => TokenStream::new(),
+        Elicit::Invalid => TokenStream::new(),
     }
 }
 
@@ -100,7 +100,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     }
 }
 
-/// A constant that checks the constraints and the default of a field. The compiler reports errors on the type.
+/// Emits an assertion that the options of a field are applicable to its type, with errors reported on the type.
 fn check(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let json = match &field.default {
         Some(Default::Json(json)) => Some(json),
