@@ -227,27 +227,27 @@ fn invalid_command_lines_are_rejected_with_help() {
         (
             &["My Server"],
             "error: invalid package name `My Server`: it contains characters other than letters, digits, `-` and `_`\n\
-             help: use `my-server`\n",
+             help: use `my-server` instead\n",
         ),
         (
             &["servers/3d"],
             "error: invalid package name `3d`: it starts with a digit\n\
-             help: use `server-3d`\n",
+             help: use `server-3d` instead\n",
         ),
         (
             &["async"],
             "error: invalid package name `async`: it is a Rust keyword\n\
-             help: use `async-server`\n",
+             help: use `async-server` instead\n",
         ),
         (
             &["test"],
             "error: invalid package name `test`: it is the name of a standard library crate\n\
-             help: use `test-server`\n",
+             help: use `test-server` instead\n",
         ),
         (
             &["tokio"],
             "error: invalid package name `tokio`: it is the name of a dependency\n\
-             help: use `tokio-server`\n",
+             help: use `tokio-server` instead\n",
         ),
         (
             &["weather", "--from", "note"],
@@ -274,7 +274,7 @@ fn invalid_command_lines_are_rejected_with_help() {
         (
             &["/"],
             "error: `/` does not end with a name\n\
-             help: give the package a name, such as `cargo mcp new weather`\n",
+             help: specify a name, such as `cargo mcp new weather`\n",
         ),
     ] {
         assert_eq!(new_in(top.path(), words).failed(2), why, "{words:?}");
