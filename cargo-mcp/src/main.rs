@@ -14,6 +14,7 @@ mod probe;
 mod program;
 mod schema;
 mod session;
+mod sse;
 mod stdout;
 mod style;
 mod table;

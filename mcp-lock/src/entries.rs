@@ -1,18 +1,19 @@
-//! What changed between the entries of two locks.
+//! Compares the entries of two locks.
 
 use serde_json::{Map, Value};
 
 use crate::{
-    Change,
+    change::Change,
     schema::{self, Difference, Role},
 };
 
-/// Collects what changed, with whose promise it is.
+/// Collects the changes of the current entry.
 struct Changes {
     entry: String,
     found: Vec<Change>,
 }
 
+/// Returns the changes from one lock to another.
 pub(crate) fn changes(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<Change> {
     let mut changes = Changes { entry: "server".to_owned(), found: Vec::new() };
     if old.get("instructions") != new.get("instructions") {
@@ -29,27 +30,27 @@ pub(crate) fn changes(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec
         for item in &before {
             changes.entry = format!("{what} `{}`", text(item, key));
             match after.iter().find(|other| other[key] == item[key]) {
-                None => changes.breaking("it is removed"),
+                None => changes.breaking("removed"),
                 Some(other) if other != item => compare(&mut changes, item, other),
                 Some(_) => {}
             }
         }
         for item in after.iter().filter(|item| !before.iter().any(|other| other[key] == item[key])) {
             changes.entry = format!("{what} `{}`", text(item, key));
-            changes.compatible("it is new");
+            changes.compatible("added");
         }
     }
     changes.found
 }
 
 fn tool(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.words(old, new);
+    changes.texts(old, new);
     if old["inputSchema"] != new["inputSchema"] {
         changes.schema(&old["inputSchema"], &new["inputSchema"], Role::Input);
     }
     match (old.get("outputSchema"), new.get("outputSchema")) {
-        (None, Some(_)) => changes.compatible("it now says what its result looks like (`outputSchema`)"),
-        (Some(_), None) => changes.breaking("it no longer says what its result looks like (`outputSchema`)"),
+        (None, Some(_)) => changes.compatible("`outputSchema` added"),
+        (Some(_), None) => changes.breaking("`outputSchema` removed"),
         (Some(old), Some(new)) if old != new => changes.schema(old, new, Role::Output),
         _ => {}
     }
@@ -60,47 +61,47 @@ fn tool(changes: &mut Changes, old: &Value, new: &Value) {
 
 fn annotations(changes: &mut Changes, old: &Value, new: &Value) {
     let before = changes.found.len();
-    for ((promise, held), (_, holds)) in promises(old).into_iter().zip(promises(new)) {
-        match (held, holds) {
-            (true, false) => changes.breaking(format!("it no longer promises that {promise}")),
-            (false, true) => changes.compatible(format!("it now promises that {promise}")),
+    for ((property, before), (_, after)) in properties(old).into_iter().zip(properties(new)) {
+        match (before, after) {
+            (true, false) => changes.breaking(format!("no longer {property}")),
+            (false, true) => changes.compatible(format!("now {property}")),
             _ => {}
         }
     }
     if changes.found.len() == before {
-        changes.compatible("the annotations changed, and say the same");
+        changes.compatible("the annotations changed without effect");
     }
 }
 
-/// What a caller may take from the hints, with the defaults of the specification.
+/// Returns what a caller may assume from the hints, with the defaults of the specification.
 ///
 /// See [ToolAnnotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations).
-fn promises(annotations: &Value) -> [(&'static str, bool); 4] {
+fn properties(annotations: &Value) -> [(&'static str, bool); 4] {
     let is = |hint: &str, default: bool| annotations[hint].as_bool().unwrap_or(default);
     let reads = is("readOnlyHint", false);
     [
-        ("it only reads (`readOnlyHint`)", reads),
-        ("it destroys nothing (`destructiveHint`)", reads || !is("destructiveHint", true)),
-        ("it may be called twice (`idempotentHint`)", reads || is("idempotentHint", false)),
-        ("it stays in a closed world (`openWorldHint`)", !is("openWorldHint", true)),
+        ("read-only (`readOnlyHint`)", reads),
+        ("non-destructive (`destructiveHint`)", reads || !is("destructiveHint", true)),
+        ("idempotent (`idempotentHint`)", reads || is("idempotentHint", false)),
+        ("closed-world (`openWorldHint`)", !is("openWorldHint", true)),
     ]
 }
 
 fn resource(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.words(old, new);
+    changes.texts(old, new);
     if old["name"] != new["name"] {
-        changes.compatible(format!("its name was `{}`, is `{}`", text(old, "name"), text(new, "name")));
+        changes.compatible(format!("`name` changed from `{}` to `{}`", text(old, "name"), text(new, "name")));
     }
     match (old["mimeType"].as_str(), new["mimeType"].as_str()) {
-        (Some(old), Some(new)) if old != new => changes.breaking(format!("`mimeType` was {old}, is {new}")),
-        (Some(old), None) => changes.breaking(format!("`mimeType` {old} is gone")),
-        (None, Some(new)) => changes.compatible(format!("`mimeType` {new} is new")),
+        (Some(old), Some(new)) if old != new => changes.breaking(format!("`mimeType` changed from {old} to {new}")),
+        (Some(old), None) => changes.breaking(format!("`mimeType` {old} removed")),
+        (None, Some(new)) => changes.compatible(format!("`mimeType` {new} added")),
         _ => {}
     }
 }
 
 fn prompt(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.words(old, new);
+    changes.texts(old, new);
     let arguments = |prompt: &Value| prompt["arguments"].as_array().cloned().unwrap_or_default();
     let (before, after) = (arguments(old), arguments(new));
     let named = |arguments: &[Value], name: &Value| arguments.iter().find(|other| other["name"] == *name).cloned();
@@ -121,13 +122,15 @@ fn prompt(changes: &mut Changes, old: &Value, new: &Value) {
         }
     }
     for argument in after.iter().filter(|argument| named(&before, &argument["name"]).is_none()) {
-        match argument["required"] == true {
-            true => changes.breaking(format!("argument `{}` is new and required", text(argument, "name"))),
-            false => changes.compatible(format!("argument `{}` is new and optional", text(argument, "name"))),
+        let name = text(argument, "name");
+        if argument["required"] == true {
+            changes.breaking(format!("argument `{name}` is new and required"));
+        } else {
+            changes.compatible(format!("argument `{name}` is new and optional"));
         }
     }
     if before != after && changes.found.len() == found {
-        changes.compatible("the arguments are told in another way");
+        changes.compatible("the arguments changed without effect");
     }
 }
 
@@ -140,8 +143,8 @@ impl Changes {
         self.found.push(Change { breaking: false, entry: self.entry.clone(), text: text.into() });
     }
 
-    /// What people and models read.
-    fn words(&mut self, old: &Value, new: &Value) {
+    /// Compares the texts for people and models.
+    fn texts(&mut self, old: &Value, new: &Value) {
         for member in ["title", "description"] {
             if old.get(member) != new.get(member) {
                 self.compatible(format!("the {member} changed"));
@@ -156,15 +159,16 @@ impl Changes {
         };
         let differences = schema::compare(old, new, role);
         if differences.is_empty() {
-            return self.compatible(format!("the schema of {root} is written in another way, and means the same"));
+            return self.compatible(format!("the schema of {root} changed without effect"));
         }
-        for Difference { path, kind, text } in differences {
+        for Difference { path, effect, text } in differences {
             let subject = if path.is_empty() { root.to_owned() } else { format!("{member} `{path}`") };
-            let is_about_it = text.starts_with("is ");
-            let text = format!("{subject}{}{text}", if is_about_it { " " } else { ": " });
-            match kind.breaks(role) {
-                true => self.breaking(text),
-                false => self.compatible(text),
+            let is_predicate = text.starts_with("is ");
+            let text = format!("{subject}{}{text}", if is_predicate { " " } else { ": " });
+            if effect.breaks(role) {
+                self.breaking(text);
+            } else {
+                self.compatible(text);
             }
         }
     }

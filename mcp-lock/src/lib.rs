@@ -1,29 +1,32 @@
-//! What an MCP server promises its callers, as a file beside its `Cargo.toml`, and what became of it.
+//! The interface of an MCP server as a lock file, and the changes that break its callers.
 //!
-//! `cargo mcp lock` and `mcp_runtime::locked_test!` write the file, `cargo mcp check --locked` and the test compare it. Both take the
-//! server's lists as a client reads them, so that they agree to the byte; nothing here connects, waits, or knows a revision.
+//! `cargo mcp lock` and `mcp_runtime::locked_test!` write the file next to `Cargo.toml`; `cargo mcp check --locked` and the test compare
+//! it with the server. Both use the lists as a client receives them, so their results are identical. This crate performs no I/O and is
+//! independent of protocol revisions.
 
+mod change;
 mod entries;
 mod schema;
 mod template;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value, json};
 
-pub use schema::{Difference, Kind, Role, compare};
+pub use change::Change;
+pub use schema::{Difference, Effect, Role, compare};
 pub use template::covers;
 
 /// The name of the file.
 pub const FILE_NAME: &str = "mcp.lock.json";
 
-/// The form of the file that this version reads and writes.
+/// The version of the file format.
 const VERSION: u64 = 1;
 
-/// What a server lists, each entry as it came over the wire.
+/// The lists of a server, with the entries as received.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// How the model is told to use the server.
+    /// The instructions for the model.
     pub instructions: Option<String>,
     /// `tools/list`
     pub tools: Vec<Value>,
@@ -35,26 +38,27 @@ pub struct Listing {
     pub prompts: Vec<Value>,
 }
 
-/// What a server promises: the content of a lock file.
+/// The content of a lock file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock(Map<String, Value>);
 
-/// Something that differs between two locks.
+/// The error of parsing a lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Whether callers that were right before can be wrong now.
-    pub breaking: bool,
-    /// Whose promise it is, such as ``tool `add` ``.
-    pub entry: String,
-    /// What changed.
-    pub text: String,
+pub struct LockError(String);
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
+impl std::error::Error for LockError {}
+
 impl Lock {
-    /// Keeps what callers rely on, in an order that does not depend on the server's.
+    /// Creates a lock of everything that callers rely on, sorted by name.
     ///
-    /// Left out is what says nothing of how to call: icons, sizes, `_meta`, how tasks are spelled in one revision, the server's version.
-    /// A resource that one of the templates stands for is left out as well: it is data, which comes and goes.
+    /// Excludes what does not affect calls: icons, sizes, `_meta`, task support, and the version of the server. Also excludes resources that
+    /// a template covers, because they are data.
     #[must_use]
     pub fn of(listing: &Listing) -> Self {
         let Listing { instructions, tools, resources, resource_templates, prompts } = listing;
@@ -71,35 +75,33 @@ impl Lock {
         for (kind, items) in
             [("tools", tools), ("resources", &fixed), ("resourceTemplates", resource_templates), ("prompts", prompts)]
         {
-            lock.insert(kind.to_owned(), kept(items, kind));
+            lock.insert(kind.to_owned(), locked_entries(items, kind));
         }
         Self(lock)
     }
 
-    /// Reads a lock file.
+    /// Parses a lock file.
     ///
     /// # Errors
     ///
-    /// A sentence that says why it is none.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let lock: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        match &lock["lockVersion"] {
-            Value::Number(version) if version.as_u64() == Some(VERSION) => match lock {
-                Value::Object(lock) => Ok(Self(lock)),
-                _ => Err("it is no object".to_owned()),
-            },
-            Value::Null => Err("it has no `lockVersion`".to_owned()),
-            other => Err(format!("its `lockVersion` is {other}, and this program knows {VERSION}")),
+    /// Fails if the text is not a JSON object or has an unsupported `lockVersion`.
+    pub fn read(text: &str) -> Result<Self, LockError> {
+        let lock: Map<String, Value> =
+            serde_json::from_str(text).map_err(|error| LockError(format!("not a JSON object: {error}")))?;
+        match lock.get("lockVersion") {
+            Some(version) if version.as_u64() == Some(VERSION) => Ok(Self(lock)),
+            Some(other) => Err(LockError(format!("unsupported `lockVersion` {other}, expected {VERSION}"))),
+            None => Err(LockError("missing `lockVersion`".to_owned())),
         }
     }
 
-    /// Writes a lock file: the same text for the same promises, whatever features of `serde_json` are on.
+    /// Returns the text of the lock file. It does not depend on the features of `serde_json`.
     #[must_use]
     pub fn write(&self) -> String {
         format!("{:#}\n", sorted(&Value::Object(self.0.clone())))
     }
 
-    /// Says what a server promises now that it did not, and the other way round: what breaks callers first.
+    /// Returns the changes from this lock to a newer one, breaking changes first.
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<Change> {
         let mut changes = entries::changes(&self.0, &now.0);
@@ -108,24 +110,24 @@ impl Lock {
     }
 }
 
-/// Tells changes to a person: a line each.
+/// Formats changes, one per line.
 #[must_use]
-pub fn told(changes: &[Change]) -> String {
-    let mut told = String::new();
+pub fn listed(changes: &[Change]) -> String {
+    let mut lines = String::new();
     for Change { breaking, entry, text } in changes {
         let label = if *breaking { "breaking  " } else { "compatible" };
-        let _ = writeln!(told, "{label}  {entry}: {text}");
+        let _ = writeln!(lines, "{label}  {entry}: {text}");
     }
-    told
+    lines
 }
 
-/// Tells changes to a person, and what they amount to.
+/// Formats changes, one per line, followed by a summary.
 #[must_use]
 pub fn report(changes: &[Change]) -> String {
-    format!("{}\nthe server is not what `{FILE_NAME}` says: {}", told(changes), counted(changes))
+    format!("{}\nthe server does not match `{FILE_NAME}`: {}", listed(changes), counted(changes))
 }
 
-/// How many changes there are, in words.
+/// Returns the numbers of changes in words: `1 breaking change and 2 compatible changes`.
 #[must_use]
 pub fn counted(changes: &[Change]) -> String {
     let breaking = changes.iter().filter(|change| change.breaking).count();
@@ -138,15 +140,15 @@ pub fn counted(changes: &[Change]) -> String {
     }
 }
 
-/// What is kept of the entries of a list, sorted by what names them.
-fn kept(items: &[Value], kind: &str) -> Value {
+/// Returns the relevant members of the entries of a list, sorted by name or URI.
+fn locked_entries(items: &[Value], kind: &str) -> Value {
     let members: &[&str] = match kind {
         "tools" => &["name", "title", "description", "inputSchema", "outputSchema", "annotations"],
         "prompts" => &["name", "title", "description", "arguments"],
         "resources" => &["uri", "name", "title", "description", "mimeType"],
         _ => &["uriTemplate", "name", "title", "description", "mimeType"],
     };
-    let mut kept: Vec<Value> = items
+    let mut entries: Vec<Value> = items
         .iter()
         .map(|item| {
             let members = members.iter().filter_map(|member| Some(((*member).to_owned(), item.get(*member)?.clone())));
@@ -154,14 +156,14 @@ fn kept(items: &[Value], kind: &str) -> Value {
         })
         .collect();
     if kind == "prompts" {
-        kept.iter_mut().for_each(plain_arguments);
+        entries.iter_mut().for_each(add_required);
     }
-    kept.sort_by(|left, right| left[members[0]].as_str().cmp(&right[members[0]].as_str()));
-    Value::Array(kept)
+    entries.sort_by(|left, right| left[members[0]].as_str().cmp(&right[members[0]].as_str()));
+    Value::Array(entries)
 }
 
-/// An argument that does not say whether it is required is not.
-fn plain_arguments(prompt: &mut Value) {
+/// Adds `"required": false` to the arguments of a prompt that omit it.
+fn add_required(prompt: &mut Value) {
     for argument in prompt.get_mut("arguments").and_then(Value::as_array_mut).into_iter().flatten() {
         if argument.get("required").is_none() && argument.is_object() {
             argument["required"] = json!(false);
@@ -169,6 +171,7 @@ fn plain_arguments(prompt: &mut Value) {
     }
 }
 
+/// Sorts the members of all objects.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -1,8 +1,8 @@
-//! Whether one schema takes what another took, keyword by keyword.
+//! Compares the sets of values that two schemas accept, keyword by keyword.
 //!
-//! What an author writes as one schema in two ways (a `$ref` or its target, an `enum` of one or a `const`, a `type` of two or an
-//! `anyOf`) is the same here. What cannot be decided (`not`, `if`, a `pattern` that became another) counts as taking less *and* more, so
-//! that nothing that breaks callers is called compatible.
+//! Equivalent notations (a `$ref` or its target, an `enum` of one value or a `const`, two `type`s or an `anyOf`) compare equal.
+//! Differences whose effect is undecidable (`not`, `if`, another `pattern`) count as narrowing *and* widening, so no breaking change is
+//! reported as compatible.
 
 mod normal;
 mod values;
@@ -14,53 +14,53 @@ use serde_json::{Map, Value};
 use normal::{Document, Normal};
 use values::{Types, admits, shown};
 
-/// Who writes the values that a schema describes.
+/// The direction of the values that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The caller, whose old values must still be taken.
+    /// From the caller: old values must still be accepted.
     Input,
-    /// The server, whose new values must be among the old.
+    /// From the server: new values must conform to the old schema.
     Output,
 }
 
-/// What a difference does to the values that a schema takes.
+/// The effect of a difference on the set of accepted values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// It takes fewer.
+pub enum Effect {
+    /// Fewer values are accepted.
     Narrowed,
-    /// It takes more.
+    /// More values are accepted.
     Widened,
-    /// It takes others, or nobody can say.
+    /// Other values are accepted, or the effect is unknown.
     Changed,
-    /// It takes the same: words for people and models.
-    Told,
+    /// The same values are accepted.
+    None,
 }
 
-impl Kind {
-    /// Whether it breaks callers.
+impl Effect {
+    /// Returns whether the effect can break callers.
     #[must_use]
     pub fn breaks(self, role: Role) -> bool {
         match self {
             Self::Changed => true,
-            Self::Told => false,
+            Self::None => false,
             Self::Narrowed => role == Role::Input,
             Self::Widened => role == Role::Output,
         }
     }
 }
 
-/// Something that differs between two schemas.
+/// A difference between two schemas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where: `filter.tags[]`; empty for the whole.
+    /// The path, such as `filter.tags[]`. Empty for the root.
     pub path: String,
-    /// What it does.
-    pub kind: Kind,
-    /// What differs.
+    /// The effect.
+    pub effect: Effect,
+    /// The description.
     pub text: String,
 }
 
-/// Compares two schemas.
+/// Compares two schemas and returns the differences.
 #[must_use]
 pub fn compare(old: &Value, new: &Value, role: Role) -> Vec<Difference> {
     let mut walk = Walk {
@@ -69,7 +69,7 @@ pub fn compare(old: &Value, new: &Value, role: Role) -> Vec<Difference> {
         role,
         path: String::new(),
         open: BTreeSet::new(),
-        means_the_same: normal::mean_the_same(old, new),
+        same_targets: normal::have_same_targets(old, new),
         steps: Rc::new(Cell::new(STEPS)),
         found: Vec::new(),
     };
@@ -77,10 +77,10 @@ pub fn compare(old: &Value, new: &Value, role: Role) -> Vec<Difference> {
     walk.found
 }
 
-/// The most pairs of schemas that are compared, for schemas whose unions would take for ever.
+/// The maximum number of pairs of schemas that are compared. Bounds the time for nested unions.
 const STEPS: u32 = 20_000;
 
-/// The deepest nesting that is followed.
+/// The maximum depth of references.
 const DEEPEST: usize = 64;
 
 struct Walk<'a> {
@@ -88,18 +88,18 @@ struct Walk<'a> {
     new: Document<'a>,
     role: Role,
     path: String,
-    /// The pairs with a reference that are being compared: met again inside themselves, they are equal if everything else is.
+    /// The pairs with references that are being compared. A pair inside itself is equal if everything else is.
     open: BTreeSet<(String, String)>,
-    /// Whether the same text refers to the same in both.
-    means_the_same: bool,
-    /// What is left; shared with what is compared aside.
+    /// Whether equal references have equal targets in both documents.
+    same_targets: bool,
+    /// The remaining steps, shared with nested comparisons.
     steps: Rc<Cell<u32>>,
     found: Vec<Difference>,
 }
 
 impl Walk<'_> {
     fn schemas(&mut self, old: &Value, new: &Value) {
-        if self.means_the_same && old == new {
+        if self.same_targets && old == new {
             return;
         }
         let is_reference = old.get("$ref").is_some() || new.get("$ref").is_some();
@@ -113,7 +113,7 @@ impl Walk<'_> {
                 let (old, new) = (self.old.normal(old), self.new.normal(new));
                 self.normals(&old, &new);
             }
-            None => self.say(Kind::Changed, "is too large to be compared"),
+            None => self.report(Effect::Changed, "is too large to compare"),
         }
         if is_reference {
             self.open.remove(&pair);
@@ -123,58 +123,61 @@ impl Walk<'_> {
     fn normals(&mut self, old: &Normal, new: &Normal) {
         match (old, new) {
             (Normal::Never, Normal::Never) => {}
-            (Normal::Members(old), Normal::Members(new)) if old == new && self.is_settled(old.values()) => {}
-            (Normal::Never, Normal::Members(_)) => self.say(Kind::Widened, "took nothing, and now takes something"),
-            (Normal::Members(_), Normal::Never) => self.say(Kind::Narrowed, "no longer takes anything"),
+            (Normal::Members(old), Normal::Members(new)) if old == new && self.is_equivalent(old.values()) => {}
+            (Normal::Never, Normal::Members(_)) => {
+                self.report(Effect::Widened, "accepted no value, and now accepts some")
+            }
+            (Normal::Members(_), Normal::Never) => self.report(Effect::Narrowed, "no longer accepts any value"),
             (Normal::Members(old), Normal::Members(new)) => {
-                self.words(old, new);
-                match normal::is_union(old) || normal::is_union(new) {
-                    true => self.unions(old, new),
-                    false => self.members(old, new),
+                self.annotations(old, new);
+                if normal::is_union(old) || normal::is_union(new) {
+                    self.unions(old, new);
+                } else {
+                    self.members(old, new);
                 }
             }
         }
     }
 
-    /// Compares what people and models read.
-    fn words(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
+    /// Compares annotations.
+    fn annotations(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         for keyword in ["title", "description"] {
             if old.get(keyword) != new.get(keyword) {
-                self.say(Kind::Told, format!("the {keyword} changed"));
+                self.report(Effect::None, format!("the {keyword} changed"));
             }
         }
         for keyword in ["default", "examples", "deprecated", "readOnly", "writeOnly", "$schema"] {
-            self.was_is(Kind::Told, keyword, old.get(keyword), new.get(keyword));
+            self.changed(Effect::None, keyword, old.get(keyword), new.get(keyword));
         }
-        // A header is what the transport of 2026-07-28 refuses a request for.
-        self.was_is(Kind::Changed, "x-mcp-header", old.get("x-mcp-header"), new.get("x-mcp-header"));
+        // Since 2026-07-28, requests without the header are rejected.
+        self.changed(Effect::Changed, "x-mcp-header", old.get("x-mcp-header"), new.get("x-mcp-header"));
     }
 
-    /// Compares alternatives: each old one must be within a new one, and the other way round.
+    /// Compares alternatives: each old one must be a subset of a new one, and vice versa.
     fn unions(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let (before, after) = (self.old.variants(old), self.new.variants(new));
-        let gone: Vec<&Normal> =
-            before.iter().filter(|old| !after.iter().any(|new| self.is_within(old, new))).collect();
-        let fresh: Vec<&Normal> =
-            after.iter().filter(|new| !before.iter().any(|old| self.is_around(old, new))).collect();
-        if let ([old], [new]) = (&*gone, &*fresh)
+        let removed: Vec<&Normal> =
+            before.iter().filter(|old| !after.iter().any(|new| self.is_subset(old, new))).collect();
+        let added: Vec<&Normal> =
+            after.iter().filter(|new| !before.iter().any(|old| self.is_superset(old, new))).collect();
+        if let ([old], [new]) = (&*removed, &*added)
             && old.types().is_disjoint(new.types())
         {
-            return self.was_is(Kind::Changed, "type", Some(&old.types().shown()), Some(&new.types().shown()));
+            return self.changed(Effect::Changed, "type", Some(&old.types().shown()), Some(&new.types().shown()));
         }
-        // An alternative that became another is told by what of it did, if it is known which one that is.
+        // If the counterpart of an alternative is unambiguous, reports the differences between the two.
         let mut pairs: Vec<(&Normal, &Normal)> = Vec::new();
-        for old in gone {
+        for old in removed {
             match &*after.iter().filter(|new| old.is_like(new)).collect::<Vec<_>>() {
                 [new] => pairs.push((old, new)),
-                _ => self.say(Kind::Narrowed, format!("the alternative {} is gone", old.described())),
+                _ => self.report(Effect::Narrowed, format!("alternative {} removed", old.described())),
             }
         }
-        for new in fresh {
+        for new in added {
             match &*before.iter().filter(|old| old.is_like(new)).collect::<Vec<_>>() {
                 [old] if pairs.contains(&(old, new)) => {}
                 [old] => pairs.push((old, new)),
-                _ => self.say(Kind::Widened, format!("the alternative {} is new", new.described())),
+                _ => self.report(Effect::Widened, format!("alternative {} added", new.described())),
             }
         }
         for (old, new) in pairs {
@@ -182,24 +185,24 @@ impl Walk<'_> {
         }
     }
 
-    /// Says whether everything that an old schema takes is taken by a new one.
-    fn is_within(&self, old: &Normal, new: &Normal) -> bool {
-        self.aside(old, new).iter().all(|found| !matches!(found.kind, Kind::Narrowed | Kind::Changed))
+    /// Returns whether the old schema accepts a subset of the new one.
+    fn is_subset(&self, old: &Normal, new: &Normal) -> bool {
+        self.compare_nested(old, new).iter().all(|found| !matches!(found.effect, Effect::Narrowed | Effect::Changed))
     }
 
-    /// Says whether an old schema took everything that a new one takes.
-    fn is_around(&self, old: &Normal, new: &Normal) -> bool {
-        self.aside(old, new).iter().all(|found| !matches!(found.kind, Kind::Widened | Kind::Changed))
+    /// Returns whether the old schema accepts a superset of the new one.
+    fn is_superset(&self, old: &Normal, new: &Normal) -> bool {
+        self.compare_nested(old, new).iter().all(|found| !matches!(found.effect, Effect::Widened | Effect::Changed))
     }
 
-    fn aside(&self, old: &Normal, new: &Normal) -> Vec<Difference> {
+    fn compare_nested(&self, old: &Normal, new: &Normal) -> Vec<Difference> {
         let mut walk = Walk {
             old: self.old,
             new: self.new,
             role: self.role,
             path: String::new(),
             open: self.open.clone(),
-            means_the_same: self.means_the_same,
+            same_targets: self.same_targets,
             steps: Rc::clone(&self.steps),
             found: Vec::new(),
         };
@@ -211,8 +214,8 @@ impl Walk<'_> {
     fn members(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let (before, after) = (Types::of(old), Types::of(new));
         if before.is_disjoint(after) || before != after {
-            let kind = kind(!before.is_within(after), !after.is_within(before));
-            self.was_is(kind, "type", Some(&before.shown()), Some(&after.shown()));
+            let effect = effect(!before.is_within(after), !after.is_within(before));
+            self.changed(effect, "type", Some(&before.shown()), Some(&after.shown()));
         }
         let common = before.and(after);
         if self.enumerations(old, new) {
@@ -227,7 +230,7 @@ impl Walk<'_> {
             if is_enforced(old.get("format")) || is_enforced(new.get("format")) {
                 self.opaque(old, new, "format");
             } else {
-                self.was_is(Kind::Told, "format", old.get("format"), new.get("format"));
+                self.changed(Effect::None, "format", old.get("format"), new.get("format"));
             }
         }
         if common.has(Types::ARRAY) {
@@ -241,36 +244,36 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares the lists of values; true if there is nothing else to compare.
+    /// Compares `enum` and `const`. Returns whether the comparison is complete.
     fn enumerations(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
         let list = |values: &[&Value]| values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(", ");
         let (before, after) = (values::enumerated(old), values::enumerated(new));
-        // Those of one that the other does not take; what both say besides refuses nothing that it did not refuse.
-        let is_all = values::besides(old) == values::besides(new);
-        let refused = |values: &Option<Vec<Value>>, listed: &Option<Vec<Value>>, schema| {
+        // Values of one schema that the other rejects. Other keywords that are equal in both reject no additional values.
+        let same_constraints = values::constraints(old) == values::constraints(new);
+        let rejected = |values: &Option<Vec<Value>>, listed: &Option<Vec<Value>>, schema| {
             let is_listed = |value: &Value| listed.as_ref().is_none_or(|listed| values::holds(listed, value));
-            let taken = |value: &Value| is_listed(value) && (is_all || admits(schema, value));
-            values.iter().flatten().filter(|value| !taken(value)).cloned().collect::<Vec<_>>()
+            let is_accepted = |value: &Value| is_listed(value) && (same_constraints || admits(schema, value));
+            values.iter().flatten().filter(|value| !is_accepted(value)).cloned().collect::<Vec<_>>()
         };
-        let (gone, fresh) = (refused(&before, &after, new), refused(&after, &before, old));
-        let (gone, fresh): (Vec<_>, Vec<_>) = (gone.iter().collect(), fresh.iter().collect());
+        let (removed, added) = (rejected(&before, &after, new), rejected(&after, &before, old));
+        let (removed, added): (Vec<_>, Vec<_>) = (removed.iter().collect(), added.iter().collect());
         let listed = before.is_some() && after.is_some();
-        if !gone.is_empty() {
-            let what = if listed { "`enum` no longer has" } else { "no longer takes" };
-            self.say(Kind::Narrowed, format!("{what} {}", list(&gone)));
+        if !removed.is_empty() {
+            let what = if listed { "`enum` no longer contains" } else { "no longer accepts" };
+            self.report(Effect::Narrowed, format!("{what} {}", list(&removed)));
         }
-        if !fresh.is_empty() {
-            let what = if listed { "`enum` now has" } else { "now takes" };
-            self.say(Kind::Widened, format!("{what} {}", list(&fresh)));
+        if !added.is_empty() {
+            let what = if listed { "`enum` now contains" } else { "now accepts" };
+            self.report(Effect::Widened, format!("{what} {}", list(&added)));
         }
-        // Only a boolean can be listed to the full.
+        // Only the values of a boolean can be listed completely.
         let is_partial = |values: &[Value], schema| Types::of(schema) != Types::BOOLEAN || values.len() < 2;
         match (&before, &after) {
             (None, Some(after)) if is_partial(after, old) => {
-                self.say(Kind::Narrowed, format!("`enum` is new: {}", list(&after.iter().collect::<Vec<_>>())));
+                self.report(Effect::Narrowed, format!("`enum` added: {}", list(&after.iter().collect::<Vec<_>>())));
             }
             (Some(before), None) if is_partial(before, new) => {
-                self.say(Kind::Widened, format!("`enum` is gone: {}", list(&before.iter().collect::<Vec<_>>())));
+                self.report(Effect::Widened, format!("`enum` removed: {}", list(&before.iter().collect::<Vec<_>>())));
             }
             _ => {}
         }
@@ -293,7 +296,7 @@ impl Walk<'_> {
                     inclusive
                 };
             let (was, is) = (either(old, keyword, inclusive, exclusive), either(new, keyword, inclusive, exclusive));
-            self.was_is(if after > before { Kind::Narrowed } else { Kind::Widened }, keyword, was, is);
+            self.changed(if after > before { Effect::Narrowed } else { Effect::Widened }, keyword, was, is);
         }
         let (before, after) = (old.get("multipleOf"), new.get("multipleOf"));
         if before != after {
@@ -302,11 +305,11 @@ impl Walk<'_> {
                 (None, Some(_)) => false,
                 (Some(left), Some(right)) => values::is_multiple(left, right),
             };
-            self.was_is(kind(!is_multiple(before, after), !is_multiple(after, before)), "multipleOf", before, after);
+            self.changed(effect(!is_multiple(before, after), !is_multiple(after, before)), "multipleOf", before, after);
         }
     }
 
-    /// Compares a least and a greatest size.
+    /// Compares a minimum and a maximum size.
     fn sizes(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, least: &str, greatest: &str) {
         let size = |schema: &Map<String, Value>, keyword, missing| {
             schema.get(keyword).and_then(Value::as_f64).unwrap_or(missing)
@@ -314,8 +317,8 @@ impl Walk<'_> {
         for (keyword, sign, missing) in [(least, 1.0, 0.0), (greatest, -1.0, f64::INFINITY)] {
             let (before, after) = (sign * size(old, keyword, missing), sign * size(new, keyword, missing));
             if before != after {
-                let kind = if after > before { Kind::Narrowed } else { Kind::Widened };
-                self.was_is(kind, keyword, old.get(keyword), new.get(keyword));
+                let effect = if after > before { Effect::Narrowed } else { Effect::Widened };
+                self.changed(effect, keyword, old.get(keyword), new.get(keyword));
             }
         }
     }
@@ -324,8 +327,8 @@ impl Walk<'_> {
         self.sizes(old, new, "minItems", "maxItems");
         let unique = |schema: &Map<String, Value>| schema.get("uniqueItems").is_some_and(|unique| *unique == true);
         match (unique(old), unique(new)) {
-            (false, true) => self.say(Kind::Narrowed, "`uniqueItems` is new"),
-            (true, false) => self.say(Kind::Widened, "`uniqueItems` is gone"),
+            (false, true) => self.report(Effect::Narrowed, "`uniqueItems` added"),
+            (true, false) => self.report(Effect::Widened, "`uniqueItems` removed"),
             _ => {}
         }
         let firsts = |schema: &Map<String, Value>| schema.get("prefixItems").and_then(Value::as_array).cloned();
@@ -345,37 +348,37 @@ impl Walk<'_> {
     }
 
     fn objects(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
-        let (before, after) = (Shape::of(old), Shape::of(new));
+        let (before, after) = (ObjectMembers::of(old), ObjectMembers::of(new));
         for (name, property) in &before.properties {
             match after.declared(name) {
                 Some(other) => {
                     self.within(&member(name), property, other);
                     match (before.required.contains(name), after.required.contains(name)) {
-                        (false, true) => self.say_of(name, Kind::Narrowed, "is now required"),
-                        (true, false) => self.say_of(name, Kind::Widened, "is no longer required"),
+                        (false, true) => self.report_member(name, Effect::Narrowed, "is now required"),
+                        (true, false) => self.report_member(name, Effect::Widened, "is no longer required"),
                         _ => {}
                     }
                 }
-                // Callers read what a result had, and nobody stops them from giving what an open object had.
-                None if self.role == Role::Output => self.say_of(name, Kind::Changed, "is removed"),
-                None if after.is_closed() => self.say_of(name, Kind::Narrowed, "is removed"),
-                None => self.say_of(name, Kind::Told, "is removed, and still taken without a meaning"),
+                // Callers may read any member of a result, and may pass any member of an open object.
+                None if self.role == Role::Output => self.report_member(name, Effect::Changed, "is removed"),
+                None if after.is_closed() => self.report_member(name, Effect::Narrowed, "is removed"),
+                None => self.report_member(name, Effect::None, "is removed, but calls with it are still accepted"),
             }
         }
         for (name, property) in after.properties.iter().filter(|(name, _)| !before.properties.contains_key(*name)) {
             if let Some(other) = before.declared(name) {
                 self.within(&member(name), other, property);
             }
-            let (kind, text) = match (before.required.contains(name), after.required.contains(name)) {
-                (true, true) if before.is_closed() => (Kind::Widened, "is now described"),
-                (true, true) => (Kind::Told, "is now described"),
-                (true, false) => (Kind::Widened, "is no longer required"),
-                (false, true) if before.is_closed() => (Kind::Changed, "is new and required"),
-                (false, true) => (Kind::Narrowed, "is new and required"),
-                (false, false) if before.is_closed() => (Kind::Widened, "is new and optional"),
-                (false, false) => (Kind::Told, "is new and optional"),
+            let (effect, text) = match (before.required.contains(name), after.required.contains(name)) {
+                (true, true) if before.is_closed() => (Effect::Widened, "is now declared"),
+                (true, true) => (Effect::None, "is now declared"),
+                (true, false) => (Effect::Widened, "is no longer required"),
+                (false, true) if before.is_closed() => (Effect::Changed, "is new and required"),
+                (false, true) => (Effect::Narrowed, "is new and required"),
+                (false, false) if before.is_closed() => (Effect::Widened, "is new and optional"),
+                (false, false) => (Effect::None, "is new and optional"),
             };
-            self.say_of(name, kind, text);
+            self.report_member(name, effect, text);
         }
         self.undeclared_requirements(&before, &after);
         self.others(&before, &after);
@@ -385,27 +388,30 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares what is required and nowhere described.
-    fn undeclared_requirements(&mut self, before: &Shape<'_>, after: &Shape<'_>) {
-        // Those that stayed, and those that are new, have been compared.
-        let is_known = |name: &str| match before.properties.contains_key(name) {
-            true => after.declared(name).is_some(),
-            false => after.properties.contains_key(name),
+    /// Compares required members without a declaration.
+    fn undeclared_requirements(&mut self, before: &ObjectMembers<'_>, after: &ObjectMembers<'_>) {
+        // Declared members have been compared already.
+        let is_known = |name: &str| {
+            if before.properties.contains_key(name) {
+                after.declared(name).is_some()
+            } else {
+                after.properties.contains_key(name)
+            }
         };
         for name in after.required.iter().filter(|name| !is_known(name) && !before.required.contains(*name)) {
-            self.say_of(name, Kind::Narrowed, "is now required");
+            self.report_member(name, Effect::Narrowed, "is now required");
         }
         for name in before.required.iter().filter(|name| !is_known(name) && !after.required.contains(*name)) {
-            self.say_of(name, Kind::Widened, "is no longer required");
+            self.report_member(name, Effect::Widened, "is no longer required");
         }
     }
 
-    /// Compares what becomes of members that are not described.
-    fn others(&mut self, before: &Shape<'_>, after: &Shape<'_>) {
+    /// Compares the rules for undeclared members.
+    fn others(&mut self, before: &ObjectMembers<'_>, after: &ObjectMembers<'_>) {
         match (before.is_closed(), after.is_closed()) {
             (true, true) => {}
-            (false, true) => self.say(Kind::Narrowed, "members that are not described are no longer taken"),
-            (true, false) => self.say(Kind::Widened, "members that are not described are now taken"),
+            (false, true) => self.report(Effect::Narrowed, "undeclared members are no longer accepted"),
+            (true, false) => self.report(Effect::Widened, "undeclared members are now accepted"),
             (false, false) => {
                 let anything = Value::Bool(true);
                 self.within(".*", before.others.unwrap_or(&anything), after.others.unwrap_or(&anything));
@@ -413,22 +419,22 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares a keyword that nobody here understands: more of it takes less, and another one takes others.
+    /// Compares a keyword as a whole: adding it narrows, removing it widens, and a change may do both.
     fn opaque(&mut self, old: &Map<String, Value>, new: &Map<String, Value>, keyword: &str) {
         let (before, after) = (old.get(keyword), new.get(keyword));
-        let kind = match (before, after) {
-            (None, Some(_)) => Kind::Narrowed,
-            (Some(_), None) => Kind::Widened,
-            _ => Kind::Changed,
+        let effect = match (before, after) {
+            (None, Some(_)) => Effect::Narrowed,
+            (Some(_), None) => Effect::Widened,
+            _ => Effect::Changed,
         };
-        if before != after || !self.is_settled(before) {
-            self.was_is(kind, keyword, before, after);
+        if before != after || !self.is_equivalent(before) {
+            self.changed(effect, keyword, before, after);
         }
     }
 
-    /// Whether a text that both have means the same in both.
-    fn is_settled<'v>(&self, values: impl IntoIterator<Item = &'v Value>) -> bool {
-        self.means_the_same || !values.into_iter().any(values::mentions_reference)
+    /// Returns whether equal values have the same meaning in both documents.
+    fn is_equivalent<'v>(&self, values: impl IntoIterator<Item = &'v Value>) -> bool {
+        self.same_targets || !values.into_iter().any(values::mentions_reference)
     }
 
     fn within(&mut self, step: &str, old: &Value, new: &Value) {
@@ -439,39 +445,41 @@ impl Walk<'_> {
         self.path.truncate(length);
     }
 
-    fn was_is(&mut self, kind: Kind, keyword: &str, old: Option<&Value>, new: Option<&Value>) {
+    fn changed(&mut self, effect: Effect, keyword: &str, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
-            (Some(old), Some(new)) if old == new && kind == Kind::Told => {}
+            (Some(old), Some(new)) if old == new && effect == Effect::None => {}
             (Some(old), Some(new)) if old == new && keyword == "x-mcp-header" => {}
-            (Some(old), Some(new)) => self.say(kind, format!("`{keyword}` was {}, is {}", shown(old), shown(new))),
-            (None, Some(new)) => self.say(kind, format!("`{keyword}` is new: {}", shown(new))),
-            (Some(old), None) => self.say(kind, format!("`{keyword}` is gone: {}", shown(old))),
+            (Some(old), Some(new)) => {
+                self.report(effect, format!("`{keyword}` changed from {} to {}", shown(old), shown(new)))
+            }
+            (None, Some(new)) => self.report(effect, format!("`{keyword}` added: {}", shown(new))),
+            (Some(old), None) => self.report(effect, format!("`{keyword}` removed: {}", shown(old))),
             (None, None) => {}
         }
     }
 
-    fn say_of(&mut self, name: &str, kind: Kind, text: &str) {
+    fn report_member(&mut self, name: &str, effect: Effect, text: &str) {
         let length = self.path.len();
         let step = member(name);
         self.path.push_str(if length == 0 { &step[1..] } else { &step });
-        self.say(kind, text);
+        self.report(effect, text);
         self.path.truncate(length);
     }
 
-    fn say(&mut self, kind: Kind, text: impl Into<String>) {
-        self.found.push(Difference { path: self.path.clone(), kind, text: text.into() });
+    fn report(&mut self, effect: Effect, text: impl Into<String>) {
+        self.found.push(Difference { path: self.path.clone(), effect, text: text.into() });
     }
 }
 
-/// What an object looks like.
-struct Shape<'a> {
+/// The members of an object.
+struct ObjectMembers<'a> {
     properties: std::collections::BTreeMap<&'a str, &'a Value>,
     required: BTreeSet<&'a str>,
-    /// What other members look like; nothing if they may be anything.
+    /// The schema of undeclared members; `None` if they are unrestricted.
     others: Option<&'a Value>,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> ObjectMembers<'a> {
     fn of(schema: &'a Map<String, Value>) -> Self {
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -486,17 +494,17 @@ impl<'a> Shape<'a> {
         self.others.is_some_and(|others| *others == false)
     }
 
-    /// What is said of a member: by itself, or as one of the others.
+    /// Returns the schema of a member, either its own or that of undeclared members.
     fn declared(&self, name: &str) -> Option<&'a Value> {
         self.properties.get(name).copied().or_else(|| self.others.filter(|others| others.is_object()))
     }
 }
 
-fn kind(fewer: bool, more: bool) -> Kind {
+fn effect(fewer: bool, more: bool) -> Effect {
     match (fewer, more) {
-        (true, false) => Kind::Narrowed,
-        (false, true) => Kind::Widened,
-        _ => Kind::Changed,
+        (true, false) => Effect::Narrowed,
+        (false, true) => Effect::Widened,
+        _ => Effect::Changed,
     }
 }
 
@@ -504,12 +512,12 @@ fn member(name: &str) -> String {
     format!(".{name}")
 }
 
-/// A keyword or, where that is not there, the one of the two that is.
+/// Returns the value of a keyword or, if absent, of one of two others.
 fn either<'a>(schema: &'a Map<String, Value>, keyword: &str, one: &str, other: &str) -> Option<&'a Value> {
     schema.get(keyword).or_else(|| schema.get(one)).or_else(|| schema.get(other))
 }
 
-/// Whether servers refuse what has not this format. Others, such as `uint32`, say what a type is called in some language.
+/// Returns whether servers enforce the format. Others, such as `uint32`, name a type of a programming language.
 fn is_enforced(format: Option<&Value>) -> bool {
     let known = [
         "date-time",

@@ -1,6 +1,6 @@
-//! What changed between two servers, as it is told.
+//! Changes between two servers.
 
-use mcp_lock::{Listing, Lock, counted, told};
+use mcp_lock::{Listing, Lock, counted, listed};
 use serde_json::{Value, json};
 
 fn tool(name: &str, annotations: Value) -> Value {
@@ -20,51 +20,51 @@ fn resource(mime: Value) -> Listing {
 }
 
 #[test]
-fn changes_are_told() {
+fn changes_are_listed() {
     let result =
         |schema: Value| tools(json!([{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}]));
     for (old, new, expected) in [
         (
             tools(json!([tool("a", json!({}))])),
             tools(json!([tool("b", json!({}))])),
-            "breaking    tool `a`: it is removed\ncompatible  tool `b`: it is new\n",
+            "breaking    tool `a`: removed\ncompatible  tool `b`: added\n",
         ),
         (
             tools(json!([tool("a", json!({"readOnlyHint": true}))])),
             tools(json!([tool("a", json!({"readOnlyHint": false, "destructiveHint": true}))])),
-            "breaking    tool `a`: it no longer promises that it only reads (`readOnlyHint`)\n\
-             breaking    tool `a`: it no longer promises that it destroys nothing (`destructiveHint`)\n\
-             breaking    tool `a`: it no longer promises that it may be called twice (`idempotentHint`)\n",
+            "breaking    tool `a`: no longer read-only (`readOnlyHint`)\n\
+             breaking    tool `a`: no longer non-destructive (`destructiveHint`)\n\
+             breaking    tool `a`: no longer idempotent (`idempotentHint`)\n",
         ),
         (
             tools(json!([tool("a", json!({}))])),
             tools(json!([tool("a", json!({"destructiveHint": false}))])),
-            "compatible  tool `a`: it now promises that it destroys nothing (`destructiveHint`)\n",
+            "compatible  tool `a`: now non-destructive (`destructiveHint`)\n",
         ),
         (
             tools(json!([tool("a", json!({}))])),
             tools(json!([tool("a", json!({"openWorldHint": true}))])),
-            "compatible  tool `a`: the annotations changed, and say the same\n",
+            "compatible  tool `a`: the annotations changed without effect\n",
         ),
         (
             tools(json!([{"name": "t", "inputSchema": {"type": "object"}}])),
             result(json!({"type": "object"})),
-            "compatible  tool `t`: it now says what its result looks like (`outputSchema`)\n",
+            "compatible  tool `t`: `outputSchema` added\n",
         ),
         (
             result(json!({"type": "object"})),
             tools(json!([{"name": "t", "inputSchema": {"type": "object"}}])),
-            "breaking    tool `t`: it no longer says what its result looks like (`outputSchema`)\n",
+            "breaking    tool `t`: `outputSchema` removed\n",
         ),
         (
             result(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
             result(json!({"type": "object", "properties": {"n": {"type": "number"}}})),
-            "breaking    tool `t`: field `n`: `type` was integer, is number\n",
+            "breaking    tool `t`: field `n`: `type` changed from integer to number\n",
         ),
         (
             tools(json!([{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"enum": ["x"]}}}}])),
             tools(json!([{"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"const": "x"}}}}])),
-            "compatible  tool `t`: the schema of the arguments is written in another way, and means the same\n",
+            "compatible  tool `t`: the schema of the arguments changed without effect\n",
         ),
         (
             Listing { instructions: Some("a".into()), ..Listing::default() },
@@ -74,9 +74,9 @@ fn changes_are_told() {
         (
             resource(json!("text/plain")),
             resource(json!("text/html")),
-            "breaking    resource `a://b`: `mimeType` was text/plain, is text/html\n",
+            "breaking    resource `a://b`: `mimeType` changed from text/plain to text/html\n",
         ),
-        (resource(Value::Null), Listing::default(), "breaking    resource `a://b`: it is removed\n"),
+        (resource(Value::Null), Listing::default(), "breaking    resource `a://b`: removed\n"),
         (
             prompts(json!([])),
             prompts(json!([{"name": "x", "required": true}])),
@@ -96,12 +96,12 @@ fn changes_are_told() {
         (prompts(json!([{"name": "x"}])), prompts(json!([{"name": "x", "required": false}])), ""),
     ] {
         let changes = Lock::of(&old).changes(&Lock::of(&new));
-        assert_eq!(told(&changes), expected);
+        assert_eq!(listed(&changes), expected);
     }
 }
 
 #[test]
-fn a_lock_is_written_in_one_order_and_read_again() {
+fn locks_are_sorted_and_round_trip() {
     let listing = Listing {
         tools: vec![tool("b", json!({"title": "B"})), tool("a", json!({}))],
         resources: vec![
@@ -124,14 +124,14 @@ fn a_lock_is_written_in_one_order_and_read_again() {
 }
 
 #[test]
-fn what_is_no_lock_is_told() {
+fn invalid_locks_are_rejected() {
     for (text, expected) in [
-        ("{", "it is not JSON: EOF while parsing an object at line 1 column 1"),
-        ("[]", "it has no `lockVersion`"),
-        ("{}", "it has no `lockVersion`"),
-        (r#"{"lockVersion": 2}"#, "its `lockVersion` is 2, and this program knows 1"),
+        ("{", "not a JSON object: EOF while parsing an object at line 1 column 1"),
+        ("[]", "not a JSON object: invalid type: sequence, expected a map at line 1 column 0"),
+        ("{}", "missing `lockVersion`"),
+        (r#"{"lockVersion": 2}"#, "unsupported `lockVersion` 2, expected 1"),
     ] {
-        assert_eq!(Lock::read(text).unwrap_err(), expected, "{text}");
+        assert_eq!(Lock::read(text).unwrap_err().to_string(), expected, "{text}");
     }
 }
 

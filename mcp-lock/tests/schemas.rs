@@ -1,26 +1,26 @@
-//! Pairs of schemas, and whether the second one breaks the callers of the first.
+//! Pairs of schemas, and whether the change from the first to the second breaks callers.
 
 use mcp_lock::{Difference, Role, compare};
 use serde_json::{Value, json};
 
-/// What is said of a change from one schema to another: `!` stands before what breaks callers.
-fn told(role: Role, old: &Value, new: &Value) -> Vec<String> {
-    let mut told: Vec<String> = compare(old, new, role)
+/// Describes the differences between two schemas. `!` marks those that break callers.
+fn differences(role: Role, old: &Value, new: &Value) -> Vec<String> {
+    let mut differences: Vec<String> = compare(old, new, role)
         .into_iter()
-        .map(|Difference { path, kind, text }| {
+        .map(|Difference { path, effect, text }| {
             let subject = if path.is_empty() { String::new() } else { format!("{path}: ") };
-            format!("{}{subject}{text}", if kind.breaks(role) { "!" } else { "" })
+            format!("{}{subject}{text}", if effect.breaks(role) { "!" } else { "" })
         })
         .collect();
-    told.sort();
-    told
+    differences.sort();
+    differences
 }
 
 fn one(schema: Value) -> Value {
     json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false})
 }
 
-/// Whether a value's schema breaks callers who write it, and those who read it.
+/// Each change with whether it breaks callers that send the value, and callers that receive it.
 #[test]
 fn values() {
     let (breaks, keeps) = (true, false);
@@ -37,8 +37,8 @@ fn values() {
         ("another type", json!({"type": "string"}), json!({"type": "integer"}), breaks, breaks),
         ("number to integer", json!({"type": "number"}), json!({"type": "integer"}), breaks, keeps),
         ("integer to number", json!({"type": "integer"}), json!({"type": "number"}), keeps, breaks),
-        ("null is taken too", json!({"type": "string"}), json!({"type": ["string", "null"]}), keeps, breaks),
-        ("null is taken no more", json!({"type": ["string", "null"]}), json!({"type": "string"}), breaks, keeps),
+        ("null is accepted too", json!({"type": "string"}), json!({"type": ["string", "null"]}), keeps, breaks),
+        ("null is no longer accepted", json!({"type": ["string", "null"]}), json!({"type": "string"}), breaks, keeps),
         (
             "null as another branch",
             json!({"type": ["string", "null"]}),
@@ -156,7 +156,7 @@ fn values() {
             keeps,
         ),
         (
-            "items are told",
+            "items are differences",
             json!({"type": "array"}),
             json!({"type": "array", "items": {"type": "string"}}),
             breaks,
@@ -214,7 +214,7 @@ fn values() {
             keeps,
         ),
         (
-            "what nobody can decide",
+            "undecidable",
             json!({"type": "string", "not": {"const": "a"}}),
             json!({"type": "string", "not": {"const": "b"}}),
             breaks,
@@ -238,18 +238,18 @@ fn values() {
     ];
     for (reason, old, new, writers, readers) in table {
         let breaks =
-            |role| compare(&one(old.clone()), &one(new.clone()), role).iter().any(|found| found.kind.breaks(role));
+            |role| compare(&one(old.clone()), &one(new.clone()), role).iter().any(|found| found.effect.breaks(role));
         assert_eq!(
             breaks(Role::Input),
             writers,
             "{reason}, written: {:?}",
-            told(Role::Input, &one(old.clone()), &one(new.clone()))
+            differences(Role::Input, &one(old.clone()), &one(new.clone()))
         );
         assert_eq!(
             breaks(Role::Output),
             readers,
             "{reason}, read: {:?}",
-            told(Role::Output, &one(old.clone()), &one(new.clone()))
+            differences(Role::Output, &one(old.clone()), &one(new.clone()))
         );
         if old != new && !["anything in two ways", "no least length"].contains(&reason) {
             assert_eq!(compare(&one(old.clone()), &one(old.clone()), Role::Input), [], "{reason}");
@@ -278,7 +278,7 @@ fn members() {
             Role::Input,
             open(ab.clone(), none()),
             open(a.clone(), none()),
-            &["b: is removed, and still taken without a meaning"],
+            &["b: is removed, but calls with it are still accepted"],
         ),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
@@ -287,7 +287,7 @@ fn members() {
         (Role::Output, open(a.clone(), none()), open(a.clone(), json!(["a"])), &["a: is now required"]),
     ];
     for (role, old, new, expected) in table {
-        assert_eq!(told(role, &old, &new), expected, "{role:?}\n{old}\n{new}");
+        assert_eq!(differences(role, &old, &new), expected, "{role:?}\n{old}\n{new}");
     }
 }
 
@@ -302,21 +302,25 @@ fn words() {
         (
             nested(json!({"type": "string", "maxLength": 40})),
             nested(json!({"type": "string", "maxLength": 20, "description": "A label."})),
-            vec!["!filter.tags[]: `maxLength` was 40, is 20", "filter.tags[]: the description changed"],
+            vec!["!filter.tags[]: `maxLength` changed from 40 to 20", "filter.tags[]: the description changed"],
         ),
-        (one(json!({"type": "integer"})), one(json!({"type": "string"})), vec!["!x: `type` was integer, is string"]),
+        (
+            one(json!({"type": "integer"})),
+            one(json!({"type": "string"})),
+            vec!["!x: `type` changed from integer to string"],
+        ),
         (
             one(json!({"type": ["integer", "null"]})),
             one(json!({"type": "integer"})),
-            vec!["!x: `type` was null or integer, is integer"],
+            vec!["!x: `type` changed from null or integer to integer"],
         ),
         (
             one(json!({"enum": ["a", "b", 3]})),
             one(json!({"enum": ["b", "c"]})),
             vec![
-                "!x: `enum` no longer has \"a\", 3",
-                "!x: `type` was string or integer, is string",
-                "x: `enum` now has \"c\"",
+                "!x: `enum` no longer contains \"a\", 3",
+                "!x: `type` changed from string or integer to string",
+                "x: `enum` now contains \"c\"",
             ],
         ),
         (
@@ -327,17 +331,17 @@ fn words() {
                 json!({"oneOf": [{"type": "object", "properties": {"kind": {"const": "square"}}}, {"type": "string"}]}),
             ),
             vec![
-                "!x: the alternative object with `kind` \"circle\" is gone",
-                "x: the alternative object with `kind` \"square\" is new",
+                "!x: alternative object with `kind` \"circle\" removed",
+                "x: alternative object with `kind` \"square\" added",
             ],
         ),
         (
             one(json!({"type": "integer", "default": 1})),
             one(json!({"type": "integer", "default": 2})),
-            vec!["x: `default` was 1, is 2"],
+            vec!["x: `default` changed from 1 to 2"],
         ),
     ] {
-        assert_eq!(told(Role::Input, &old, &new), expected);
+        assert_eq!(differences(Role::Input, &old, &new), expected);
     }
 }
 
@@ -346,21 +350,21 @@ fn words() {
 fn references() {
     let by_name = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/Tag"}}, "$defs": {"Tag": {"type": "string", "maxLength": 9}}});
     let in_place = json!({"type": "object", "properties": {"x": {"type": "string", "maxLength": 9}}});
-    assert_eq!(told(Role::Input, &by_name, &in_place), Vec::<String>::new());
+    assert_eq!(differences(Role::Input, &by_name, &in_place), Vec::<String>::new());
     let renamed = json!({"type": "object", "properties": {"x": {"$ref": "#/definitions/Label"}}, "definitions": {"Label": {"type": "string", "maxLength": 8}}});
-    assert_eq!(told(Role::Input, &by_name, &renamed), ["!x: `maxLength` was 9, is 8"]);
+    assert_eq!(differences(Role::Input, &by_name, &renamed), ["!x: `maxLength` changed from 9 to 8"]);
 
     let tree = |leaf: Value| {
         json!({"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": {"type": "object", "properties": {
         "value": leaf, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}}}}})
     };
     assert_eq!(
-        told(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "number"}))),
+        differences(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "number"}))),
         Vec::<String>::new()
     );
     assert_eq!(
-        told(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
-        ["!root.value: `type` was number, is integer"]
+        differences(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
+        ["!root.value: `type` changed from number to integer"]
     );
     // What is written out as far as it goes is compared as far as it goes.
     let written = |leaf: Value| {
@@ -368,23 +372,26 @@ fn references() {
         "value": {"type": "number"}, "children": {"type": "array", "items": {"type": "object", "properties": {"value": leaf}}}}}}})
     };
     assert_eq!(
-        told(Role::Input, &written(json!({"type": "string"})), &tree(json!({"type": "number"}))),
-        ["!root.children[].value: `type` was string, is number", "root.children[].children: is new and optional"]
+        differences(Role::Input, &written(json!({"type": "string"})), &tree(json!({"type": "number"}))),
+        [
+            "!root.children[].value: `type` changed from string to number",
+            "root.children[].children: is new and optional"
+        ]
     );
     let lists = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/l"}}, "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}});
     let anything = json!({"type": "object", "properties": {"x": {"type": "array"}}});
-    assert_eq!(told(Role::Input, &anything, &lists), ["!x[]: `type` was any, is array"]);
+    assert_eq!(differences(Role::Input, &anything, &lists), ["!x[]: `type` changed from any to array"]);
     // One that leads to nothing but itself, and one whose unions grow with each step, end as well.
     let endless = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
-    let _ = told(Role::Input, &endless, &one(json!({})));
+    let _ = differences(Role::Input, &endless, &one(json!({})));
     let bushy = |leaf: &str| {
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [
         {"type": "object", "properties": {"l": {"$ref": "#/$defs/a"}, "r": {"$ref": "#/$defs/b"}}},
         {"type": "array", "items": {"$ref": "#/$defs/b"}}, {"type": leaf}]},
         "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}, {"type": "object", "properties": {"n": {"$ref": "#/$defs/b"}}}]}}})
     };
-    assert!(!told(Role::Input, &bushy("string"), &bushy("integer")).is_empty());
-    assert_eq!(told(Role::Input, &bushy("string"), &bushy("string")), Vec::<String>::new());
+    assert!(!differences(Role::Input, &bushy("string"), &bushy("integer")).is_empty());
+    assert_eq!(differences(Role::Input, &bushy("string"), &bushy("string")), Vec::<String>::new());
 }
 
 /// Unions within unions are the same as long as nothing in them differs, however deep they are.
@@ -397,7 +404,7 @@ fn deep_unions() {
     };
     let whole = |innermost: Value, note: &str| json!({"type": "object", "description": note, "properties": {"x": deep(innermost)}, "$defs": {"t": {"type": "string"}}});
     let (number, integer) = (|| json!({"type": "number"}), || json!({"type": "integer"}));
-    assert_eq!(told(Role::Input, &whole(number(), "a"), &whole(number(), "b")), ["the description changed"]);
-    let told = told(Role::Input, &whole(number(), "a"), &whole(integer(), "a"));
-    assert_eq!(told, ["!x.a.a.a.a.a.a.a.a: `type` was number, is integer"]);
+    assert_eq!(differences(Role::Input, &whole(number(), "a"), &whole(number(), "b")), ["the description changed"]);
+    let differences = differences(Role::Input, &whole(number(), "a"), &whole(integer(), "a"));
+    assert_eq!(differences, ["!x.a.a.a.a.a.a.a.a: `type` changed from number to integer"]);
 }

@@ -1,9 +1,9 @@
-//! What is called compatible is so: no value that was right before is wrong now, as a real validator says.
+//! Compatible differences are compatible: no valid value becomes invalid, according to a real validator.
 
 use mcp_lock::{Role, compare};
 use serde_json::{Value, json};
 
-/// Schemas of all kinds, which are compared each with each.
+/// Schemas of all kinds, compared pairwise.
 fn schemas() -> Vec<Value> {
     let text = || json!({"type": "string"});
     let object = |more: Value| {
@@ -125,7 +125,7 @@ fn values() -> Vec<Value> {
     values
 }
 
-/// Whether a value has members that a schema does not describe: nobody meant those, and new ones may take their names.
+/// Returns whether a value has members that a schema does not declare. A later version may declare them with another type.
 fn strays(schema: &Value, value: &Value) -> bool {
     let target = schema["$ref"].as_str().and_then(|reference| schema.pointer(reference.trim_start_matches('#')));
     let schema = target.unwrap_or(schema);
@@ -159,7 +159,7 @@ fn what_is_called_compatible_is() {
                     .enumerate()
             {
                 let differences = compare(old, new, role);
-                if differences.iter().any(|found| found.kind.breaks(role)) {
+                if differences.iter().any(|found| found.effect.breaks(role)) {
                     continue;
                 }
                 kept[at] += 1;

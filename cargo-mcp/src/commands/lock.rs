@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Ok(old) => {
             // Rewriting the file accepts the changes, so they are listed.
             if let Ok(old) = Lock::read(&old) {
-                out!("{}", mcp_lock::told(&old.changes(&lock)));
+                out!("{}", mcp_lock::listed(&old.changes(&lock)));
             }
             false
         }

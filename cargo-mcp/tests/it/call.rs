@@ -178,7 +178,7 @@ fn arguments_can_be_json() {
 fn json_is_sent_without_validation() {
     // The error comes from the server.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).failed(1);
-    assert!(message.starts_with("error: `greet` failed: the arguments of `greet` do not fit:\n"), "{message}");
+    assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn ctrl_c_cancels_the_call_at_the_server() {
             let words = [&["call", &site.url], words, &["--revision", revision]].concat();
             assert_eq!(interrupted(&words, working), Some(130), "{words:?}");
             // The server stops the work when it receives the cancellation.
-            let idle = || run(&["call", &site.url, "at_work"]).good() == "nothing\n";
+            let idle = || run(&["call", &site.url, "active"]).good() == "none\n";
             assert!((0..50).any(|_| idle()), "{words:?}");
         }
     }

@@ -246,7 +246,7 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is not a lock file: it is not JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
+            "error: `Cargo.toml` is not a lock file: not a JSON object: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
@@ -287,15 +287,15 @@ fn changes_are_reported_and_accepted() {
 
     server.set(&after);
     let done = server.run(&["check", "--locked"]);
-    let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` was 100, is 50\n\
+    let changes = "breaking    tool `fetch_page`: argument `a`: `maximum` changed from 100 to 50\n\
                    compatible  tool `fetch_page`: argument `b` is new and optional\n";
     let expected = format!(
-        "{changes}\nthe server is not what `mcp.lock.json` says: 1 breaking change and 1 compatible change\n\
+        "{changes}\nthe server does not match `mcp.lock.json`: 1 breaking change and 1 compatible change\n\
          help: run `cargo mcp lock` to accept the changes\n"
     );
     assert!(done.stdout.contains(&expected), "{}", done.stdout);
     assert!(
-        done.stdout.contains("error[breaking-change]: argument `a`: `maximum` was 100, is 50\n"),
+        done.stdout.contains("error[breaking-change]: argument `a`: `maximum` changed from 100 to 50\n"),
         "{}",
         done.stdout
     );

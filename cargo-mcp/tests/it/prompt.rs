@@ -87,7 +87,7 @@ fn invalid_names_and_arguments_are_rejected() {
         (
             &["summarise", "tag=x", "style=breif"],
             1,
-            "error: prompt `summarise`: invalid params: the arguments of `summarise` do not fit:\n\
+            "error: prompt `summarise`: invalid params: invalid arguments for `summarise`:\n\
              - `style`: \"breif\" must be one of \"brief\", \"detailed\", \"bullets\" (did you mean \"brief\"?) (code -32602)\n",
         ),
     ] {

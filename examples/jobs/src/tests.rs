@@ -3,16 +3,16 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The revisions in which a client can have tasks.
+/// The revisions with tasks.
 const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
 fn client(revision: Revision) -> TestClient {
-    Server::new("jobs", "0.1.0").with_state(Desk::default()).test_client(revision)
+    Server::new("jobs", "0.1.0").with_state(ActiveJobs::default()).test_client(revision)
 }
 
-/// Calls a tool as a client that wants a task, each revision in its own way, and gives the task.
-async fn begin(client: &mut TestClient, name: &str, arguments: Value) -> Value {
-    let mut params = as_one_with_tasks(client.revision(), json!({"name": name, "arguments": arguments}));
+/// Calls a tool as a client with tasks and returns the task.
+async fn start_task(client: &mut TestClient, name: &str, arguments: Value) -> Value {
+    let mut params = with_capabilities(client.revision(), json!({"name": name, "arguments": arguments}));
     if client.revision() == Revision::V2025_11_25 {
         params["task"] = json!({"ttl": 60_000});
     }
@@ -23,8 +23,8 @@ async fn begin(client: &mut TestClient, name: &str, arguments: Value) -> Value {
     }
 }
 
-/// In 2026-07-28 a client says with each request what it can have.
-fn as_one_with_tasks(revision: Revision, mut params: Value) -> Value {
+/// Declares the tasks extension in the request, which is where clients of 2026-07-28 declare it.
+fn with_capabilities(revision: Revision, mut params: Value) -> Value {
     if revision == Revision::V2026_07_28 {
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}});
         params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
@@ -32,15 +32,16 @@ fn as_one_with_tasks(revision: Revision, mut params: Value) -> Value {
     params
 }
 
-async fn ask(client: &mut TestClient, method: &str, task: &Value) -> Value {
-    let params = as_one_with_tasks(client.revision(), json!({"taskId": task["taskId"]}));
+/// Sends a request about a task.
+async fn task_request(client: &mut TestClient, method: &str, task: &Value) -> Value {
+    let params = with_capabilities(client.revision(), json!({"taskId": task["taskId"]}));
     client.request(method, params).await.unwrap()
 }
 
-/// Asks again and again until a task has ended.
+/// Polls a task until it finishes.
 async fn wait_for(client: &mut TestClient, task: &Value) -> Value {
     loop {
-        let found = ask(client, "tasks/get", task).await;
+        let found = task_request(client, "tasks/get", task).await;
         if found["status"] != "working" {
             return found;
         }
@@ -48,22 +49,22 @@ async fn wait_for(client: &mut TestClient, task: &Value) -> Value {
     }
 }
 
-/// What a task that has ended came to.
+/// Returns the result of a task.
 async fn result_of(client: &mut TestClient, task: &Value) -> Value {
     let ended = wait_for(client, task).await;
     assert_eq!(ended["status"], "completed");
     match client.revision() {
-        Revision::V2025_11_25 => ask(client, "tasks/result", task).await,
+        Revision::V2025_11_25 => task_request(client, "tasks/result", task).await,
         _ => ended["result"].clone(),
     }
 }
 
-async fn at_work(client: &mut TestClient) -> String {
-    client.call("at_work", json!({})).await.unwrap().text()
+async fn active(client: &mut TestClient) -> String {
+    client.call("active", json!({})).await.unwrap().text()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_tasks_waits_and_sees_the_progress() {
+async fn a_client_without_tasks_waits_and_receives_progress() {
     for revision in Revision::ALL {
         let mut client = client(revision);
         let params = json!({
@@ -72,78 +73,79 @@ async fn a_client_without_tasks_waits_and_sees_the_progress() {
             "_meta": {"progressToken": "p"},
         });
         let result = client.request("tools/call", params).await.unwrap();
-        assert_eq!(result["content"][0]["text"], "poster is printed, 3 pages", "{revision}");
-        let progress: Vec<_> = client.notifications().iter().map(|told| told["params"]["progress"].clone()).collect();
+        assert_eq!(result["content"][0]["text"], "printed poster, 3 pages", "{revision}");
+        let notifications = client.notifications();
+        let progress: Vec<_> = notifications.iter().map(|message| message["params"]["progress"].clone()).collect();
         assert_eq!(progress, [1, 2, 3], "{revision}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_with_tasks_asks_later() {
+async fn a_client_with_tasks_polls_for_the_result() {
     for revision in REVISIONS {
         let mut client = client(revision);
         for (name, arguments, text) in [
-            ("print", json!({"document": "poster", "pages": 20}), "poster is printed, 20 pages"),
-            ("archive", json!({}), "everything is archived"),
+            ("print", json!({"document": "poster", "pages": 20}), "printed poster, 20 pages"),
+            ("archive", json!({}), "archived everything"),
         ] {
-            let task = begin(&mut client, name, arguments).await;
+            let task = start_task(&mut client, name, arguments).await;
             assert_eq!(task["status"], "working", "{revision}: {task}");
             sleep(PAGE).await;
-            assert_ne!(at_work(&mut client).await, "nothing");
+            assert_ne!(active(&mut client).await, "none");
             let result = result_of(&mut client, &task).await;
             assert_eq!(result["content"][0]["text"], text, "{revision}");
-            assert_eq!(at_work(&mut client).await, "nothing");
+            assert_eq!(active(&mut client).await, "none");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cancelled_stops() {
+async fn cancelling_stops_the_job() {
     for revision in REVISIONS {
         let mut client = client(revision);
-        let task = begin(&mut client, "print", json!({"document": "novel", "pages": 1000})).await;
+        let task = start_task(&mut client, "print", json!({"document": "novel", "pages": 1000})).await;
         sleep(PAGE * 3).await;
-        assert_eq!(at_work(&mut client).await, "novel");
-        ask(&mut client, "tasks/cancel", &task).await;
+        assert_eq!(active(&mut client).await, "novel");
+        task_request(&mut client, "tasks/cancel", &task).await;
         assert_eq!(wait_for(&mut client, &task).await["status"], "cancelled", "{revision}");
         sleep(PAGE).await;
-        assert_eq!(at_work(&mut client).await, "nothing");
+        assert_eq!(active(&mut client).await, "none");
 
-        // A call that is waited for stops as well.
+        // So does cancelling a plain call.
         let id = client
             .send_request("tools/call", json!({"name": "print", "arguments": {"document": "map", "pages": 1000}}));
         sleep(PAGE * 3).await;
-        assert_eq!(at_work(&mut client).await, "map");
+        assert_eq!(active(&mut client).await, "map");
         client.notify("notifications/cancelled", json!({"requestId": id}));
         client.settle().await;
         sleep(PAGE).await;
-        assert_eq!(at_work(&mut client).await, "nothing", "{revision}");
+        assert_eq!(active(&mut client).await, "none", "{revision}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_too_long_to_wait_for_is_refused_without_tasks() {
+async fn a_required_task_is_rejected_without_tasks() {
     for (revision, code) in [(Revision::V2025_11_25, -32601), (Revision::V2026_07_28, -32021)] {
-        let refused = client(revision).call("archive", json!({})).await.unwrap_err();
-        assert_eq!(refused.code, code, "{revision}: {refused}");
+        let error = client(revision).call("archive", json!({})).await.unwrap_err();
+        assert_eq!(error.code, code, "{revision}: {error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_user_is_asked_before_the_work_is_a_task() {
+async fn the_user_confirms_before_the_call_becomes_a_task() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
-        for (answer, told) in [
-            (json!({"action": "accept", "content": {"sure": true}}), "diary is shredded"),
-            (json!({"action": "decline"}), "diary is kept"),
+        for (answer, text) in [
+            (json!({"action": "accept", "content": {"sure": true}}), "shredded diary"),
+            (json!({"action": "decline"}), "kept diary"),
         ] {
             let mut client = client(revision).answering(move |_| answer.clone());
             let result = client.call("shred", json!({"document": "diary"})).await.unwrap();
-            assert_eq!(result.text(), told, "{revision}");
+            assert_eq!(result.text(), text, "{revision}");
         }
     }
     let mut client =
         client(Revision::V2026_07_28).answering(|_| json!({"action": "accept", "content": {"sure": true}}));
-    let task = begin(&mut client, "shred", json!({"document": "diary"})).await;
+    let task = start_task(&mut client, "shred", json!({"document": "diary"})).await;
     assert_eq!(task["resultType"], "task");
-    assert_eq!(result_of(&mut client, &task).await["content"][0]["text"], "diary is shredded");
+    assert_eq!(result_of(&mut client, &task).await["content"][0]["text"], "shredded diary");
 }

@@ -1,33 +1,34 @@
-//! One way to write what schemas write in several: references followed, `allOf` folded, alternatives spread out.
+//! Normalizes schemas: resolves references, merges `allOf`, and expands alternatives.
 
 use serde_json::{Map, Value, json};
 
 use super::values::{Types, shown};
 
-/// A schema and the definitions that its references lead to.
+/// A schema with its definitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Document<'a>(pub(super) &'a Value);
 
-/// A schema whose own keywords say all there is.
+/// A schema without `$ref` and `allOf`, as far as they can be merged.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Normal {
-    /// It takes nothing.
+    /// Accepts nothing.
     Never,
     Members(Map<String, Value>),
 }
 
-/// The most references from one to the next.
+/// The maximum length of a chain of references.
 const LONGEST: usize = 32;
 
-/// The most alternatives that are spread out.
+/// The maximum number of alternatives that are expanded.
 const MOST: usize = 256;
 
 impl<'a> Document<'a> {
+    /// Normalizes a schema of this document.
     pub(super) fn normal(self, schema: &Value) -> Normal {
-        self.followed(schema, LONGEST)
+        self.resolved(schema, LONGEST)
     }
 
-    fn followed(self, schema: &Value, left: usize) -> Normal {
+    fn resolved(self, schema: &Value, left: usize) -> Normal {
         let Value::Object(members) = schema else {
             return if *schema == false { Normal::Never } else { Normal::Members(Map::new()) };
         };
@@ -44,7 +45,7 @@ impl<'a> Document<'a> {
             parts.extend(all);
         }
         for part in parts {
-            match self.followed(&part, left.saturating_sub(1)) {
+            match self.resolved(&part, left.saturating_sub(1)) {
                 Normal::Never => return Normal::Never,
                 Normal::Members(part) => fold(&mut members, part),
             }
@@ -52,12 +53,12 @@ impl<'a> Document<'a> {
         Normal::Members(members)
     }
 
-    /// What a reference within the document leads to.
+    /// Returns the target of a reference within the document.
     fn target(self, reference: &str) -> Option<&'a Value> {
         self.0.pointer(reference.strip_prefix('#')?)
     }
 
-    /// The alternatives of a schema, each of one type or of one branch; the schema itself if it has none.
+    /// Returns the alternatives of a schema, each with a single type or branch, or the schema itself if it has none.
     pub(super) fn variants(self, members: &Map<String, Value>) -> Vec<Normal> {
         let mut variants = vec![members.clone()];
         for keyword in ["anyOf", "oneOf"] {
@@ -67,7 +68,7 @@ impl<'a> Document<'a> {
                     next.push(variant);
                     continue;
                 };
-                // What is said of all of them is said of none of them.
+                // Annotations of the union do not apply to a single alternative.
                 for words in ["title", "description", "default", "examples"] {
                     variant.remove(words);
                 }
@@ -75,14 +76,13 @@ impl<'a> Document<'a> {
                     if let Normal::Members(branch) = self.normal(branch) {
                         let mut folded = branch;
                         fold(&mut folded, variant.clone());
-                        match is_union(&folded) && next.len() < MOST {
-                            true => {
-                                next.extend(self.variants(&folded).into_iter().filter_map(|variant| match variant {
-                                    Normal::Members(members) => Some(members),
-                                    Normal::Never => None,
-                                }))
-                            }
-                            false => next.push(folded),
+                        if is_union(&folded) && next.len() < MOST {
+                            next.extend(self.variants(&folded).into_iter().filter_map(|variant| match variant {
+                                Normal::Members(members) => Some(members),
+                                Normal::Never => None,
+                            }));
+                        } else {
+                            next.push(folded);
                         }
                     }
                 }
@@ -93,8 +93,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Says whether the same text refers to the same in two documents: all references lead to definitions, which are the same.
-pub(super) fn mean_the_same(old: &Value, new: &Value) -> bool {
+/// Returns whether equal references have equal targets in two documents: the definitions are equal, and all references point to them.
+pub(super) fn have_same_targets(old: &Value, new: &Value) -> bool {
     let definitions = ["$defs", "definitions"];
     definitions.iter().all(|word| old.get(word) == new.get(word))
         && stays_in_definitions(old)
@@ -114,12 +114,12 @@ fn stays_in_definitions(value: &Value) -> bool {
     }
 }
 
-/// Says whether a schema has alternatives.
+/// Returns whether a schema has alternatives.
 pub(super) fn is_union(members: &Map<String, Value>) -> bool {
     members.get("anyOf").is_some_and(Value::is_array) || members.get("oneOf").is_some_and(Value::is_array)
 }
 
-/// One schema for each of several types.
+/// Splits a schema with several types.
 fn by_type(members: Map<String, Value>) -> Vec<Map<String, Value>> {
     let Some(Value::Array(types)) = members.get("type").cloned() else { return vec![members] };
     let one = |name: Value| {
@@ -130,7 +130,7 @@ fn by_type(members: Map<String, Value>) -> Vec<Map<String, Value>> {
     types.into_iter().map(one).collect()
 }
 
-/// One schema for each of several values.
+/// Splits a schema with several values.
 fn by_value(members: Map<String, Value>) -> Vec<Map<String, Value>> {
     match super::values::enumerated(&members) {
         Some(values) if values.len() > 1 && values.len() <= MOST => {
@@ -140,9 +140,9 @@ fn by_value(members: Map<String, Value>) -> Vec<Map<String, Value>> {
     }
 }
 
-/// Adds what must hold as well. Two that cannot be written as one stay beside each other, in `allOf`.
+/// Merges a schema into another. Keywords that cannot be merged are added to `allOf`.
 fn fold(members: &mut Map<String, Value>, part: Map<String, Value>) {
-    let mut beside = Map::new();
+    let mut rest = Map::new();
     for (keyword, value) in part {
         let Some(present) = members.get_mut(&keyword) else {
             members.insert(keyword, value);
@@ -174,17 +174,17 @@ fn fold(members: &mut Map<String, Value>, part: Map<String, Value>) {
                     *present = value.clone();
                 }
             }
-            // What stands nearer to its use says it better.
+            // The annotations of the referring schema take precedence.
             ("title" | "description" | "default" | "examples" | "$defs" | "definitions" | "$schema" | "$id", ..) => {}
             _ => {
-                beside.insert(keyword, value);
+                rest.insert(keyword, value);
             }
         }
     }
-    if !beside.is_empty()
+    if !rest.is_empty()
         && let Value::Array(all) = members.entry("allOf").or_insert_with(|| json!([]))
     {
-        all.push(Value::Object(beside));
+        all.push(Value::Object(rest));
     }
 }
 
@@ -196,12 +196,12 @@ impl Normal {
         }
     }
 
-    /// Says whether another alternative can be what this one was.
+    /// Returns whether another alternative can be the counterpart of this one.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.names() == other.names() && !self.types().is_disjoint(other.types())
     }
 
-    /// What tells one alternative of objects from another: its members that have only one value.
+    /// Returns the members with a single value, which distinguish alternatives.
     fn names(&self) -> Vec<(String, String)> {
         let Self::Members(members) = self else { return Vec::new() };
         let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -213,9 +213,9 @@ impl Normal {
         names
     }
 
-    /// A few words for an alternative.
+    /// Describes the alternative in a few words.
     pub(super) fn described(&self) -> String {
-        let Self::Members(members) = self else { return "of nothing".to_owned() };
+        let Self::Members(members) = self else { return "`false`".to_owned() };
         if let Some(values) = super::values::enumerated(members) {
             return values.iter().map(shown).collect::<Vec<_>>().join(", ");
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// A set of JSON types, in which integers are some of the numbers.
+/// A set of JSON types. Integers are a subset of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Types(u8);
 
@@ -17,7 +17,7 @@ impl Types {
     pub(super) const NUMBER: Self = Self(32 | 64);
     const ALL: Self = Self(127);
 
-    /// The types that a schema says, or that its listed values have; all if it says nothing.
+    /// Returns the types of a schema or of its listed values; all types if it is untyped.
     pub(super) fn of(schema: &Map<String, Value>) -> Self {
         let named = |name: &Value| NAMES.iter().find(|(known, _)| name == *known).map_or(0, |(_, bits)| *bits);
         match (schema.get("type"), enumerated(schema)) {
@@ -68,7 +68,7 @@ impl Types {
         self.0 & 64 != 0
     }
 
-    /// As `type` says it.
+    /// Returns the types as the value of `type`.
     pub(super) fn shown(self) -> Value {
         let is_there = |name: &str, bits: u8| self.0 & bits == bits && (name != "integer" || !self.has_fractions());
         let names: Vec<&str> =
@@ -81,7 +81,7 @@ impl Types {
     }
 }
 
-/// A value as a sentence has it: short, and types without quotes.
+/// Formats a value for a message: shortened, and types without quotes.
 pub(super) fn shown(value: &Value) -> String {
     let plain = match value {
         Value::String(name) if name == "any" || NAMES.iter().any(|(known, _)| name == known) => name.clone(),
@@ -100,7 +100,7 @@ fn is_type(name: &Value) -> bool {
     NAMES.iter().any(|(known, _)| name == *known)
 }
 
-/// The only values that a schema takes, if it lists them.
+/// Returns the values of `const` or `enum`.
 pub(super) fn enumerated(schema: &Map<String, Value>) -> Option<Vec<Value>> {
     match (schema.get("const"), schema.get("enum")) {
         (Some(value), _) => Some(vec![value.clone()]),
@@ -126,13 +126,13 @@ fn without_enum(schema: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// What a schema says besides a list of values and words.
-pub(super) fn besides(schema: &Map<String, Value>) -> Vec<(&String, &Value)> {
+/// Returns the keywords of a schema other than `type`, lists of values, and annotations.
+pub(super) fn constraints(schema: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let left_out = ["type", "enum", "const", "title", "description", "default", "examples"];
     schema.iter().filter(|(keyword, _)| !left_out.contains(&keyword.as_str())).collect()
 }
 
-/// Says whether a value is among others; `1` is `1.0`.
+/// Returns whether a list contains a value. `1` equals `1.0`.
 pub(super) fn holds(values: &[Value], value: &Value) -> bool {
     let same = |other: &Value| match (other, value) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
@@ -141,7 +141,7 @@ pub(super) fn holds(values: &[Value], value: &Value) -> bool {
     values.iter().any(same)
 }
 
-/// Says whether a schema takes a value, but for its list of them, as far as that can be told: what cannot is refused.
+/// Returns whether a schema, apart from `enum` and `const`, accepts a value. Returns `false` if that is undecidable here.
 pub(super) fn admits(schema: &Map<String, Value>, value: &Value) -> bool {
     let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     let is_within = |size: f64, least: &str, greatest: &str| {
@@ -171,7 +171,7 @@ pub(super) fn admits(schema: &Map<String, Value>, value: &Value) -> bool {
     }
 }
 
-/// A bound as a number that grows as fewer values are taken, and whether the bound itself is out.
+/// Returns a bound as a number that grows as fewer values are accepted, and whether it is exclusive.
 pub(super) fn bound(
     schema: &Map<String, Value>,
     inclusive: &str,
@@ -187,14 +187,14 @@ pub(super) fn bound(
     if exclusive >= inclusive { exclusive } else { inclusive }
 }
 
-/// Says whether every multiple of one number is one of another.
+/// Returns whether every multiple of `number` is a multiple of `of`.
 pub(super) fn is_multiple(number: &Value, of: &Value) -> bool {
     let (Some(number), Some(of)) = (number.as_f64(), of.as_f64()) else { return false };
     let times = number / of;
     times.is_finite() && (times - times.round()).abs() < 1e-9
 }
 
-/// Says whether a `$ref` stands somewhere in a value.
+/// Returns whether a value contains a `$ref`.
 pub(super) fn mentions_reference(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.contains_key("$ref") || members.values().any(mentions_reference),

@@ -39,19 +39,19 @@ pub(crate) struct Connection {
 
 /// The outcome of receiving a transmission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Receipt {
+pub(crate) struct ReceiveOutcome {
     /// The transmission contained a request, so a response is written now or follows later.
     pub(crate) is_request: bool,
     /// The transmission was malformed, or a request lacked mandatory members.
     pub(crate) is_malformed: bool,
     /// The transmission was a response to a request that the server never made.
     pub(crate) is_response: bool,
-    /// A limit was reached, so the request was rejected.
-    pub(crate) is_too_much: bool,
+    /// The request was rejected because a limit was reached.
+    pub(crate) is_overloaded: bool,
 }
 
-impl Receipt {
-    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, is_too_much: false };
+impl ReceiveOutcome {
+    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, is_overloaded: false };
     const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
     const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
 }
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available at once as lines. The
     /// others become available to [`drain`](Self::drain) later.
-    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> Receipt {
+    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
@@ -139,11 +139,11 @@ impl Connection {
         match parse(text) {
             Transmission::One(message) => {
                 let before = out.len();
-                let receipt = self.handle(message, &Sink::Line, out);
+                let outcome = self.handle(message, &Sink::Line, out);
                 if out.len() > before {
                     out.push(b'\n');
                 }
-                receipt
+                outcome
             }
             Transmission::Batch(messages) => self.receive_batch(messages, out),
         }
@@ -151,7 +151,7 @@ impl Connection {
 
     /// Returns whether a message is an `initialize` or `server/discover` request, which precede all others and call no
     /// function.
-    pub(crate) fn is_greeting(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_introduction_request(&self, bytes: &[u8]) -> bool {
         match std::str::from_utf8(bytes).map(parse) {
             Ok(Transmission::One(Ok(Incoming::Request(message, _)))) => {
                 matches!(&*message.method, "initialize" | "server/discover")
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Rejects a message that exceeds the maximum size. The message need not have been read to its end.
-    pub(crate) fn refuse_overlong(&self, out: &mut Vec<u8>) {
+    pub(crate) fn reject_oversized(&self, out: &mut Vec<u8>) {
         let why = format!("a message may have at most {} bytes", self.context.engine.limits.message);
         self.reject(&Fault::InvalidRequest(why), out);
     }
@@ -192,8 +192,8 @@ impl Connection {
     }
 
     /// Ends the open `subscriptions/listen` requests with their responses.
-    pub(crate) fn end_listens(&self) {
-        self.context.in_flight.end_listens();
+    pub(crate) fn end_listeners(&self) {
+        self.context.in_flight.end_listeners();
     }
 
     /// Cancels every call in flight.
@@ -219,12 +219,17 @@ impl Connection {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 
-    fn handle(&mut self, message: Result<Incoming<'_>, Malformed<'_>>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
+    fn handle(
+        &mut self,
+        message: Result<Incoming<'_>, Malformed<'_>>,
+        sink: &Sink,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         let (id, fault) = match message {
             Ok(Incoming::Request(message, id)) => return self.request(&message, id, sink, out),
             Ok(Incoming::Notification(message)) => {
                 dispatch::notification(&self.context, &message);
-                return Receipt::default();
+                return ReceiveOutcome::default();
             }
             Ok(Incoming::Response(id, answer)) => {
                 let pending = self.context.session.get().map(|session| &session.pending_requests);
@@ -232,19 +237,19 @@ impl Connection {
                 if !known {
                     tracing::debug!("ignored a response to an unknown or withdrawn request");
                 }
-                return Receipt::RESPONSE;
+                return ReceiveOutcome::RESPONSE;
             }
             Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
             Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
         };
-        response::refuse(out, self.default_dialect(), id.as_ref(), &fault);
-        Receipt::MALFORMED
+        response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
+        ReceiveOutcome::MALFORMED
     }
 
-    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> Receipt {
+    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {
         let dialect = self.default_dialect();
         if !dialect.has(Feature::Batching) {
-            let why = format!("protocol version {} has no batches", dialect.name());
+            let why = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(why), out);
         }
         let most = self.context.engine.limits.batch;
@@ -259,49 +264,49 @@ impl Connection {
         let batch = Arc::new(Batch::new());
         let sink = Sink::Batch(Arc::clone(&batch));
         let mut response = Vec::new();
-        let mut receipt = Receipt::default();
+        let mut outcome = ReceiveOutcome::default();
         for message in messages {
             response.clear();
-            receipt.is_request |= self.handle(Message::read(message), &sink, &mut response).is_request;
+            outcome.is_request |= self.handle(Message::read(message), &sink, &mut response).is_request;
             if !response.is_empty() {
                 batch.add(&response);
             }
         }
         batch.skip(out);
-        receipt
+        outcome
     }
 
     /// Writes an error response without an id.
-    fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> Receipt {
-        response::refuse(out, self.default_dialect(), None, fault);
+    fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
+        response::write_error(out, self.default_dialect(), None, fault);
         out.push(b'\n');
-        Receipt::MALFORMED
+        ReceiveOutcome::MALFORMED
     }
 
-    fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> Receipt {
+    fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> ReceiveOutcome {
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
         if connection.in_flight.has(&id) {
-            response::refuse(out, self.default_dialect(), Some(&id), &response::id_in_flight(&id));
-            return Receipt::REQUEST;
+            response::write_error(out, self.default_dialect(), Some(&id), &response::duplicate_id(&id));
+            return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
         let dialect = match RequestDialect::determine(session, connection.source.as_deref(), &message.method, &params) {
             Ok(dialect) => dialect,
             Err(fault) => {
                 let session = session.filter(|_| params.meta.protocol_version.is_none());
-                response::refuse(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
-                return Receipt::MALFORMED;
+                response::write_error(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
+                return ReceiveOutcome::MALFORMED;
             }
         };
-        let catalog = connection.engine.catalog();
+        let registry = connection.engine.registry();
         let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, catalog: &catalog };
+            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry };
         match dispatch::request(&message.method, &request, out) {
-            Ok(_) => Receipt::REQUEST,
+            Ok(_) => ReceiveOutcome::REQUEST,
             Err(fault) => {
-                response::refuse(out, dialect.dialect, Some(&id), &fault);
-                Receipt { is_too_much: matches!(fault, Fault::Overloaded(_)), ..Receipt::REQUEST }
+                response::write_error(out, dialect.dialect, Some(&id), &fault);
+                ReceiveOutcome { is_overloaded: matches!(fault, Fault::Overloaded(_)), ..ReceiveOutcome::REQUEST }
             }
         }
     }

@@ -4,9 +4,9 @@
 //! transports pass messages to a [`Connection`] and take its output.
 
 mod call;
-mod catalog;
 mod client_requests;
 mod connection;
+mod current_registry;
 mod dispatch;
 mod introduction;
 pub(crate) mod layers;
@@ -22,17 +22,17 @@ mod tasks;
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
-pub(crate) use call::response::{is_result, refuse};
+pub(crate) use call::response::{is_result, write_error};
 pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
-pub(crate) use connection::Receipt;
+pub(crate) use connection::ReceiveOutcome;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
-pub(crate) use request::source::{Mirrored, Permit, RequestSource};
+pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};

@@ -1,4 +1,4 @@
-//! What waits to be taken by a transport: the finished lines of one connection, or of one HTTP response.
+//! The output of a connection, or of an HTTP response stream, until the transport takes it.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -14,13 +14,13 @@ use tokio::sync::{Notify, futures::OwnedNotified};
 
 use crate::{handler::Peer, model::Level};
 
-/// The bytes of notifications that wait for a peer before more of them are dropped.
+/// The number of unread bytes in an outbox at which further notifications are dropped.
 pub(super) const UNREAD_NOTIFICATIONS: usize = 1 << 20;
 
-/// Counts the bytes that wait in several outboxes.
+/// A counter of the unread bytes in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;
 
-/// The log level of a session, which functions ask before they send a message.
+/// The log level of a session.
 #[derive(Debug)]
 pub(crate) struct SessionLevel(AtomicU8);
 
@@ -40,287 +40,294 @@ impl SessionLevel {
     }
 }
 
-/// A source of notifications that writes them when the transport is ready for them.
+/// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
-    /// Writes the pending notifications as lines and clears them.
+    /// Writes the pending notifications as lines, and clears them.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Returns whether nothing will be written any more.
+    /// Returns whether it has ended, so that nothing must be written any more.
     fn is_ended(&self) -> bool;
 }
 
+/// Encoded messages that wait for the transport.
+///
+/// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops reading
+/// requests while too much output is unread. Notifications are dropped beyond [`UNREAD_NOTIFICATIONS`].
 pub(crate) struct Outbox {
-    state: Mutex<State>,
-    /// The transport took what waited.
-    emptied: Arc<Notify>,
+    contents: Mutex<Contents>,
+    /// Notified when the transport has taken the contents.
+    drained: Arc<Notify>,
     level: Arc<SessionLevel>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Finished lines.
-    out: Vec<u8>,
-    /// The subscriptions with pending notifications, each once. They become lines when the transport drains the outbox.
+struct Contents {
+    /// Encoded lines.
+    lines: Vec<u8>,
+    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the outbox.
     pending: Vec<Arc<dyn PendingNotifications>>,
-    /// The calls whose responses will come here.
-    open: usize,
-    /// The questions to the client that are not yet answered, or taken back.
+    /// The number of calls whose responses will arrive here.
+    calls: usize,
+    /// The number of requests to the client that are neither answered nor withdrawn.
     questions: usize,
-    /// The requests that listen, whose responses come here when the server ends.
-    listens: usize,
+    /// The number of listeners whose responses will arrive here.
+    listeners: usize,
     waker: Option<Waker>,
-    /// After which time the client is to ask again for what comes.
-    pause: Option<Duration>,
-    /// Where the bytes that wait are counted, and how many of them are.
+    /// Set when a function wants the SSE stream closed: the time after which the client should reconnect.
+    close_after: Option<Duration>,
     meter: Option<Meter>,
+    /// The number of bytes that `meter` includes.
     metered: usize,
-    /// Whether a notification had to be dropped since the transport last took something.
-    dropped: bool,
+    /// Whether a notification was dropped since the transport last drained the outbox.
+    has_dropped: bool,
 }
 
 impl Outbox {
     pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { state: Mutex::default(), emptied: Arc::default(), level }
+        Self { contents: Mutex::default(), drained: Arc::default(), level }
     }
 
-    /// The number of calls whose responses will come here.
+    /// Returns the number of calls whose responses will arrive here.
     pub(crate) fn awaited(&self) -> usize {
-        self.state().open
+        self.contents().calls
     }
 
-    /// Says whether nothing will come but what is marked.
+    /// Returns whether it is empty and, apart from pending notifications, will stay empty.
     #[cfg(feature = "http")]
-    pub(crate) fn is_settled(&self) -> bool {
-        let state = self.state();
-        state.open == 0 && state.listens == 0 && state.questions == 0 && state.out.is_empty()
+    pub(crate) fn is_finished(&self) -> bool {
+        let contents = self.contents();
+        contents.calls == 0 && contents.listeners == 0 && contents.questions == 0 && contents.lines.is_empty()
     }
 
-    /// Says whether a request listens, so that more may come at any time.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_listening(&self) -> bool {
-        self.state().listens > 0
-    }
-
-    /// Says whether a function wishes that the client asks again.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_paused(&self) -> bool {
-        self.state().pause.is_some()
-    }
-
-    /// Adds finished lines.
-    #[cfg(feature = "http")]
-    pub(crate) fn push(&self, lines: &[u8]) {
-        let mut state = self.state();
-        state.out.extend_from_slice(lines);
-        state.wake();
-    }
-
-    /// Takes the wish of a function that the client should ask again after a time.
-    #[cfg(feature = "http")]
-    pub(crate) fn take_pause(&self) -> Option<Duration> {
-        self.state().pause.take()
-    }
-
-    /// Waits until there is something to [`drain`](Self::drain), or every call has ended.
-    #[cfg(feature = "http")]
-    pub(crate) fn poll_news_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let news = self.poll_news_or_pause(cx);
-        if self.awaited() == 0 { Poll::Ready(()) } else { news }
-    }
-
-    /// Waits until there is something to [`drain`](Self::drain), or a function wishes that the client asks again.
-    #[cfg(feature = "http")]
-    pub(crate) fn poll_news_or_pause(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let news = self.poll_output(cx);
-        if self.is_paused() { Poll::Ready(()) } else { news }
-    }
-
-    /// The bytes that wait.
-    #[cfg(feature = "http")]
-    pub(crate) fn unread(&self) -> usize {
-        self.state().out.len()
-    }
-
-    /// Counts the bytes that wait, now and from now on.
-    #[cfg(feature = "http")]
-    pub(crate) fn set_meter(&self, meter: Meter) {
-        self.state().meter = Some(meter);
-    }
-
-    /// Says whether every call and every request that listens has written what it leaves behind.
+    /// Returns whether every call and every listener has finished.
     #[cfg(feature = "http")]
     pub(crate) fn is_complete(&self) -> bool {
-        let state = self.state();
-        state.open == 0 && state.listens == 0
+        let contents = self.contents();
+        contents.calls == 0 && contents.listeners == 0
     }
 
-    /// Wakes whoever waits.
+    /// Returns whether there is a listener, so that notifications may arrive at any time.
     #[cfg(feature = "http")]
-    pub(crate) fn wake(&self) {
-        self.state().wake();
+    pub(crate) fn is_listening(&self) -> bool {
+        self.contents().listeners > 0
     }
 
-    /// Counts a question, which may have to be taken back when its call is gone already.
-    pub(super) fn ask(&self) {
-        self.state().questions += 1;
+    /// Returns whether a function has asked to close the SSE stream.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_close_requested(&self) -> bool {
+        self.contents().close_after.is_some()
     }
 
-    /// Ends a question.
-    pub(super) fn end_question(&self) {
-        let mut state = self.state();
-        state.questions -= 1;
-        state.wake();
+    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should reconnect.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_close_request(&self) -> Option<Duration> {
+        self.contents().close_after.take()
     }
 
-    /// Counts a call.
-    pub(super) fn open(&self) {
-        self.state().open += 1;
+    /// Adds encoded lines.
+    #[cfg(feature = "http")]
+    pub(crate) fn push(&self, lines: &[u8]) {
+        let mut contents = self.contents();
+        contents.lines.extend_from_slice(lines);
+        contents.wake();
     }
 
-    /// Writes what a call leaves behind at its end.
-    pub(super) fn close(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut state = self.state();
-        state.open -= 1;
-        write(&mut state.out);
-        state.wake();
-    }
-
-    /// Counts a request that listens, and writes its acknowledgement.
-    pub(super) fn begin_listen(&self, acknowledged: &[u8]) {
-        let mut state = self.state();
-        state.listens += 1;
-        state.out.extend_from_slice(acknowledged);
-        state.wake();
-    }
-
-    /// Writes what a request that listened leaves behind, after everything that it was to be told.
-    pub(super) fn end_listen(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut state = self.state();
-        state.listens -= 1;
-        state.tell();
-        write(&mut state.out);
-        state.wake();
-    }
-
-    /// Queues a subscription with pending notifications.
-    pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
-        let mut state = self.state();
-        // It may have ended in the meantime.
-        if !pending.is_ended() {
-            state.pending.push(pending);
-            state.wake();
-        }
-    }
-
-    /// Removes the subscriptions that have ended.
-    pub(super) fn remove_ended(&self) {
-        self.state().pending.retain(|pending| !pending.is_ended());
-    }
-
-    /// Adds a message that must not be lost: one of any size where nothing waits, or what fits. If it does not, gives a future of when
-    /// to try again.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
-        let mut state = self.state();
-        if !state.out.is_empty() && state.out.len() + message.len() > UNREAD_NOTIFICATIONS {
-            return Err(Arc::clone(&self.emptied).notified_owned());
-        }
-        state.add_line(message);
-        Ok(())
-    }
-
-    /// Moves what waits into a buffer; true if there was anything.
-    pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
-        let mut state = self.state();
-        state.tell();
-        if state.out.is_empty() {
-            return false;
-        }
-        state.dropped = false;
-        match into.is_empty() {
-            true => std::mem::swap(into, &mut state.out),
-            false => into.append(&mut state.out),
-        }
-        self.emptied.notify_waiters();
-        true
-    }
-
-    /// Waits until there is something to [`drain`](Self::drain).
+    /// Becomes ready when there is something to [`drain`](Self::drain).
     pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let mut state = self.state();
-        if !state.is_empty() {
+        let mut contents = self.contents();
+        if !contents.is_empty() {
             return Poll::Ready(());
         }
-        match &mut state.waker {
+        match &mut contents.waker {
             Some(waker) => waker.clone_from(cx.waker()),
-            None => state.waker = Some(cx.waker().clone()),
+            None => contents.waker = Some(cx.waker().clone()),
         }
         Poll::Pending
     }
 
-    fn state(&self) -> Counted<'_> {
-        Counted(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output_or_close_request(cx);
+        if self.awaited() == 0 { Poll::Ready(()) } else { output }
+    }
+
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE stream.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let output = self.poll_output(cx);
+        if self.is_close_requested() { Poll::Ready(()) } else { output }
+    }
+
+    /// Returns the number of unread bytes.
+    #[cfg(feature = "http")]
+    pub(crate) fn unread(&self) -> usize {
+        self.contents().lines.len()
+    }
+
+    /// Adds the unread bytes to a meter, now and in the future.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_meter(&self, meter: Meter) {
+        self.contents().meter = Some(meter);
+    }
+
+    /// Wakes the task that waits for output.
+    #[cfg(feature = "http")]
+    pub(crate) fn wake(&self) {
+        self.contents().wake();
+    }
+
+    /// Counts a request to the client. It may outlive its call, since it may have to be withdrawn.
+    pub(super) fn open_question(&self) {
+        self.contents().questions += 1;
+    }
+
+    /// Removes a request to the client from the count.
+    pub(super) fn close_question(&self) {
+        let mut contents = self.contents();
+        contents.questions -= 1;
+        contents.wake();
+    }
+
+    /// Counts a call.
+    pub(super) fn open(&self) {
+        self.contents().calls += 1;
+    }
+
+    /// Removes a call from the count, and adds what it writes.
+    pub(super) fn close(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut contents = self.contents();
+        contents.calls -= 1;
+        write(&mut contents.lines);
+        contents.wake();
+    }
+
+    /// Counts a listener, and adds its acknowledgement.
+    pub(super) fn open_listener(&self, acknowledgement: &[u8]) {
+        let mut contents = self.contents();
+        contents.listeners += 1;
+        contents.lines.extend_from_slice(acknowledgement);
+        contents.wake();
+    }
+
+    /// Removes a listener from the count, and adds what it writes after its pending notifications.
+    pub(super) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut contents = self.contents();
+        contents.listeners -= 1;
+        contents.write_pending();
+        write(&mut contents.lines);
+        contents.wake();
+    }
+
+    /// Queues a subscription with pending notifications.
+    pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
+        let mut contents = self.contents();
+        // It may have ended in the meantime.
+        if !pending.is_ended() {
+            contents.pending.push(pending);
+            contents.wake();
+        }
+    }
+
+    /// Removes subscriptions that have ended from the queue.
+    pub(super) fn remove_ended(&self) {
+        self.contents().pending.retain(|pending| !pending.is_ended());
+    }
+
+    /// Adds a message that must not be dropped. An empty outbox accepts a message of any size.
+    ///
+    /// # Errors
+    ///
+    /// Returns a future that completes when the message may be offered again, if the outbox is full.
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+        let mut contents = self.contents();
+        if !contents.lines.is_empty() && contents.lines.len() + message.len() > UNREAD_NOTIFICATIONS {
+            return Err(Arc::clone(&self.drained).notified_owned());
+        }
+        contents.push_line(message);
+        Ok(())
+    }
+
+    /// Moves the contents into a buffer. Returns whether there were any.
+    pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
+        let mut contents = self.contents();
+        contents.write_pending();
+        if contents.lines.is_empty() {
+            return false;
+        }
+        contents.has_dropped = false;
+        if into.is_empty() {
+            std::mem::swap(into, &mut contents.lines);
+        } else {
+            into.append(&mut contents.lines);
+        }
+        self.drained.notify_waiters();
+        true
+    }
+
+    fn contents(&self) -> Metered<'_> {
+        Metered(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What an outbox holds, while it may change; what changed is counted at the end.
-struct Counted<'a>(MutexGuard<'a, State>);
+/// The locked contents of an outbox. Updates the meter when dropped.
+struct Metered<'a>(MutexGuard<'a, Contents>);
 
-impl Deref for Counted<'_> {
-    type Target = State;
+impl Deref for Metered<'_> {
+    type Target = Contents;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &Contents {
         &self.0
     }
 }
 
-impl DerefMut for Counted<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+impl DerefMut for Metered<'_> {
+    fn deref_mut(&mut self) -> &mut Contents {
         &mut self.0
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Metered<'_> {
     fn drop(&mut self) {
-        let waiting = self.out.len();
-        self.count(waiting);
+        let unread = self.lines.len();
+        self.update_meter(unread);
     }
 }
 
-impl Drop for State {
+impl Drop for Contents {
     fn drop(&mut self) {
-        self.count(0);
+        self.update_meter(0);
     }
 }
 
-impl State {
+impl Contents {
     fn is_empty(&self) -> bool {
-        self.out.is_empty() && self.pending.is_empty()
+        self.lines.is_empty() && self.pending.is_empty()
     }
 
-    /// Counts that so many bytes wait.
-    fn count(&mut self, waiting: usize) {
+    fn update_meter(&mut self, unread: usize) {
         let Some(meter) = &self.meter else { return };
-        let before = std::mem::replace(&mut self.metered, waiting);
-        match waiting.checked_sub(before) {
+        let before = std::mem::replace(&mut self.metered, unread);
+        match unread.checked_sub(before) {
             Some(0) => {}
-            Some(more) => drop(meter.fetch_add(more, Ordering::Relaxed)),
-            None => drop(meter.fetch_sub(before - waiting, Ordering::Relaxed)),
+            Some(added) => drop(meter.fetch_add(added, Ordering::Relaxed)),
+            None => drop(meter.fetch_sub(before - unread, Ordering::Relaxed)),
         }
     }
 
-    /// Writes what the client is to be told of.
-    fn tell(&mut self) {
+    /// Encodes the pending notifications.
+    fn write_pending(&mut self) {
         if self.pending.is_empty() {
             return;
         }
         for pending in std::mem::take(&mut self.pending) {
-            pending.write(&mut self.out);
+            pending.write(&mut self.lines);
         }
     }
 
-    fn add_line(&mut self, line: &[u8]) {
-        self.out.extend_from_slice(line);
-        self.out.push(b'\n');
+    fn push_line(&mut self, line: &[u8]) {
+        self.lines.extend_from_slice(line);
+        self.lines.push(b'\n');
         self.wake();
     }
 
@@ -333,16 +340,16 @@ impl State {
 
 impl Peer for Outbox {
     fn notify(&self, message: &[u8]) -> bool {
-        let mut state = self.state();
-        if state.out.len() + message.len() > UNREAD_NOTIFICATIONS {
-            let first = !std::mem::replace(&mut state.dropped, true);
-            drop(state);
-            if first {
-                tracing::warn!("notifications are dropped: the client does not take them as fast as they are made");
+        let mut contents = self.contents();
+        if contents.lines.len() + message.len() > UNREAD_NOTIFICATIONS {
+            let is_first = !std::mem::replace(&mut contents.has_dropped, true);
+            drop(contents);
+            if is_first {
+                tracing::warn!("dropping notifications: the client reads too slowly");
             }
             return false;
         }
-        state.add_line(message);
+        contents.push_line(message);
         true
     }
 
@@ -351,9 +358,9 @@ impl Peer for Outbox {
     }
 
     fn close_sse_stream(&self, retry: Duration) {
-        let mut state = self.state();
-        state.pause = Some(retry);
-        state.wake();
+        let mut contents = self.contents();
+        contents.close_after = Some(retry);
+        contents.wake();
     }
 }
 
@@ -365,12 +372,12 @@ impl std::fmt::Debug for Outbox {
 
 #[cfg(test)]
 impl Outbox {
-    /// The number of subscriptions with pending notifications.
+    /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
-        self.state().pending.len()
+        self.contents().pending.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.state().is_empty()
+        self.contents().is_empty()
     }
 }

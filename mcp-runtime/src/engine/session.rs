@@ -8,23 +8,23 @@ use super::{
 };
 use crate::{handler::ClientInfo, revision::Dialect};
 
-/// What `initialize` settled, and what lives as long as the session.
+/// A session: what `initialize` negotiated, and the state that lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What its tasks belong to, if nobody knows whose the session is; made for the first one.
+    /// The owner of its tasks if the transport knows no principal. Generated for the first task.
     pub(super) id: OnceLock<String>,
     pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
-    /// The JSON of what the client declared.
+    /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
-    /// The requests that the client has not yet responded to.
+    /// The requests to the client that are not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) in_flight: Arc<InFlight>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections in one session"))]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) level: Arc<SessionLevel>,
-    /// Where messages go that belong to no request.
+    /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// How it is told of changes; none if it was told that there are none.
+    /// Its subscriptions. `None` if `initialize` announced that the server does not change.
     pub(super) subscriber: Option<Subscriber>,
 }

@@ -1,19 +1,20 @@
-//! One way to write what can be written in many.
+//! Canonical JSON.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{raw, write};
 
-/// How deep values are sorted. Those further in stay as they are written, so that no text can exhaust the stack.
+/// The depth up to which values are rewritten. Deeper values are copied verbatim, so no text can exhaust the stack.
 const DEPTH: usize = 128;
 
-/// Writes JSON so that what means the same is written the same: without spaces, members sorted, the last of several with
-/// one name. Numbers stay as they are written, since not every one fits into a number of ours.
+/// Writes JSON in canonical form: without whitespace, with sorted members, and with the last of several members of the same name.
+///
+/// Numbers are copied verbatim, because not all of them fit a Rust number.
 pub(crate) fn canonical(json: &str) -> String {
     canonical_by(json, &|out, number| out.extend_from_slice(number.as_bytes()))
 }
 
-/// The same, with numbers as `number` writes them.
+/// Writes JSON in canonical form, with numbers written by `number`.
 pub(crate) fn canonical_by(json: &str, number: &dyn Fn(&mut Vec<u8>, &str)) -> String {
     let mut out = Vec::with_capacity(json.len());
     write_canonical(&mut out, json, number, DEPTH);
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_the_same_is_the_same_key() {
+    fn equal_values_have_the_same_form() {
         for (left, right, are_same) in [
             (r#"{"a":1,"b":{"c":[1,2],"d":"x"}}"#, r#" { "b": {"d":"\u0078", "c":[ 1 , 2 ]}, "a":1 } "#, true),
             (r#"{"a":1,"a":2}"#, r#"{"a":2}"#, true),
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_and_what_lies_deep_still_counts() {
+    fn deep_values_are_bounded_and_still_compared() {
         let nested = |inside: &str| format!("{}{inside}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(canonical(&nested("1")), canonical(&nested("1")));
         assert_ne!(canonical(&nested("1")), canonical(&nested("2")));

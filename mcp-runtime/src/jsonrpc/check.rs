@@ -1,15 +1,14 @@
-//! Checks that text is JSON while it looks for the members of the object that it is, in one pass and without allocating.
+//! Validates JSON and finds the members of its top-level object in one pass, without allocating.
 //!
-//! It says yes or "ask `serde_json`", never no: an object with escaped names, deep nesting, or a mistake in it is left to `serde_json`,
-//! which knows how to say what is wrong.
+//! This is a fast path: objects with escaped names, deep nesting, or syntax errors are left to `serde_json`, which also describes the
+//! errors.
 
 use super::{raw::skip_space, scan};
 
-/// Gives the members of an object, each name and value as it stands in the text, if the whole of the text is such an object. Of the
-/// member called `inner`, if it is an object, it first gives the members as well, with the position behind each, from where that object
-/// starts.
+/// Calls `each` with the raw name and value of each member of the object. If the member `inner` is an object, first calls `each_inner`
+/// with its members and the end of each, relative to the start of that object.
 ///
-/// What was given before the end counts only if the end is `Some`.
+/// Returns `None` if the text as a whole is not a supported object; the calls so far are then meaningless.
 pub(super) fn members<'a>(
     text: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Option<()>,
@@ -32,8 +31,7 @@ pub(super) fn members<'a>(
     (skip_space(bytes, end) == bytes.len()).then_some(())
 }
 
-/// The position behind the object that starts at `at`. Of each member it gives the name, and where the value starts, and takes where that
-/// ends.
+/// Returns the end of the object that starts at `at`. Calls `member` with the name and the start of each value to obtain its end.
 #[inline]
 fn object<'a>(text: &'a str, at: usize, mut member: impl FnMut(&'a str, usize) -> Option<usize>) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -45,7 +43,7 @@ fn object<'a>(text: &'a str, at: usize, mut member: impl FnMut(&'a str, usize) -
         return Some(at + 1);
     }
     loop {
-        // An escaped name may mean one that is known.
+        // An escaped name may be equal to a known one.
         let name_end = plain_string(bytes, at)?;
         let value_at = colon(bytes, name_end)?;
         let name = text.get(at + 1..name_end - 1)?;
@@ -58,7 +56,7 @@ fn object<'a>(text: &'a str, at: usize, mut member: impl FnMut(&'a str, usize) -
     }
 }
 
-/// The position behind the value that starts at `at`.
+/// Returns the end of the value that starts at `at`.
 fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
     let mut open = Open::default();
     loop {
@@ -86,7 +84,7 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
             b'n' => word(bytes, at, b"null")?,
             _ => number(bytes, at)?,
         };
-        // Behind a value: the next one, or the end of what holds it.
+        // After a value comes the next one, or the end of the container.
         loop {
             let Some(bracket) = open.last() else { return Some(at) };
             at = skip_space(bytes, at);
@@ -115,7 +113,7 @@ enum Bracket {
     Object,
 }
 
-/// The brackets that are open, the last of them in the lowest bit.
+/// The open brackets, innermost in the lowest bit.
 #[derive(Default)]
 struct Open {
     objects: u64,
@@ -143,14 +141,14 @@ impl Open {
     }
 }
 
-/// The position behind the string that starts at `at`, which must be one.
+/// Returns the end of the string that starts at `at`.
 fn string(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at)? != &b'"' {
         return None;
     }
     let mut at = at + 1;
     loop {
-        at = scan::unwritable(bytes, at);
+        at = scan::unescaped_end(bytes, at);
         match bytes.get(at)? {
             b'"' => return Some(at + 1),
             b'\\' => match bytes.get(at + 1)? {
@@ -163,17 +161,17 @@ fn string(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The position behind the string that starts at `at`, which must be one without escapes.
+/// Returns the end of the string that starts at `at`, unless it contains escapes.
 #[inline]
 fn plain_string(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at)? != &b'"' {
         return None;
     }
-    let end = scan::unwritable(bytes, at + 1);
+    let end = scan::unescaped_end(bytes, at + 1);
     (bytes.get(end)? == &b'"').then_some(end + 1)
 }
 
-/// The position of the value behind the colon that must come next.
+/// Returns the position of the value after the expected colon.
 fn colon(bytes: &[u8], at: usize) -> Option<usize> {
     let at = skip_space(bytes, at);
     (bytes.get(at)? == &b':').then(|| skip_space(bytes, at + 1))
@@ -183,7 +181,7 @@ fn word(bytes: &[u8], at: usize, word: &[u8]) -> Option<usize> {
     bytes.get(at..)?.starts_with(word).then_some(at + word.len())
 }
 
-/// The position behind the number that starts at `at`.
+/// Returns the end of the number that starts at `at`.
 fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
     if bytes.get(at) == Some(&b'-') {
         at += 1;
@@ -202,7 +200,7 @@ fn number(bytes: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// The position behind one digit or more.
+/// Returns the end of one or more digits.
 fn digits(bytes: &[u8], at: usize) -> Option<usize> {
     let count = bytes.get(at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then_some(at + count)
@@ -214,7 +212,7 @@ mod tests {
 
     use super::{super::raw, members};
 
-    /// The members of an object, after a look at whether those of its member `p` are given as well.
+    /// Returns the members of an object, after checking those of its member `p`.
     fn read(text: &str) -> Option<Vec<(&str, &str)>> {
         let (mut found, mut inner) = (Vec::new(), Vec::new());
         let each = |name, value| {
@@ -225,7 +223,7 @@ mod tests {
         let mut inner = inner.into_iter();
         for (_, object) in found.iter().filter(|(name, _)| *name == "p") {
             for (name, value) in raw::members(object) {
-                let (found_name, found_value, end) = inner.next().expect("it is given");
+                let (found_name, found_value, end) = inner.next().expect("a member is missing");
                 assert_eq!((found_name, found_value), (&*name, value), "{text}");
                 assert!(object[..end].ends_with(value), "{text}");
             }
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_as_they_stand() {
+    fn raw_members_are_found() {
         for (text, expected) in [
             ("{}", Some(vec![])),
             (" { } \r\n", Some(vec![])),
@@ -250,7 +248,7 @@ mod tests {
             ),
             (r#"{"p": { "a" : [1] ,"b":"}"} ,"c":{}}"#, Some(vec![("p", r#"{ "a" : [1] ,"b":"}"}"#), ("c", "{}")])),
             (r#"{"p":{},"q":{"p":{"a":1}}}"#, Some(vec![("p", "{}"), ("q", r#"{"p":{"a":1}}"#)])),
-            // Left to serde_json, though it is JSON.
+            // Valid JSON that is left to serde_json.
             (r#"{"\u0061":1}"#, None),
             (r#"{"p":{"\u0061":1}}"#, None),
             ("[]", None),
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_passes_that_is_not_json() {
+    fn invalid_json_is_rejected() {
         for text in [
             "",
             " ",
@@ -317,16 +315,16 @@ mod tests {
         }
     }
 
-    /// Whether a name that is looked at is not in the text as it is.
+    /// Returns whether a name is escaped in the text.
     fn has_escapes(text: &str) -> bool {
         let is_escaped = |name: &str| name.contains('\\') || !text.contains(&format!("\"{name}\""));
         let has_escapes = |object| raw::members(object).any(|(name, _)| is_escaped(&name));
         has_escapes(text) || raw::members(text).any(|(name, value)| name == "p" && has_escapes(value))
     }
 
-    /// Whatever passes here passes `serde_json` as well, and gives the same; what is JSON passes, but for what is left out on purpose.
+    /// Everything accepted here is accepted by `serde_json` with the same members. Valid JSON is accepted except for escaped names.
     #[test]
-    fn it_agrees_with_serde_json() {
+    fn agrees_with_serde_json() {
         let seeds = [
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","p":{"name":"a","arguments":{"b":[1,-2.5e3,{"c":null}],"d":"\n\u00e9x"}}}"#,
             r#"{ "a" : [ [ ] , { } , "é\\" , 0 , -1.0E-5 , true ] , "b" : { "c" : { "d" : "" } } }"#,

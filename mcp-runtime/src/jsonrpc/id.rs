@@ -4,13 +4,13 @@ use super::raw;
 
 /// The id of a request: the JSON text of a string or an integer.
 ///
-/// It is kept as text so that it goes back exactly as it came. Two ids are equal when their texts are; a string with
-/// escapes is brought into one form first.
+/// The text is kept, so a response contains exactly the id of its request. Ids are equal if their texts are equal; strings with escapes
+/// are normalized first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id<'a>(Cow<'a, str>);
 
 impl<'a> Id<'a> {
-    /// Takes the raw JSON of an id; none if it is neither a string nor an integer.
+    /// Creates an id from raw JSON. Returns `None` if it is neither a string nor an integer.
     pub(crate) fn from_json(json: &'a str) -> Option<Self> {
         match raw::kind(json) {
             raw::Kind::String if json.contains('\\') => {
@@ -34,14 +34,14 @@ impl<'a> Id<'a> {
     }
 }
 
-/// Ids are looked up by their text.
+// Ids are looked up by their text.
 impl Borrow<str> for Id<'_> {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-/// Says whether a number is written as an integer (JSON Schema calls `1.0` one as well).
+/// Returns whether a number is an integer, such as `1` or `1.0`.
 fn is_integer(number: &str) -> bool {
     number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         || number.parse::<f64>().is_ok_and(|value| value.is_finite() && value.fract() == 0.0)
@@ -52,7 +52,7 @@ mod tests {
     use super::Id;
 
     #[test]
-    fn strings_and_integers_are_ids() {
+    fn ids_are_strings_or_integers() {
         for (json, canonical) in [
             ("1", Some("1")),
             ("-7", Some("-7")),

@@ -5,52 +5,52 @@ use serde_json::{error::Category, value::RawValue};
 
 use super::{Id, check, raw};
 
-/// What one line or one body holds.
+/// The content of a line or an HTTP body.
 pub(crate) enum Transmission<'a> {
     One(Result<Incoming<'a>, Malformed<'a>>),
-    /// A batch, whose members are to be read with [`Message::read`] one by one.
+    /// A batch, whose elements are read with [`Message::read`].
     Batch(raw::Elements<'a>),
 }
 
-/// A well-formed message.
+/// A valid message.
 pub(crate) enum Incoming<'a> {
     Request(Message<'a>, Id<'a>),
     Notification(Message<'a>),
-    /// An answer to a request of ours; without an id where the client could not tell which.
-    Response(Option<Id<'a>>, Answer<'a>),
+    /// A response to a request of the server, without an id if the client could not read the id of the request.
+    Response(Option<Id<'a>>, ResponseBody<'a>),
 }
 
-/// What the other side answered, as JSON.
+/// The outcome in a response, as raw JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer<'a> {
+pub(crate) enum ResponseBody<'a> {
     /// The result.
     Result(&'a str),
     /// The error object.
     Error(&'a str),
 }
 
-/// A method and its parameters, still as JSON.
+/// A method and its parameters, as raw JSON.
 pub(crate) struct Message<'a> {
     pub(crate) method: Cow<'a, str>,
-    /// None where the message has no parameters.
+    /// The parameters; `None` if absent or `null`.
     pub(crate) params: Option<Object<'a>>,
 }
 
-/// An object as JSON, whose first members were found when it was checked.
+/// A raw JSON object with its first members, which were found during validation.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     json: &'a str,
     found: [(&'a str, &'a str); FEW],
     count: usize,
-    /// Where the others start.
+    /// The position after the found members.
     rest: usize,
 }
 
-/// Nearly all messages have no more parameters.
+/// The number of members that are remembered. Nearly all messages have no more parameters.
 const FEW: usize = 3;
 
 impl<'a> Object<'a> {
-    /// An object of whose members none has been found.
+    /// Creates an object without remembered members.
     fn unread(json: &'a str) -> Self {
         Self { json, found: [("", ""); FEW], count: 0, rest: raw::inside(json, b'{') }
     }
@@ -59,31 +59,31 @@ impl<'a> Object<'a> {
         self.json
     }
 
-    /// The members: each key without its escapes, each value as it stands in the text.
+    /// Returns the members: unescaped keys and raw values.
     pub(crate) fn members(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         let found = self.found[..self.count].iter().map(|&(name, value)| (Cow::Borrowed(name), value));
         found.chain(raw::members_from(self.json, self.rest))
     }
 
-    /// Takes the next member, which ends at `end`.
-    fn find(&mut self, name: &'a str, value: &'a str, end: usize) {
-        if let Some(place) = self.found.get_mut(self.count) {
-            *place = (name, value);
+    /// Remembers the next member, which ends at `end`.
+    fn remember(&mut self, name: &'a str, value: &'a str, end: usize) {
+        if let Some(slot) = self.found.get_mut(self.count) {
+            *slot = (name, value);
             self.count += 1;
             self.rest = end;
         }
     }
 }
 
-/// A message that cannot be understood.
+/// An invalid message.
 pub(crate) enum Malformed<'a> {
-    /// Not JSON.
+    /// The text is not JSON.
     Parse(String),
-    /// JSON, but no message; with its id, if that much could be read.
+    /// The JSON is not a message. Contains the id if it is valid.
     Invalid(Option<Id<'a>>, &'static str),
 }
 
-/// Reads one transmission. The text is checked to be JSON as a whole here, so that nothing later has to.
+/// Parses a transmission. Validates all of the JSON, so later stages need not.
 pub(crate) fn parse(text: &str) -> Transmission<'_> {
     match raw::kind(text) {
         raw::Kind::Array => match serde_json::from_str::<&RawValue>(text) {
@@ -95,21 +95,21 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message.
+    /// Parses a message.
     pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
         let mut found = Object::unread("");
         let envelope = match Envelope::read(text, &mut found) {
             Ok(envelope) => envelope,
             Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
-            Err(_) => return Err(Self::refuse_shape(text)),
+            Err(_) => return Err(Self::invalid_shape(text)),
         };
         let id = match envelope.id {
             None => None,
             Some(json) => match Id::from_json(json) {
                 Some(id) => Some(id),
-                // A response to a request whose id we could not be told carries `null`; nobody waits for it.
+                // An error response without a valid id: the client could not read the request.
                 None if envelope.method.is_none() && envelope.error.is_some() => {
-                    return Ok(Incoming::Response(None, Answer::Error(envelope.error.unwrap_or_default())));
+                    return Ok(Incoming::Response(None, ResponseBody::Error(envelope.error.unwrap_or_default())));
                 }
                 None => return Err(Malformed::Invalid(None, "`id` must be a string or an integer")),
             },
@@ -119,8 +119,8 @@ impl<'a> Message<'a> {
         }
         let Some(method) = envelope.method else {
             return match (envelope.result, envelope.error) {
-                (_, Some(error)) => Ok(Incoming::Response(id, Answer::Error(error))),
-                (Some(result), None) => Ok(Incoming::Response(id, Answer::Result(result))),
+                (_, Some(error)) => Ok(Incoming::Response(id, ResponseBody::Error(error))),
+                (Some(result), None) => Ok(Incoming::Response(id, ResponseBody::Result(result))),
                 (None, None) => Err(Malformed::Invalid(id, "a message needs a `method`, a `result` or an `error`")),
             };
         };
@@ -142,8 +142,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Says what is wrong with JSON that is not an object with the members of a message, each once.
-    fn refuse_shape(text: &'a str) -> Malformed<'a> {
+    /// Describes JSON that is not an object, or that has a member of a message twice.
+    fn invalid_shape(text: &'a str) -> Malformed<'a> {
         if let Err(error) = serde_json::from_str::<&RawValue>(text) {
             return Malformed::Parse(describe(&error));
         }
@@ -152,13 +152,13 @@ impl<'a> Message<'a> {
         }
         let mut ids = raw::members(text).filter(|(name, _)| name == "id");
         match (ids.next(), ids.next()) {
-            (Some((_, id)), None) => Malformed::Invalid(Id::from_json(id), "a member of the message is there twice"),
-            _ => Malformed::Invalid(None, "a member of the message is there twice"),
+            (Some((_, id)), None) => Malformed::Invalid(Id::from_json(id), "duplicate member in the message"),
+            _ => Malformed::Invalid(None, "duplicate member in the message"),
         }
     }
 }
 
-/// The members of any message, each as JSON so that a wrong one does not hide the others.
+/// The members of a message as raw JSON, so that an invalid member does not hide the others.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Envelope<'a> {
@@ -177,7 +177,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the members of a message, and finds those of its parameters, if they are an object and easy to find.
+    /// Parses the members of a message and remembers those of its parameters, if the fast path applies.
     fn read(text: &'a str, params: &mut Object<'a>) -> Result<Self, serde_json::Error> {
         let mut envelope = Self::default();
         let each = |name, value| {
@@ -190,12 +190,12 @@ impl<'a> Envelope<'a> {
                 "error" => &mut envelope.error,
                 _ => return Some(()),
             };
-            // A member that is there twice is not told apart here.
+            // Duplicate members are left to serde_json.
             member.replace(value).is_none().then_some(())
         };
-        match check::members(text, each, "params", |name, value, end| params.find(name, value, end)) {
+        match check::members(text, each, "params", |name, value, end| params.remember(name, value, end)) {
             Some(()) => Ok(envelope),
-            // What is derived would read an array as the members in their order.
+            // The derived implementation would also accept an array.
             None if raw::kind(text) == raw::Kind::Array => Err(serde_json::Error::custom("an array")),
             None => {
                 let envelope: Self = serde_json::from_str(text)?;
@@ -206,12 +206,12 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Keeps `null` apart from a member that is not there.
+/// Distinguishes `null` from an absent member.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
 }
 
-/// Says where the JSON breaks off, without the line: a message is one line.
+/// Describes a syntax error. Omits the line number, because a message is one line.
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);

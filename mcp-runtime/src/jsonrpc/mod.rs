@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0: ids, requests, notifications, responses, error codes. Nothing here knows the Model Context Protocol.
+//! JSON-RPC 2.0: ids, requests, notifications and responses. Independent of the Model Context Protocol.
 
 mod canonical;
 mod check;
@@ -10,4 +10,4 @@ pub(crate) mod write;
 
 pub(crate) use canonical::{canonical, canonical_by};
 pub(crate) use id::Id;
-pub(crate) use message::{Answer, Incoming, Malformed, Message, Object, Transmission, parse};
+pub(crate) use message::{Incoming, Malformed, Message, Object, ResponseBody, Transmission, parse};

@@ -1,20 +1,20 @@
-//! Reads JSON text in place.
+//! Reads JSON in place.
 //!
-//! Everything here expects text that serde_json has already found well-formed, and so reports no syntax errors. On any other
-//! text it ends early and never panics. It allocates only for strings that hold escapes.
+//! The functions expect well-formed JSON and report no syntax errors. On other text they stop early and never panic. They allocate only
+//! for strings with escapes.
 
 use std::borrow::Cow;
 
 use super::scan;
 
-/// What a JSON value is, judged by its first byte.
+/// The kind of a JSON value, determined by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `null`
     Null,
     /// `true` or `false`
     Bool,
-    /// A number, and whatever else starts like no other value.
+    /// A number, or anything that does not start like another value.
     Number,
     /// A string.
     String,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-/// Tells what `value` is. Text without a value counts as `null`.
+/// Returns the kind of `value`. Blank text counts as `null`.
 pub(crate) fn kind(value: &str) -> Kind {
     let bytes = value.as_bytes();
     match bytes.get(skip_space(bytes, 0)) {
@@ -37,22 +37,22 @@ pub(crate) fn kind(value: &str) -> Kind {
     }
 }
 
-/// Walks over the members of an object, and over nothing if `object` is another value.
+/// Iterates over the members of an object. Yields nothing if `object` is another value.
 pub(crate) fn members(object: &str) -> Members<'_> {
     Members { text: object, at: inside(object, b'{') }
 }
 
-/// Walks over the members of an object from one on, behind the one that ends at `at`.
+/// Iterates over the members of an object after the one that ends at `at`.
 pub(super) fn members_from(object: &str, at: usize) -> Members<'_> {
     Members { text: object, at }
 }
 
-/// Walks over the elements of an array, and over nothing if `array` is another value.
+/// Iterates over the elements of an array. Yields nothing if `array` is another value.
 pub(crate) fn elements(array: &str) -> Elements<'_> {
     Elements { text: array, at: inside(array, b'[') }
 }
 
-/// Reads a JSON string, and returns `None` for any other value and for a string that is no Unicode text (a lone surrogate).
+/// Decodes a JSON string. Returns `None` for other values and for strings with a lone surrogate.
 pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     let bytes = value.as_bytes();
     let start = skip_space(bytes, 0);
@@ -66,9 +66,9 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     value.get(start + 1..end.checked_sub(1)?).map(Cow::Borrowed)
 }
 
-/// Returns the position behind the value that starts at `at`, or behind spaces there.
+/// Returns the end of the value that starts at `at`, or after whitespace there.
 ///
-/// It looks for the end only, so a number or a literal ends at the next delimiter whatever it is made of.
+/// Does not validate: a number or a literal extends to the next delimiter.
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> usize {
     let at = skip_space(bytes, at);
     match bytes.get(at) {
@@ -82,9 +82,9 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The members of an object: each key without its escapes, each value as it stands in the text.
+/// An iterator over the members of an object: unescaped keys and raw values.
 ///
-/// A key that is no Unicode text (a lone surrogate) comes as it is written, so that no member goes unseen.
+/// A key with a lone surrogate is yielded in escaped form, so no member is skipped.
 #[derive(Debug, Clone)]
 pub(crate) struct Members<'a> {
     text: &'a str,
@@ -97,7 +97,7 @@ impl<'a> Iterator for Members<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.text.as_bytes();
         let start = next_item(bytes, self.at);
-        // Until this member is known to be whole, the walk is at its end.
+        // Ends the iteration if this member is incomplete.
         self.at = bytes.len();
         if bytes.get(start) != Some(&b'"') {
             return None;
@@ -125,7 +125,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// The elements of an array, each as it stands in the text.
+/// An iterator over the raw elements of an array.
 #[derive(Debug, Clone)]
 pub(crate) struct Elements<'a> {
     text: &'a str,
@@ -148,14 +148,14 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Returns the position behind the opening bracket, or the end of the text if there is none.
+/// Returns the position after the opening bracket, or the end of the text if it is missing.
 pub(super) fn inside(text: &str, open: u8) -> usize {
     let bytes = text.as_bytes();
     let start = skip_space(bytes, 0);
     if bytes.get(start) == Some(&open) { start + 1 } else { bytes.len() }
 }
 
-/// Returns where the next member or element starts: behind spaces and at most one comma.
+/// Returns the start of the next member or element, after whitespace and at most one comma.
 fn next_item(bytes: &[u8], at: usize) -> usize {
     let at = skip_space(bytes, at);
     if bytes.get(at) == Some(&b',') { skip_space(bytes, at + 1) } else { at }
@@ -173,7 +173,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Returns the position behind the string that starts at `at`, and whether it holds an escape.
+/// Returns the end of the string that starts at `at`, and whether it contains escapes.
 fn skip_string(bytes: &[u8], at: usize) -> (usize, bool) {
     let mut at = at + 1;
     let mut escaped = false;

@@ -1,16 +1,16 @@
-//! Writes JSON into a byte buffer, without building values first.
+//! Writes JSON to a byte buffer, without building values first.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
 use super::scan;
 
-/// Writes a string with its quotes.
+/// Writes a string, including quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     utf8(out, text.as_bytes());
 }
 
-/// Writes bytes that are known to be UTF-8, such as JSON, as a string with its quotes.
+/// Writes bytes that are known to be UTF-8, such as JSON, as a string, including quotes.
 pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -18,12 +18,12 @@ pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Writes any serialisable value; the error is the author's `Serialize` implementation's own.
+/// Writes a serializable value. Fails only if its `Serialize` implementation fails.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     serde_json::to_writer(out, value)
 }
 
-/// Writes a value that came out of `serde_json` or holds only strings and numbers, so that it cannot fail.
+/// Writes a value whose serialization cannot fail, such as a `serde_json::Value`.
 pub(crate) fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -32,7 +32,7 @@ pub(crate) fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// Writes bytes as a base64 string with its quotes.
+/// Writes bytes as a base64 string, including quotes.
 pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     let start = out.len();
@@ -42,21 +42,21 @@ pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Writes `out[from..to]` once more at the end, escaped and in quotes: a value that was serialised, as text.
-pub(crate) fn again_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
+/// Appends `out[from..to]` as a string, including quotes, to send a serialized value as text.
+pub(crate) fn append_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
     out.reserve(to - from + 2);
     out.push(b'"');
     let mut at = from;
     while at < to {
-        let piece = at..to.min(at + PIECE);
-        let start = make_room(out, piece.len());
+        let chunk = at..to.min(at + CHUNK);
+        let start = make_room(out, chunk.len());
         let (before, room) = out.split_at_mut(start);
-        let (read, written) = escape(&before[piece], room);
+        let (read, written) = escape(&before[chunk], room);
         out.truncate(start + written);
         at += read;
         if read == written {
-            // Where there is nothing to escape for so long, there may be nothing for longer.
-            let end = scan::unwritable(&out[..to], at);
+            // After a long run without escapes, the scan is faster than the copy by words.
+            let end = scan::unescaped_end(&out[..to], at);
             out.extend_from_within(at..end);
             at = end;
         }
@@ -65,38 +65,38 @@ pub(crate) fn again_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
 }
 
 fn escaped(out: &mut Vec<u8>, text: &[u8]) {
-    let mut at = scan::unwritable(text, 0);
+    let mut at = scan::unescaped_end(text, 0);
     out.extend_from_slice(&text[..at]);
     while at < text.len() {
-        let piece = &text[at..text.len().min(at + PIECE)];
-        let start = make_room(out, piece.len());
-        let (read, written) = escape(piece, &mut out[start..]);
+        let chunk = &text[at..text.len().min(at + CHUNK)];
+        let start = make_room(out, chunk.len());
+        let (read, written) = escape(chunk, &mut out[start..]);
         out.truncate(start + written);
         at += read;
         if read == written {
-            let end = scan::unwritable(text, at);
+            let end = scan::unescaped_end(text, at);
             out.extend_from_slice(&text[at..end]);
             at = end;
         }
     }
 }
 
-/// How much is escaped at once.
-const PIECE: usize = 1024;
-/// How many bytes of room [`escape`] wants to go on.
+/// The number of bytes that are escaped at a time.
+const CHUNK: usize = 1024;
+/// The free space that [`escape`] needs to continue, in bytes.
 const ROOM: usize = 16;
 
-/// Makes room to escape a piece in, where every byte may need a backslash, and says where it begins.
-fn make_room(out: &mut Vec<u8>, piece: usize) -> usize {
+/// Extends the buffer by enough space to escape a chunk, and returns the start of that space.
+fn make_room(out: &mut Vec<u8>, chunk: usize) -> usize {
     let start = out.len();
-    out.resize(start + 2 * piece + ROOM, 0);
+    out.resize(start + 2 * chunk + ROOM, 0);
     start
 }
 
-/// Escapes a text as far as there is room, and says how much was read and how much was written.
+/// Escapes as much text as there is room for, and returns the number of bytes read and written.
 ///
-/// JSON within a string has something to escape every few bytes, so that it is copied by words of eight bytes, of which those that are too
-/// many are written over: to copy each of the pieces between takes longer.
+/// JSON inside a string needs an escape every few bytes. Copying whole words of eight bytes and overwriting the excess is faster than
+/// copying the runs in between.
 fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
     let (mut read, mut written) = (0, 0);
     while let Some(room) = room.get_mut(written..).and_then(|room| room.first_chunk_mut()) {
@@ -110,7 +110,7 @@ fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
         if rest.is_empty() {
             break;
         }
-        // Spaces are not escaped, so that they are the last that is taken.
+        // Spaces need no escape, so the padding is at the end of what is read.
         let mut word = [b' '; 8];
         word[..rest.len()].copy_from_slice(rest);
         let (taken, put) = escape_word(word, room);
@@ -121,11 +121,11 @@ fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
     (read, written)
 }
 
-/// Writes a word up to and with the first byte that is to be escaped.
+/// Writes a word up to and including the first byte that must be escaped.
 #[inline]
 fn escape_word(word: [u8; 8], room: &mut [u8; ROOM]) -> (usize, usize) {
     room[..8].copy_from_slice(&word);
-    let clean = scan::writable(word);
+    let clean = scan::unescaped_prefix(word);
     let Some(&byte) = word.get(clean) else { return (clean, clean) };
     room[clean] = b'\\';
     match short_escape(byte) {
@@ -143,7 +143,7 @@ fn escape_word(word: [u8; 8], room: &mut [u8; ROOM]) -> (usize, usize) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// What stands behind the backslash for a byte that a string must not hold as it is; none where that is its number.
+/// Returns the short escape of a byte, without the backslash. `None` means `\u00…`.
 fn short_escape(byte: u8) -> Option<u8> {
     Some(match byte {
         b'"' | b'\\' => byte,
@@ -159,7 +159,7 @@ fn short_escape(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn strings_are_escaped_as_serde_json_does() {
+    fn strings_match_serde_json() {
         let every_control: String = (0u8..0x20).map(char::from).collect();
         for text in ["", "plain", "a\"b\\c", "tab\tnew\nline\r", "grüße 🦀", &every_control, "\u{7f}\u{2028}"] {
             let mut out = Vec::new();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_every_kind_and_length_are_escaped_as_serde_json_does() {
+    fn texts_of_all_kinds_and_lengths_match_serde_json() {
         let every_control: String = (0u8..0x20).map(char::from).collect();
         let parts = ["plain", "\"", "\\", "\"\"\"\"\"\"\"\"", "{\"a\":1}", "\n", "\u{1}", "grüße 🦀", &every_control];
         let long = format!("\"{}\"{}", "x".repeat(5000), "y".repeat(1022));
@@ -179,7 +179,7 @@ mod tests {
                 for times in [1, 2, 3, 50, 1024] {
                     let text = format!("{before}{}", part.repeat(times));
                     let mut out = format!("?{text}?").into_bytes();
-                    super::again_as_string(&mut out, 1, 1 + text.len());
+                    super::append_as_string(&mut out, 1, 1 + text.len());
                     let escaped = serde_json::to_string(&text).unwrap().into_bytes();
                     assert_eq!(&out[text.len() + 2..], escaped, "{text}");
 

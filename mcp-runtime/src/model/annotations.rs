@@ -1,7 +1,7 @@
-/// Who a piece of content is for, or who says a prompt's message.
+/// The audience of content, or the author of a prompt message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The person at the client.
+    /// The user of the client.
     User,
     /// The model.
     Assistant,
@@ -16,36 +16,36 @@ impl Role {
     }
 }
 
-/// Hints that tell a client how to use or show something.
+/// Hints about how a client should use or display content.
 ///
 /// See [Annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Annotations {
-    /// Who this is for; empty says nothing.
+    /// The intended audience. Empty means unspecified.
     pub audience: Vec<Role>,
-    /// From 0 (entirely optional) to 1 (effectively required).
+    /// The importance, from 0 (entirely optional) to 1 (effectively required).
     pub priority: Option<f64>,
-    /// When it last changed, as an ISO 8601 date and time. Sent from revision 2025-06-18 on.
+    /// The time of the last change, as an ISO 8601 date and time. Sent since revision 2025-06-18.
     pub last_modified: Option<String>,
 }
 
 impl Annotations {
-    /// Says who this is for.
+    /// Sets the intended audience.
     #[must_use]
     pub fn for_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
         self.audience = audience.into_iter().collect();
         self
     }
 
-    /// Says how important it is, from 0 to 1.
+    /// Sets the importance. Values outside of 0 to 1 are clamped.
     #[must_use]
     pub fn with_priority(mut self, priority: f64) -> Self {
         self.priority = Some(priority.clamp(0.0, 1.0));
         self
     }
 
-    /// Says when it last changed, as an ISO 8601 date and time.
+    /// Sets the time of the last change, as an ISO 8601 date and time.
     #[must_use]
     pub fn with_last_modified(mut self, date: impl Into<String>) -> Self {
         self.last_modified = Some(date.into());

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use super::{Annotations, Resource, ResourceLink};
 
-/// One piece of a tool's result or of a prompt.
+/// A content block of a tool result or a prompt message.
 ///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
 #[derive(Debug, Clone, PartialEq)]
@@ -10,23 +10,23 @@ use super::{Annotations, Resource, ResourceLink};
 pub enum Content {
     /// Text.
     Text(Text),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// A sound. Sent from revision 2025-03-26 on; older clients get it as an embedded resource.
+    /// Audio. Sent since revision 2025-03-26; older clients receive an embedded resource.
     Audio(Audio),
-    /// A resource with its contents.
+    /// An embedded resource.
     Resource(Resource),
-    /// The name of a resource to read.
+    /// A link to a resource that the client can read.
     ResourceLink(ResourceLink),
 }
 
 impl Content {
-    /// A piece of text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), annotations: Annotations::default() })
     }
 
-    /// Adds hints for the client.
+    /// Sets the hints for the client.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         match &mut self {
@@ -40,7 +40,7 @@ impl Content {
     }
 }
 
-/// Text, with hints for the client.
+/// Text with hints for the client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Text {
     /// The text.
@@ -54,7 +54,7 @@ macro_rules! media {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
-            /// The bytes, which are sent in base64.
+            /// The bytes. They are sent in base64.
             pub data: Vec<u8>,
             /// The media type.
             pub mime_type: Cow<'static, str>,
@@ -63,7 +63,7 @@ macro_rules! media {
         }
 
         impl $name {
-            /// Takes the bytes and their media type.
+            /// Creates a block from bytes and their media type.
             pub fn new(data: impl Into<Vec<u8>>, mime_type: impl Into<Cow<'static, str>>) -> Self {
                 Self { data: data.into(), mime_type: mime_type.into(), annotations: Annotations::default() }
             }
@@ -80,19 +80,19 @@ macro_rules! media {
 }
 
 media!(
-    /// A picture.
+    /// An image.
     Image,
-    /// A PNG picture.
+    /// Creates a PNG image.
     png = "image/png",
-    /// A JPEG picture.
+    /// Creates a JPEG image.
     jpeg = "image/jpeg"
 );
 media!(
-    /// A sound.
+    /// Audio.
     Audio,
-    /// A WAV sound.
+    /// Creates WAV audio.
     wav = "audio/wav",
-    /// An MP3 sound.
+    /// Creates MP3 audio.
     mp3 = "audio/mpeg"
 );
 

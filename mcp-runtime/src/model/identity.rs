@@ -1,15 +1,15 @@
 use std::borrow::Cow;
 
-/// The background that an icon was drawn for.
+/// The background that an icon is designed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// For a light background.
+    /// A light background.
     Light,
-    /// For a dark background.
+    /// A dark background.
     Dark,
 }
 
-/// A picture that a client may show beside a name. Sent from revision 2025-11-25 on.
+/// An icon that a client may display next to a name. Sent since revision 2025-11-25.
 ///
 /// See [Icons](https://modelcontextprotocol.io/specification/2025-11-25/basic#icons).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,29 +17,29 @@ pub enum Theme {
 pub struct Icon {
     /// An `https:` or `data:` URI.
     pub src: Cow<'static, str>,
-    /// The picture's media type, where the server of `src` does not tell.
+    /// The media type, in case the server of `src` does not send it.
     pub mime_type: Option<Cow<'static, str>>,
-    /// Sizes such as `48x48`, or `any` for a scalable picture.
+    /// Sizes such as `48x48`, or `any` for a scalable icon.
     pub sizes: Vec<Cow<'static, str>>,
-    /// The background that it was drawn for.
+    /// The background that the icon is designed for.
     pub theme: Option<Theme>,
 }
 
 impl Icon {
-    /// Names a picture by its URI.
+    /// Creates an icon from its URI.
     pub fn new(src: impl Into<Cow<'static, str>>) -> Self {
         let mut icon = Self::of("");
         icon.src = src.into();
         icon
     }
 
-    /// What a macro makes of `icon = "…"`.
+    /// Creates an icon in a constant. The expansion of `icon = "…"` calls it.
     #[doc(hidden)]
     pub const fn of(src: &'static str) -> Self {
         Self { src: Cow::Borrowed(src), mime_type: None, sizes: Vec::new(), theme: None }
     }
 
-    /// Says the media type.
+    /// Sets the media type.
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
         self.mime_type = Some(mime_type.into());
@@ -53,7 +53,7 @@ impl Icon {
         self
     }
 
-    /// Says the background that it was drawn for.
+    /// Sets the background that the icon is designed for.
     #[must_use]
     pub fn with_theme(mut self, theme: Theme) -> Self {
         self.theme = Some(theme);
@@ -61,7 +61,7 @@ impl Icon {
     }
 }
 
-/// The identity of the server that `initialize` and `server/discover` tell.
+/// The identity of the server in `initialize` and `server/discover`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Implementation {
     pub(crate) name: String,

@@ -1,30 +1,30 @@
 use std::{fmt, str::FromStr};
 
-/// How grave a log message is, after RFC 5424.
+/// The severity of a log message, as defined by RFC 5424.
 ///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Details for whoever debugs.
+    /// Details for debugging.
     Debug,
-    /// The normal course of things.
+    /// Informational messages.
     Info,
-    /// Normal, but worth a look.
+    /// Normal but significant events.
     Notice,
-    /// Something may go wrong.
+    /// Warnings.
     Warning,
-    /// Something went wrong.
+    /// Errors.
     Error,
-    /// A component failed.
+    /// Critical conditions, such as the failure of a component.
     Critical,
-    /// Somebody must act at once.
+    /// Conditions that require immediate action.
     Alert,
     /// The system is unusable.
     Emergency,
 }
 
 impl Level {
-    /// Every level, mildest first.
+    /// All levels, from the least to the most severe.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -36,7 +36,7 @@ impl Level {
         Self::Emergency,
     ];
 
-    /// Names the level as the protocol does.
+    /// Returns the name of the level in the protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",

@@ -1,6 +1,6 @@
-//! Tools, resources, prompts and content as values that belong to no protocol revision.
+//! Tools, resources, prompts and content as values that are independent of the protocol revision.
 //!
-//! Nothing here is serialised by itself: how a value is spelled is the business of `revision`.
+//! Nothing here implements serialization. The layer `revision` encodes these values.
 
 mod annotations;
 mod content;

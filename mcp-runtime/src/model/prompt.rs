@@ -1,45 +1,45 @@
 use super::{Content, Role};
 
-/// One message of a prompt: who says it, and what.
+/// A message of a prompt.
 ///
 /// See [PromptMessage](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Content,
 }
 
 impl PromptMessage {
-    /// A message of the user.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self { role: Role::User, content: content.into() }
     }
 
-    /// A message of the assistant.
+    /// Creates a message of the assistant.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self { role: Role::Assistant, content: content.into() }
     }
 }
 
-/// The whole answer to `prompts/get`, where messages alone do not do.
+/// The complete result of `prompts/get`, for prompts that set more than messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PromptResult {
-    /// What this prompt is, in place of the description in the list.
+    /// The description, which replaces the one in the list.
     pub description: Option<String>,
-    /// The messages, in order.
+    /// The messages.
     pub messages: Vec<PromptMessage>,
 }
 
 impl PromptResult {
-    /// A result with these messages.
+    /// Creates a result with these messages.
     pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
         Self { description: None, messages: messages.into_iter().collect() }
     }
 
-    /// Says what this prompt is.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());

@@ -2,51 +2,51 @@ use serde_json::{Map, Value};
 
 use super::Content;
 
-/// A structured result: its type gives the tool's `outputSchema`, its value goes out as `structuredContent` and,
-/// serialised, as text.
+/// A structured result. The type determines the `outputSchema` of the tool; the value is sent as `structuredContent` and, serialized,
+/// as text.
 ///
-/// Revisions before 2025-06-18 get the text only. 2025-06-18 and 2025-11-25 want an object: any other value is sent
-/// there as `{"result": …}`, and the schema says so.
+/// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object: other values
+/// are wrapped as `{"result": …}` there, and the schema accordingly.
 ///
 /// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-/// The whole result of a tool, where a return type alone does not do.
+/// The complete result of a tool, for tools that set more than content.
 ///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// What the model reads.
+    /// The content, which the model reads.
     pub content: Vec<Content>,
-    /// What a program reads. Sent from revision 2025-06-18 on; wrapped like [`Json`] where an object is required.
+    /// The structured content, which programs read. Sent since revision 2025-06-18, and wrapped like [`Json`] where an object is required.
     pub structured: Option<Value>,
-    /// Whether the call failed in a way that the model may mend.
+    /// Whether the call failed with an error that the model may correct.
     pub is_error: bool,
-    /// Extra data under `_meta`, for clients that know it.
+    /// Additional data in `_meta`.
     pub meta: Map<String, Value>,
 }
 
 impl ToolResult {
-    /// A result with this content.
+    /// Creates a result with this content.
     pub fn new(content: impl IntoIterator<Item = impl Into<Content>>) -> Self {
         Self { content: content.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// A failure that the model reads and may mend.
+    /// Creates an error result, which the model may correct.
     pub fn error(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], is_error: true, ..Self::default() }
     }
 
-    /// Adds what a program reads.
+    /// Sets the structured content.
     #[must_use]
     pub fn with_structured(mut self, value: impl Into<Value>) -> Self {
         self.structured = Some(value.into());
         self
     }
 
-    /// Adds a key under `_meta`.
+    /// Adds a member to `_meta`.
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.meta.insert(key.into(), value.into());

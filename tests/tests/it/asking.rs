@@ -1,7 +1,8 @@
-//! Functions that ask their client: the same function in every revision, whole conversations as files.
+//! Requests from a function to its client: the same functions in every revision, with complete conversations as golden
+//! files.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- asking` writes the files anew. Every message of the server's is
-//! validated against the revision's official schema as well, where that can be found.
+//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- asking` regenerates the files. Every message of the server is
+//! also validated against the official schema of its revision, if the schema is available.
 
 mod bad_input;
 mod capabilities;
@@ -12,14 +13,14 @@ use mcp_runtime::{
     Answer, Context, Elicit, Elicitation, Fault, ListRoots, Resource, SampleRequest, Server, prompt, resource, tool,
 };
 
-/// A bare confirmation.
+/// A form with a single confirmation.
 #[derive(Debug, Elicit)]
 pub(crate) struct Confirm {
     /// Really do it?
     sure: bool,
 }
 
-/// What an order needs.
+/// An order form.
 #[derive(Debug, Elicit)]
 pub(crate) struct Order {
     /// Whom it is for.
@@ -82,7 +83,7 @@ async fn order(ctx: &Context) -> Result<String, Fault> {
     }
 }
 
-/// Sample, with everything that a request can say.
+/// Sample, with every option of a request.
 #[tool]
 async fn sample(ctx: &Context) -> Result<String, Fault> {
     let request = SampleRequest::new("What is the capital of France?")

@@ -1,9 +1,8 @@
-//! The front on stdin and stdout: what the machine in `front` wants done, done.
+//! The proxy on stdin and stdout.
 
 use std::{
     collections::HashMap,
     io::{BufRead, Write},
-    path::PathBuf,
     time::Duration,
 };
 
@@ -14,210 +13,189 @@ use tokio::{
 };
 
 use super::{
-    Generation, Say, Stops,
-    build::News,
-    flow::Flow,
-    front::{Effect, Event, Front, Settings, Tone},
-    process::{Process, Said, command},
+    backlog::Backlog,
+    builder::BuildEvent,
+    executables::Executables,
+    ids::{BuildId, Generation},
+    process::LaunchConfig,
+    proxy::{Effect, Event, Proxy, ProxyConfig, Severity},
+    reporter::Reporter,
+    signals::ShutdownSignals,
+    stdio_server::{ServerOutput, StdioServer},
 };
 
-/// How many lines may wait to be handled.
-const LINES: usize = 64;
-/// How long the last output may take, and servers to end, before they are killed.
-const LAST: Duration = Duration::from_millis(1500);
+/// The number of lines from each side that may wait to be processed.
+const QUEUED_LINES: usize = 64;
+/// The time to write the last output, and the time that servers have to exit before they are killed.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// How servers are started.
-#[derive(Debug, Clone)]
-pub(super) struct Manner {
-    pub(super) args: Vec<String>,
-    pub(super) env: Vec<(String, String)>,
-}
-
-struct Stdio {
-    front: Front,
-    manner: Manner,
-    say: Say,
-    programs: HashMap<u64, PathBuf>,
-    processes: HashMap<Generation, (Process, Flow)>,
-    keepers: JoinSet<()>,
-    said: mpsc::Sender<Event>,
-    timers: mpsc::UnboundedSender<Event>,
+/// Carries out the effects of the proxy.
+struct StdioProxy {
+    proxy: Proxy,
+    launch: LaunchConfig,
+    reporter: Reporter,
+    executables: Executables,
+    servers: HashMap<Generation, (StdioServer, Backlog)>,
+    supervisions: JoinSet<()>,
+    server_events: mpsc::Sender<Event>,
+    timer_events: mpsc::UnboundedSender<Event>,
     client: std::sync::mpsc::Sender<String>,
-    to_client: Flow,
+    client_backlog: Backlog,
 }
 
-/// Serves the client of this process until it goes.
+/// Serves the client that started this process until it closes the connection.
 pub(super) async fn serve(
-    settings: Settings,
-    manner: Manner,
-    say: Say,
-    mut news: mpsc::UnboundedReceiver<News>,
-    mut stops: Stops,
+    config: ProxyConfig,
+    launch: LaunchConfig,
+    reporter: Reporter,
+    mut builds: mpsc::UnboundedReceiver<BuildEvent>,
+    mut signals: ShutdownSignals,
 ) {
-    let (said, mut servers) = mpsc::channel(LINES);
-    let (timers, mut times) = mpsc::unbounded_channel();
-    let mut lines = read_client();
-    let to_client = Flow::default();
-    let (client, mut written) = write_client(to_client.clone());
-    let mut stdio = Stdio {
-        front: Front::new(settings),
-        manner,
-        say,
-        programs: HashMap::new(),
-        processes: HashMap::new(),
-        keepers: JoinSet::new(),
-        said,
-        timers,
+    let (server_events, mut from_servers) = mpsc::channel(QUEUED_LINES);
+    let (timer_events, mut from_timers) = mpsc::unbounded_channel();
+    let mut from_client = read_stdin();
+    let client_backlog = Backlog::default();
+    let (client, mut stdout_closed) = write_stdout(client_backlog.clone());
+    let mut stdio = StdioProxy {
+        proxy: Proxy::new(config),
+        launch,
+        reporter,
+        executables: Executables::default(),
+        servers: HashMap::new(),
+        supervisions: JoinSet::new(),
+        server_events,
+        timer_events,
         client,
-        to_client,
+        client_backlog,
     };
-    let (mut is_over, mut is_read_no_more) = (false, false);
-    while !is_over {
-        let is_read = stdio.to_client.is_open();
-        let is_taken = stdio.processes.values().all(|(_, flow)| flow.is_open());
+    let (mut is_done, mut is_stdout_closed) = (false, false);
+    while !is_done {
+        let client_has_room = stdio.client_backlog.has_room();
+        let servers_have_room = stdio.servers.values().all(|(_, backlog)| backlog.has_room());
         let event = tokio::select! {
             biased;
-            () = stops.next() => Event::Interrupted,
-            _ = &mut written => {
-                is_read_no_more = true;
-                Event::Interrupted
+            () = signals.recv() => Event::ShutdownRequested,
+            _ = &mut stdout_closed => {
+                is_stdout_closed = true;
+                Event::ShutdownRequested
             }
-            Some(event) = times.recv() => event,
-            Some(news) = news.recv() => stdio.learn(news),
-            Some(event) = servers.recv(), if is_read => event,
-            Some(event) = lines.recv(), if is_taken && is_read => event,
-            () = stdio.to_client.room(), if !is_taken || !is_read => continue,
-            Some(_) = stdio.keepers.join_next() => continue,
+            Some(event) = from_timers.recv() => event,
+            Some(build) = builds.recv() => stdio.executables.record(build),
+            Some(event) = from_servers.recv(), if client_has_room => event,
+            Some(event) = from_client.recv(), if servers_have_room && client_has_room => event,
+            () = stdio.client_backlog.removed(), if !servers_have_room || !client_has_room => continue,
+            Some(_) = stdio.supervisions.join_next() => continue,
         };
-        is_over = stdio.handle(event);
+        is_done = stdio.handle(event);
     }
-    stdio.end((!is_read_no_more).then_some(written)).await;
+    stdio.shut_down((!is_stdout_closed).then_some(stdout_closed)).await;
 }
 
-impl Stdio {
-    fn learn(&mut self, news: News) -> Event {
-        match news {
-            News::Built { number, program } => {
-                self.programs.insert(number, program);
-                Event::Built(number)
-            }
-            News::Failed(first) => Event::BuildFailed(first),
-        }
-    }
-
-    /// Does what an event makes necessary; says whether that is the end.
+impl StdioProxy {
+    /// Carries out the effects of an event. Returns whether this process should exit.
     fn handle(&mut self, event: Event) -> bool {
-        let mut is_over = false;
-        for effect in self.front.handle(event) {
+        let mut is_done = false;
+        for effect in self.proxy.handle(event) {
             match effect {
-                Effect::ToClient(line) => {
-                    self.to_client.gave(line.len());
+                Effect::SendToClient(line) => {
+                    self.client_backlog.add(line.len());
                     let _ = self.client.send(line);
                 }
-                Effect::ToServer(server, line) => {
-                    if let Some((process, flow)) = self.processes.get(&server) {
-                        flow.gave(line.len());
+                Effect::SendToServer(server, line) => {
+                    if let Some((process, backlog)) = self.servers.get(&server) {
+                        backlog.add(line.len());
                         process.send(line);
                     }
                 }
-                Effect::Start(server, build) => self.start(server, build),
+                Effect::StartServer(server, build) => self.start(server, build),
                 Effect::CloseInput(server) => {
-                    if let Some((process, _)) = self.processes.get_mut(&server) {
+                    if let Some((process, _)) = self.servers.get_mut(&server) {
                         process.close_input();
                     }
                 }
-                Effect::Stop(server) => {
-                    if let Some((process, _)) = self.processes.remove(&server) {
+                Effect::StopServer(server) => {
+                    if let Some((process, _)) = self.servers.remove(&server) {
                         process.stop();
                     }
                 }
-                Effect::Timer(delay, timer) => {
-                    let timers = self.timers.clone();
+                Effect::StartTimer(delay, timer) => {
+                    let events = self.timer_events.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(delay).await;
-                        let _ = timers.send(Event::Timer(timer));
+                        let _ = events.send(Event::TimerExpired(timer));
                     });
                 }
-                Effect::TookOver(..) => {}
-                Effect::Say(Tone::Info, text) => self.say.info(text),
-                Effect::Say(Tone::Warning, text) => self.say.warn(text),
-                Effect::End => is_over = true,
+                Effect::Activated(..) => {}
+                Effect::Report(Severity::Info, text) => self.reporter.info(text),
+                Effect::Report(Severity::Warning, text) => self.reporter.warn(text),
+                Effect::Exit => is_done = true,
             }
         }
-        self.forget();
-        is_over
+        self.executables.remove_unused(&self.proxy);
+        is_done
     }
 
-    fn start(&mut self, server: Generation, build: u64) {
-        let Some(program) = self.programs.get(&build) else { return };
-        let command = command(program, &self.manner.args, &self.manner.env);
-        let flow = self.to_client.another();
-        let wrap = move |said| match said {
-            Said::Line(line) => Event::Server(server, line),
-            Said::Gone(how) => Event::Gone(server, how),
+    fn start(&mut self, server: Generation, build: BuildId) {
+        let Some(executable) = self.executables.get(build) else { return };
+        let command = self.launch.command(executable);
+        let backlog = self.client_backlog.sibling();
+        let wrap = move |output| match output {
+            ServerOutput::Line(line) => Event::ServerLine(server, line),
+            ServerOutput::Exited(how) => Event::ServerExited(server, how),
         };
-        match Process::start(command, flow.clone(), self.said.clone(), wrap) {
-            Ok((process, keeper)) => {
-                self.processes.insert(server, (process, flow));
-                self.keepers.spawn(keeper);
+        match StdioServer::start(command, backlog.clone(), self.server_events.clone(), wrap) {
+            Ok((process, supervision)) => {
+                self.servers.insert(server, (process, backlog));
+                self.supervisions.spawn(supervision);
             }
             Err(error) => {
-                let _ = self.timers.send(Event::Gone(server, format!("it cannot be started: {error}")));
+                let how = format!("cannot run the executable: {error}");
+                let _ = self.timer_events.send(Event::ServerExited(server, how));
             }
         }
     }
 
-    /// Removes programs that are not started any more.
-    fn forget(&mut self) {
-        let front = &self.front;
-        for (_, program) in self.programs.extract_if(|build, _| !front.keeps(*build)) {
-            // One that runs may have to stay, which the end of the directory mends.
-            let _ = std::fs::remove_file(program);
-        }
-    }
-
-    /// Writes what is left, and ends every server.
-    async fn end(mut self, written: Option<oneshot::Receiver<()>>) {
-        for (_, (process, _)) in self.processes.drain() {
+    /// Writes the remaining output and stops all servers.
+    async fn shut_down(mut self, stdout_closed: Option<oneshot::Receiver<()>>) {
+        for (_, (process, _)) in self.servers.drain() {
             process.stop();
         }
         drop(self.client);
-        let keepers = async { while self.keepers.join_next().await.is_some() {} };
-        let written = async {
-            if let Some(written) = written {
-                let _ = written.await;
+        let exits = async { while self.supervisions.join_next().await.is_some() {} };
+        let flush = async {
+            if let Some(stdout_closed) = stdout_closed {
+                let _ = stdout_closed.await;
             }
         };
-        let _ = tokio::join!(timeout(LAST, written), timeout(LAST, keepers));
-        // Whoever is still there is killed with the future that keeps it.
-        self.keepers.shutdown().await;
+        let _ = tokio::join!(timeout(SHUTDOWN_TIMEOUT, flush), timeout(SHUTDOWN_TIMEOUT, exits));
+        // Dropping a supervision kills its process.
+        self.supervisions.shutdown().await;
     }
 }
 
-/// Reads stdin. A thread of its own does, since it cannot be interrupted, and must not hold up the end.
-fn read_client() -> mpsc::Receiver<Event> {
-    let (lines, receiver) = mpsc::channel(LINES);
-    let read = move || {
+/// Reads lines from stdin. Uses a thread, since reading cannot be interrupted and must not delay the exit.
+fn read_stdin() -> mpsc::Receiver<Event> {
+    let (events, receiver) = mpsc::channel(QUEUED_LINES);
+    std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         let mut line = Vec::new();
         while stdin.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             let text = String::from_utf8_lossy(&line).into_owned();
-            if lines.blocking_send(Event::Client(text)).is_err() {
+            if events.blocking_send(Event::ClientLine(text)).is_err() {
                 return;
             }
             line.clear();
         }
-        let _ = lines.blocking_send(Event::ClientGone);
-    };
-    std::thread::spawn(read);
+        let _ = events.blocking_send(Event::ClientClosed);
+    });
     receiver
 }
 
-/// Writes stdout; says when that is over: nothing more comes, or nobody reads.
-fn write_client(flow: Flow) -> (std::sync::mpsc::Sender<String>, oneshot::Receiver<()>) {
+/// Writes lines to stdout. The returned receiver resolves when all lines are written or the client closed the pipe.
+fn write_stdout(backlog: Backlog) -> (std::sync::mpsc::Sender<String>, oneshot::Receiver<()>) {
     let (sender, lines) = std::sync::mpsc::channel::<String>();
-    let (over, written) = oneshot::channel();
-    let write = move || {
+    let (closed, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
         let mut stdout = std::io::stdout().lock();
         for mut line in lines {
             let length = line.len();
@@ -225,10 +203,9 @@ fn write_client(flow: Flow) -> (std::sync::mpsc::Sender<String>, oneshot::Receiv
             if stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).is_err() {
                 break;
             }
-            flow.took(length);
+            backlog.remove(length);
         }
-        let _ = over.send(());
-    };
-    std::thread::spawn(write);
-    (sender, written)
+        let _ = closed.send(());
+    });
+    (sender, receiver)
 }

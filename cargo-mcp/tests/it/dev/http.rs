@@ -163,14 +163,14 @@ async fn a_session_goes_on_over_builds_failures_and_crashes() {
     assert_eq!(text(&answer), "it is there");
     assert_ne!(text(&http.call(5, "process", json!({})).await), first);
     project.write(BROKEN);
-    dev.said("dev: the build failed; the last good one goes on serving");
+    dev.said("dev: build failed; still serving the last successful build");
     assert_eq!(text(&http.call(6, "fresh", json!({})).await), "fresh");
     project.write("");
     standing.notification("notifications/tools/list_changed").await;
     let answer = http.call(7, "die", json!({})).await;
     assert_eq!(answer["id"], 7);
     let why = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(why.starts_with("the server ended while it worked on this request: signal: 6"), "{answer}");
+    assert!(why.starts_with("the server exited while processing this request (signal: 6"), "{answer}");
     assert_eq!(text(&http.call(8, "greet", json!({"name": "Bob"})).await), "Hello, Bob!");
     // The stream is still the one from the beginning.
     project.write(FRESH);
@@ -200,7 +200,7 @@ async fn stateless_requests_and_streams_go_on() {
         assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
     };
     let (answer, ()) = tokio::join!(waiting, changes);
-    let why = "the server was rebuilt, and this request took longer than the old one had left; send it again";
+    let why = "the server was rebuilt and the request did not finish within the grace period; send it again";
     assert_eq!(answer["error"], json!({"code": -32603, "message": why}));
     assert_eq!(text(&http.call_stateless(4, "fresh", json!({})).await), "fresh");
     let answer = http.call_stateless(5, "die", json!({})).await;
@@ -245,14 +245,14 @@ async fn a_stream_that_broke_is_taken_up_again_or_its_answer_is_an_error() {
     let last = event_id(&mut broken).await;
     drop(broken);
     project.write(FRESH);
-    dev.said("restarted");
+    dev.said("reloaded");
     let resumed = http.send("GET", String::new(), &[("last-event-id", &last)]).await;
     assert_eq!(resumed.status(), 200);
     let mut resumed = Messages::of(resumed);
     loop {
         let message = resumed.next().await;
         if message["id"] == 2 {
-            let why = "the server was rebuilt or ended before it answered";
+            let why = "the server was rebuilt or exited before it responded";
             assert_eq!(message["error"], json!({"code": -32603, "message": why}));
             break;
         }

@@ -27,7 +27,7 @@ fn a_session_goes_on_over_builds_failures_and_crashes() {
     // A tool more: on the same connection, while a call is in flight on the old server.
     project.write(FRESH);
     dev.notification("notifications/tools/list_changed");
-    dev.said("dev: restarted: + tool fresh");
+    dev.said("dev: reloaded: + tool fresh");
     assert_eq!(dev.called("fresh", &json!({})), "fresh");
     assert_ne!(dev.called("process", &json!({})), first);
     project.put("there", "");
@@ -36,19 +36,19 @@ fn a_session_goes_on_over_builds_failures_and_crashes() {
     // What does not compile leaves the last build where it is.
     project.write(BROKEN);
     dev.said("mismatched types");
-    dev.said("dev: the build failed; the last good one goes on serving");
+    dev.said("dev: build failed; still serving the last successful build");
     assert_eq!(dev.called("fresh", &json!({})), "fresh");
     project.write("");
     dev.notification("notifications/tools/list_changed");
-    dev.said("dev: restarted: - tool fresh");
+    dev.said("dev: reloaded: - tool fresh");
     // A server that ends takes its call with it, and is there for the next one.
     let dies = dev.call("die", &json!({}));
     let answer = dev.answer(dies);
     assert_eq!(answer["error"]["code"], -32603, "{answer}");
     let why = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(why.starts_with("the server ended while it worked on this request: signal: 6"), "{why}");
+    assert!(why.starts_with("the server exited while processing this request (signal: 6"), "{why}");
     assert_eq!(dev.called("greet", &json!({"name": "Bob"})), "Hello, Bob!");
-    dev.said("dev: started again: the same lists");
+    dev.said("dev: restarted: lists unchanged");
     let last = dev.called("process", &json!({}));
     dev.end();
     is_gone(&last);
@@ -64,7 +64,7 @@ fn a_call_that_takes_too_long_is_answered_all_the_same() {
     assert_eq!(dev.called("greet", &json!({"name": "Ada"})), "Hello, Ada!");
     project.write(FRESH);
     let answer = dev.answer(waiting);
-    let why = "the server was rebuilt, and this request took longer than the old one had left; send it again";
+    let why = "the server was rebuilt and the request did not finish within the grace period; send it again";
     assert_eq!(answer["error"], json!({"code": -32603, "message": why}));
     dev.end();
 }
@@ -75,7 +75,7 @@ fn a_client_waits_for_the_first_build_that_goes_well() {
     let mut dev = project.start(&[]);
     let ping = dev.request("ping", &json!({}));
     assert_eq!(dev.answer(ping)["result"], json!({}));
-    dev.said("dev: the build failed; clients wait until it is mended");
+    dev.said("dev: build failed; clients wait until a build succeeds");
     let params =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
     let initialize = dev.request("initialize", &params);
@@ -146,8 +146,8 @@ fn servers_by_hand_are_served_too() {
     dev.end();
     let refused =
         cargo_mcp(&["dev", "--http", "127.0.0.1:0"]).current_dir(project.file("")).output().expect("it starts");
-    let why = "error: `--http` needs a server of `mcp-runtime`, and `dev-by-hand` is none\n\
-               help: leave `--http` out: stdin and stdout do for every server\n";
+    let why = "error: `--http` requires a server built with `mcp-runtime`, but `dev-by-hand` does not depend on it\n\
+               help: omit `--http`: stdin and stdout work with any server\n";
     assert_eq!(Done::from(refused).failed(2), why);
 }
 
@@ -192,18 +192,18 @@ fn everything_that_the_program_is_made_of_is_watched() {
     dev.initialize("2025-11-25");
     assert_eq!(dev.called("words", &json!({})), "one page one");
     put("src/lib.rs", "pub const WORD: &str = \"two\";\n");
-    assert_eq!(dev.said("restarted"), "dev: restarted: the same lists");
+    assert_eq!(dev.said("reloaded"), "dev: reloaded: lists unchanged");
     assert_eq!(dev.called("words", &json!({})), "two page one");
     put("page.txt", "page two");
-    dev.said("restarted");
+    dev.said("reloaded");
     assert_eq!(dev.called("words", &json!({})), "two page two");
     // A directory that was not there when it began.
     let process = dev.called("process", &json!({}));
     std::fs::create_dir_all(project.file("assets")).expect("a directory");
-    dev.said("the same program");
+    dev.said("executable unchanged");
     project.put("assets/new.txt", "new");
-    dev.said("the same program");
-    assert_eq!(dev.called("process", &json!({})), process, "the same program goes on");
+    dev.said("executable unchanged");
+    assert_eq!(dev.called("process", &json!({})), process, "the server keeps running");
     std::fs::remove_dir_all(project.file("assets")).expect("it is there");
     dev.end();
 }
@@ -227,14 +227,14 @@ fn what_is_wrong_with_the_command_line_is_told() {
         (
             &["dev-usage", "--watch", "nowhere"][..],
             2,
-            "error: `nowhere` cannot be watched: No such file or directory (os error 2)\nhelp: `--watch` takes a file or directory that is there\n",
+            "error: cannot watch `nowhere`: No such file or directory (os error 2)\nhelp: `--watch` requires an existing file or directory\n",
         ),
         (&["dev-usag"], 2, "error: no package `dev-usag` in this workspace\nhelp: did you mean `dev-usage`?\n"),
         (
             &["dev-usage", "--http", &taken],
             3,
             &format!(
-                "error: `{taken}` cannot be listened on: Address already in use (os error 98)\nhelp: `--http 127.0.0.1:0` takes a port that is free\n"
+                "error: cannot listen on `{taken}`: Address already in use (os error 98)\nhelp: `--http 127.0.0.1:0` picks a free port\n"
             ),
         ),
     ] {

@@ -1,65 +1,66 @@
-//! The response of a batch: an array that goes out when its last request is answered.
+//! The response of a batch: an array that is sent once every request of the batch is answered.
 //!
 //! See [Batching](https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where in its outbox the response of a call goes.
+/// The destination of a response.
 #[derive(Debug, Clone)]
 pub(crate) enum Sink {
-    /// It is a line of its own.
+    /// A line of its own.
     Line,
-    /// It is a part of the response of its batch.
+    /// The response of a batch.
     Batch(Arc<Batch>),
 }
 
+/// A batch whose response is not yet complete. The batch limit bounds the number of responses it holds.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    state: Mutex<State>,
+    progress: Mutex<Progress>,
 }
 
 #[derive(Debug)]
-struct State {
-    /// Responses with commas between them.
+struct Progress {
+    /// The responses so far, separated by commas.
     responses: Vec<u8>,
-    /// Requests that are neither answered nor cancelled, and one for the batch itself while it is still being read.
+    /// The number of requests that are neither answered nor cancelled, plus one while the batch is being read.
     open: usize,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State { responses: Vec::new(), open: 1 }) }
+        Self { progress: Mutex::new(Progress { responses: Vec::new(), open: 1 }) }
     }
 
-    /// Counts a request that will be answered later.
+    /// Announces a response that follows later.
     pub(crate) fn expect(&self) {
-        self.change(|state| state.open += 1);
+        self.update(|progress| progress.open += 1);
     }
 
-    /// Adds a response that is there at once.
+    /// Adds a response that was not announced.
     pub(crate) fn add(&self, response: &[u8]) {
-        self.change(|state| state.add(response));
+        self.update(|progress| progress.add(response));
     }
 
-    /// Adds a response that was expected, and writes the batch's if it was the last.
+    /// Adds an announced response, and writes the response of the batch if this was the last one.
     pub(crate) fn push(&self, response: &[u8], out: &mut Vec<u8>) {
-        self.change(|state| {
-            state.add(response);
-            state.close_one(out);
+        self.update(|progress| {
+            progress.add(response);
+            progress.close_one(out);
         });
     }
 
-    /// Gives up a response that was expected, or ends the reading of the batch.
+    /// Drops an announced response or marks the batch as read, and writes the response of the batch if nothing is missing.
     pub(crate) fn skip(&self, out: &mut Vec<u8>) {
-        self.change(|state| state.close_one(out));
+        self.update(|progress| progress.close_one(out));
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update(&self, update: impl FnOnce(&mut Progress)) {
+        update(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl State {
+impl Progress {
     fn add(&mut self, response: &[u8]) {
         if !self.responses.is_empty() {
             self.responses.push(b',');

@@ -1,4 +1,4 @@
-//! The called function as its errors, its timeout and its response depend on it.
+//! The function that a call runs: its start, its timeout, and the response to its outcome.
 
 use std::{
     any::Any,
@@ -12,88 +12,89 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Context, Encoding, Finished, Input, Outcome, Reason, Refusal, Reply, Running, write_tool_error},
+    handler::{
+        CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
+        write_tool_error,
+    },
     jsonrpc::Id,
     revision::Feature,
 };
 
-/// A call that has less time left than this has none.
+/// A call with less time left than this has timed out.
 const PRECISION: Duration = Duration::from_millis(1);
 
-/// What an answer depends on, beside the result.
+/// The properties of a called function that its response depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Callee {
-    /// The name on the wire, for messages; the function's source is in the log.
+    /// The public name of the function, for messages.
     pub(crate) name: &'static str,
-    /// Whether a model reads the answer, so that what it can mend goes back as a result.
+    /// Whether the function is a tool, whose errors are results for the model to read.
     pub(crate) is_tool: bool,
     pub(crate) timeout: Option<Duration>,
 }
 
+/// The generated entry point of an async function.
+pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;
+
 impl Callee {
-    /// Decodes the arguments of an async function, and calls it.
+    /// Decodes the arguments of an async function and creates its future.
     pub(crate) fn start(
         &self,
         function: AsyncFn,
         input: Input<'_>,
-        entered: Option<&Context>,
+        log_context: Option<&Context>,
         id: &Id<'_>,
-    ) -> Result<Running, Refusal> {
-        catch_unwind(AssertUnwindSafe(|| Context::enter(entered, || function(input))))
-            .unwrap_or_else(|panic| Err(self.panicked(&*panic, id).into()))
+    ) -> Result<CallFuture, HandlerError> {
+        catch_unwind(AssertUnwindSafe(|| Context::enter(log_context, || function(input))))
+            .unwrap_or_else(|panic| Err(self.panic_fault(&*panic, id).into()))
     }
 
-    /// Waits for the result, but no longer than the call may take; the time in which its client was asked does not count.
-    pub(crate) async fn wait(
+    /// Runs a call to its end. Returns `None` if it timed out. Time spent waiting for the client does not count.
+    pub(crate) async fn run_with_timeout(
         &self,
-        mut running: GuardedCall,
+        mut call: GuardedCall,
         context: Option<&Context>,
         id: &Id<'_>,
     ) -> Option<Result<Finished, Fault>> {
-        let caught = |result: GuardedResult| result.map_err(|panic| self.panicked(&*panic, id));
-        let Some(limit) = self.timeout else { return Some(caught(running.await)) };
-        let began = tokio::time::Instant::now();
-        let mut rest = limit;
+        let into_fault = |result: GuardedResult| result.map_err(|panic| self.panic_fault(&*panic, id));
+        let Some(limit) = self.timeout else { return Some(into_fault(call.await)) };
+        let start = tokio::time::Instant::now();
+        let mut remaining = limit;
         loop {
-            if let Ok(result) = tokio::time::timeout(rest, &mut running).await {
-                return Some(caught(result));
+            if let Ok(result) = tokio::time::timeout(remaining, &mut call).await {
+                return Some(into_fault(result));
             }
             let waited = context.map_or(Duration::ZERO, Context::waited);
-            rest = (limit + waited).saturating_sub(began.elapsed());
-            if rest < PRECISION {
+            remaining = (limit + waited).saturating_sub(start.elapsed());
+            if remaining < PRECISION {
                 return None;
             }
         }
     }
 
+    /// Returns the outcome of a call that timed out.
     pub(crate) fn timed_out(&self, encoding: &Encoding, id: &Id<'_>) -> Finished {
         let limit = self.timeout.unwrap_or_default();
         let why = format!("`{}` did not finish within {limit:?}", self.name);
-        tracing::warn!(name = self.name, id = id.as_json(), ?limit, "a call timed out");
-        match self.is_tool {
-            false => Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) },
-            true => {
-                let mut body = Vec::new();
-                write_tool_error(&mut Reply::plain(&mut body, encoding), &why);
-                Finished { body, outcome: Ok(()) }
-            }
+        tracing::warn!(name = self.name, id = id.as_json(), ?limit, "call timed out");
+        if !self.is_tool {
+            return Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) };
         }
+        let mut body = Vec::new();
+        write_tool_error(&mut Reply::plain(&mut body, encoding), &why);
+        Finished { body, outcome: Ok(()) }
     }
 
-    /// Says that a function panicked; with what, only the log knows.
-    pub(crate) fn panicked(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
-        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(
-            name = self.name,
-            id = id.as_json(),
-            panic = what.unwrap_or("(no message)"),
-            "a function panicked"
-        );
+    /// Returns the fault of a function that panicked. The panic message is logged and not sent to the client.
+    pub(crate) fn panic_fault(&self, panic: &(dyn Any + Send), id: &Id<'_>) -> Fault {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let panic = text.unwrap_or("(no message)");
+        tracing::error!(name = self.name, id = id.as_json(), panic, "function panicked");
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
-    /// Writes the response of a call that ran as a future.
-    pub(crate) fn finish(
+    /// Writes the response of a finished call.
+    pub(crate) fn write_response(
         &self,
         out: &mut Vec<u8>,
         encoding: &Encoding,
@@ -102,45 +103,51 @@ impl Callee {
     ) {
         let start = out.len();
         match finished {
-            Ok(Finished { body, outcome: Ok(()) }) => response::respond(out, id, &body),
-            Ok(Finished { outcome, .. }) => self.settle(out, start, encoding, id, outcome),
-            Err(fault) => self.settle(out, start, encoding, id, Err(fault.into())),
+            Ok(Finished { body, outcome: Ok(()) }) => response::write_result(out, id, &body),
+            Ok(Finished { outcome, .. }) => self.end_response(out, start, encoding, id, outcome),
+            Err(fault) => self.end_response(out, start, encoding, id, Err(fault.into())),
         }
     }
 
-    /// Ends the response that was begun at `start`, or replaces it if the call came to no result.
-    pub(crate) fn settle(&self, out: &mut Vec<u8>, start: usize, encoding: &Encoding, id: &Id<'_>, outcome: Outcome) {
+    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed.
+    pub(crate) fn end_response(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        encoding: &Encoding,
+        id: &Id<'_>,
+        outcome: HandlerResult,
+    ) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
-            Err(refusal) => refusal.into_reason(),
+            Err(refusal) => refusal.into_kind(),
         };
         out.truncate(start);
         let fault = match reason {
-            Reason::Fault(fault) => fault,
-            Reason::Failed { why, .. } if self.is_tool => return self.refuse_for_model(out, encoding, id, &why),
-            Reason::Failed { why, .. } => {
-                tracing::error!(name = self.name, id = id.as_json(), why, "a function failed");
+            HandlerErrorKind::Fault(fault) => fault,
+            HandlerErrorKind::Failed { message: why, .. } if self.is_tool => {
+                return write_error_result(out, encoding, id, &why);
+            }
+            HandlerErrorKind::Failed { message: why, .. } => {
+                tracing::error!(name = self.name, id = id.as_json(), why, "function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
-            Reason::Arguments(violations) => {
+            HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
-                let text = format!("the arguments of `{}` do not fit:{lines}", self.name);
+                let text = format!("invalid arguments for `{}`:{lines}", self.name);
                 if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
-                    return self.refuse_for_model(out, encoding, id, &text);
+                    return write_error_result(out, encoding, id, &text);
                 }
                 Fault::InvalidParams(text)
             }
         };
-        response::refuse(out, encoding.dialect, Some(id), &fault);
-    }
-
-    /// Writes what the model is to read, and may mend.
-    fn refuse_for_model(&self, out: &mut Vec<u8>, encoding: &Encoding, id: &Id<'_>, text: &str) {
-        response::begin(out, id);
-        write_tool_error(&mut Reply::plain(out, encoding), text);
-        out.push(b'}');
+        response::write_error(out, encoding.dialect, Some(id), &fault);
     }
 }
 
-/// The call of an async function.
-pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<Running, Refusal>;
+/// Writes a tool result with `isError`, which the model reads.
+fn write_error_result(out: &mut Vec<u8>, encoding: &Encoding, id: &Id<'_>, text: &str) {
+    response::begin_result(out, id);
+    write_tool_error(&mut Reply::plain(out, encoding), text);
+    out.push(b'}');
+}

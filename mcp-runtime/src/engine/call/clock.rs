@@ -3,30 +3,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time as a connection read it last: a transport sets it when a message comes, and a call reads it when its function ends. Reading it
-/// takes as long as a good part of a small call, so that nobody in between does: what little came before a call in the same read is
-/// counted as the call's.
+/// The time at which a connection last read the system clock.
+///
+/// Reading the system clock costs a considerable part of a small call. The transport therefore reads it when a message
+/// arrives, and a call reads it when its function returns. The work that precedes a call in the same read is counted as
+/// part of the call.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    began: Instant,
-    /// The nanoseconds since then: hundreds of years of them.
+    start: Instant,
+    /// The nanoseconds since `start`, which overflow after centuries.
     elapsed: AtomicU64,
 }
 
 impl Clock {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { began: now, elapsed: AtomicU64::new(0) }
+        Self { start: now, elapsed: AtomicU64::new(0) }
     }
 
     pub(crate) fn set(&self, now: Instant) {
         self.elapsed.store(self.nanos(now), Ordering::Relaxed);
     }
 
+    /// Returns the time of the last reading.
     pub(crate) fn last(&self) -> Instant {
-        self.began + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
+        self.start + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
     }
 
-    /// Reads the time, and tells how long it has been since it was read before.
+    /// Reads the system clock, and returns the time since the previous reading.
     pub(crate) fn lap(&self) -> Duration {
         let (before, now) = (self.elapsed.load(Ordering::Relaxed), self.nanos(Instant::now()));
         self.elapsed.store(now, Ordering::Relaxed);
@@ -34,6 +37,6 @@ impl Clock {
     }
 
     fn nanos(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.began).as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
     }
 }

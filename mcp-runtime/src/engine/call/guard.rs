@@ -1,4 +1,4 @@
-//! Guards a call against panics, and watches how long it blocks its thread.
+//! Guards the future of a call: catches its panics, warns if it blocks, and hands it off to a task on request.
 
 use std::{
     any::Any,
@@ -9,48 +9,55 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::handler::{Context, Finished, Outcome, Reason, Running};
+use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult};
 
-/// A function that keeps its thread longer than this holds up its connection, and the log says so.
+/// A function that blocks its thread for longer than this is reported in the log.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// The outcome of a guarded call, or the payload of its panic.
 pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 
-/// A future whose panics are caught, also those of its destructor.
+/// A future whose panics are caught, including those of its destructor.
 pub(crate) struct GuardedCall {
-    /// None once it is over.
-    running: Option<Running>,
-    /// Of the function that runs; none where that one has a guard of its own.
+    /// `None` once it has finished.
+    running: Option<CallFuture>,
+    /// The context of the function. `None` if an inner guard handles it.
     context: Option<Arc<Context>>,
-    /// Whether the log of the function goes to the client.
+    /// Whether log events of the function are sent to the client.
     forwards_log: bool,
-    /// Whether it is said that the future was slow.
-    complains: bool,
-    /// The context of a call whose rest may become a task, with everything that stands around it.
-    pub(crate) departing: Option<Arc<Context>>,
+    /// Whether a slow poll is logged.
+    warns_if_slow: bool,
+    /// The context of a call that may be handed off to a task, including its layers.
+    pub(super) handoff_context: Option<Arc<Context>>,
     name: &'static str,
 }
 
 impl GuardedCall {
-    /// Guards a function.
-    pub(crate) fn new(running: Running, context: Option<Arc<Context>>, forwards_log: bool, name: &'static str) -> Self {
-        Self { running: Some(running), context, forwards_log, complains: false, departing: None, name }
+    /// Guards the future of a function.
+    pub(crate) fn new(
+        running: CallFuture,
+        context: Option<Arc<Context>>,
+        forwards_log: bool,
+        name: &'static str,
+    ) -> Self {
+        let running = Some(running);
+        Self { running, context, forwards_log, warns_if_slow: false, handoff_context: None, name }
     }
 
-    /// Guards what stands around a function, and so has no part in its context.
-    pub(crate) fn layer(running: Running, name: &'static str) -> Self {
+    /// Guards the future of a layer. The function that it wraps has its own guard.
+    pub(crate) fn layer(running: CallFuture, name: &'static str) -> Self {
         Self::new(running, None, false, name)
     }
 
-    /// Says when the future was slow.
-    pub(crate) fn complaining(mut self) -> Self {
-        self.complains = true;
+    /// Logs a warning when the future blocks its thread.
+    pub(crate) fn warning_if_slow(mut self) -> Self {
+        self.warns_if_slow = true;
         self
     }
 
-    /// Goes on with what the call ends with, if the rest of it is to be a task.
-    pub(crate) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
-        let Some(context) = &self.departing else { return Poll::Pending };
+    /// If the call is to become a task, hands off the rest of it and continues with the response that replaces its result.
+    pub(super) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        let Some(context) = &self.handoff_context else { return Poll::Pending };
         let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
             return Poll::Pending;
         };
@@ -65,19 +72,17 @@ impl Future for GuardedCall {
     type Output = GuardedResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
-        let Self { running: slot, context, forwards_log, complains, name, .. } = &mut *self;
-        let entered = context.as_deref().filter(|_| *forwards_log);
+        let Self { running: slot, context, forwards_log, warns_if_slow, name, .. } = &mut *self;
+        let log_context = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
-        let began = complains.then(Instant::now);
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let poll = Context::enter(entered, || running.as_mut().poll(cx));
-            match poll {
+        let start = warns_if_slow.then(Instant::now);
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| match Context::enter(log_context, || running.as_mut().poll(cx)) {
                 Poll::Ready(finished) => Ok(finished),
                 Poll::Pending => Err(running),
-            }
-        }));
-        if let Some(began) = began {
-            complain_if_slow(name, began.elapsed());
+            }));
+        if let Some(start) = start {
+            warn_if_slow(name, start.elapsed());
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
@@ -104,26 +109,22 @@ impl Drop for GuardedCall {
     fn drop(&mut self) {
         let running = self.running.take();
         if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
-            tracing::error!(name = self.name, "a function panicked while it was dropped");
+            tracing::error!(name = self.name, "function panicked while being dropped");
         }
     }
 }
 
-/// Answers with what the client lacks where a function failed of it, whose own error holds no more than a sentence.
-pub(crate) fn with_missing_capability(outcome: Outcome, context: Option<&Context>) -> Outcome {
-    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::missing_capability)) {
-        (Reason::Failed { .. }, Some(fault)) => fault.into(),
+/// Replaces the error of a function that failed because of a missing client capability by the fault that names it.
+pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
+    outcome.map_err(|refusal| match (refusal.kind(), context.and_then(Context::missing_capability)) {
+        (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
         _ => refusal,
     })
 }
 
-/// Says that a function kept its thread to itself.
-pub(crate) fn complain_if_slow(name: &str, elapsed: Duration) {
+/// Logs a warning if a function has blocked its thread.
+pub(super) fn warn_if_slow(name: &str, elapsed: Duration) {
     if elapsed > SLOW {
-        tracing::warn!(
-            name,
-            ?elapsed,
-            "a function held up its connection: mark it `blocking`, or let it wait asynchronously"
-        );
+        tracing::warn!(name, ?elapsed, "function blocked its connection: mark it as `blocking`, or make it async");
     }
 }

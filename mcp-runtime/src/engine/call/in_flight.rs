@@ -1,4 +1,4 @@
-//! The calls that outlive their message: whoever takes one out of the table decides about its answer.
+//! The calls that outlive their message. Whichever task removes a call from the table writes its response.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,18 +17,20 @@ use crate::{
     jsonrpc::Id,
 };
 
-/// The calls in flight of one session, or of one connection without a session.
+/// The calls in flight of a session, or of a connection without a session.
+///
+/// The limits on calls and listeners are checked before they are added, so the tables themselves are unbounded.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    table: Mutex<HashMap<Id<'static>, InFlightCall>>,
-    count: AtomicUsize,
-    taken_off: AtomicU64,
-    /// The requests that listen, which nobody waits for.
-    listens: Mutex<HashMap<Id<'static>, Listener>>,
-    listening: AtomicUsize,
+    calls: Mutex<HashMap<Id<'static>, InFlightCall>>,
+    call_count: AtomicUsize,
+    next_number: AtomicU64,
+    /// The open `subscriptions/listen` requests, which do not count as calls.
+    listeners: Mutex<HashMap<Id<'static>, Listener>>,
+    listener_count: AtomicUsize,
 }
 
-/// Tells a call from a later one with the same id.
+/// Distinguishes a call from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number(u64);
 
@@ -44,18 +46,20 @@ pub(crate) struct InFlightCall {
 }
 
 impl InFlight {
+    /// Returns the number of calls in flight.
     pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
+        self.call_count.load(Ordering::Acquire)
     }
 
+    /// Returns the number of open `subscriptions/listen` requests.
+    pub(crate) fn listener_count(&self) -> usize {
+        self.listener_count.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a call or a listener has this id.
     pub(crate) fn has(&self, id: &Id<'_>) -> bool {
-        (self.count() > 0 && self.table().contains_key(id.as_json()))
-            || (self.listening() > 0 && self.listens().contains_key(id.as_json()))
-    }
-
-    /// The number of requests that listen.
-    pub(crate) fn listening(&self) -> usize {
-        self.listening.load(Ordering::Acquire)
+        (self.count() > 0 && self.calls().contains_key(id.as_json()))
+            || (self.listener_count() > 0 && self.listeners().contains_key(id.as_json()))
     }
 
     /// Adds a listener.
@@ -64,46 +68,36 @@ impl InFlight {
     ///
     /// Returns the listener if there is already one with its id.
     pub(crate) fn listen(&self, id: Id<'static>, listener: Listener) -> Result<(), Listener> {
-        match self.listens().entry(id) {
+        match self.listeners().entry(id) {
             Entry::Occupied(_) => Err(listener),
-            Entry::Vacant(free) => {
-                self.listening.fetch_add(1, Ordering::AcqRel);
-                free.insert(listener);
+            Entry::Vacant(entry) => {
+                self.listener_count.fetch_add(1, Ordering::AcqRel);
+                entry.insert(listener);
                 Ok(())
             }
         }
     }
 
-    /// Takes out every request that listens.
-    pub(crate) fn take_listens(&self) -> HashMap<Id<'static>, Listener> {
-        if self.listening() == 0 {
-            return HashMap::new();
-        }
-        let listens = std::mem::take(&mut *self.listens());
-        self.listening.fetch_sub(listens.len(), Ordering::AcqRel);
-        listens
-    }
-
-    /// Starts a call and enters it into the table before it can end; false, and nothing is started, if another one with its id took
-    /// off since it was looked for.
-    pub(crate) fn take_off(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
-        let mut table = self.table();
-        match table.entry(id) {
+    /// Starts a call and adds it to the table before it can finish. If a call with its id has been added in the meantime,
+    /// starts nothing and returns `false`.
+    pub(crate) fn start(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
+        let mut calls = self.calls();
+        match calls.entry(id) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(free) => {
-                self.count.fetch_add(1, Ordering::AcqRel);
-                let flight = start(Number(self.taken_off.fetch_add(1, Ordering::Relaxed)));
-                flight.outbox.open();
-                free.insert(flight);
+            Entry::Vacant(entry) => {
+                self.call_count.fetch_add(1, Ordering::AcqRel);
+                let call = start(Number(self.next_number.fetch_add(1, Ordering::Relaxed)));
+                call.outbox.open();
+                entry.insert(call);
                 true
             }
         }
     }
 
-    /// Ends a call with its response, unless it was cancelled.
-    pub(crate) fn land(&self, id: &Id<'static>, number: Number, response: &[u8]) {
-        let Some(flight) = self.remove(id, |flight| flight.number == number) else { return };
-        flight.outbox.close(|out| match flight.sink {
+    /// Finishes a call with its response, unless it was cancelled.
+    pub(crate) fn finish(&self, id: &Id<'static>, number: Number, response: &[u8]) {
+        let Some(call) = self.remove(id, |call| call.number == number) else { return };
+        call.outbox.close(|out| match call.sink {
             Sink::Line => {
                 out.extend_from_slice(response);
                 out.push(b'\n');
@@ -112,55 +106,65 @@ impl InFlight {
         });
     }
 
-    /// Drops a call, or a request that listens, without an answer; false if there is none of this id.
+    /// Cancels a call or a listener without a response. Returns `false` if there is none with this id.
     pub(crate) fn cancel(&self, id: &Id<'_>) -> bool {
-        self.remove(id, |_| true)
-            .map(InFlightCall::stop)
-            .or_else(|| self.remove_listen(id).map(Listener::stop))
-            .is_some()
+        if let Some(call) = self.remove(id, |_| true) {
+            call.cancel();
+            return true;
+        }
+        self.remove_listener(id).map(Listener::cancel).is_some()
     }
 
-    /// Drops every call, and every request that listens.
+    /// Cancels every call and every listener.
     pub(crate) fn cancel_all(&self) {
-        self.take_listens().into_values().for_each(Listener::stop);
-        let in_flight = std::mem::take(&mut *self.table());
-        self.count.fetch_sub(in_flight.len(), Ordering::AcqRel);
-        in_flight.into_values().for_each(InFlightCall::stop);
+        self.take_listeners().into_values().for_each(Listener::cancel);
+        let calls = std::mem::take(&mut *self.calls());
+        self.call_count.fetch_sub(calls.len(), Ordering::AcqRel);
+        calls.into_values().for_each(InFlightCall::cancel);
     }
 
     /// Ends every listener with its response. Returns whether there were any.
-    pub(crate) fn end_listens(&self) -> bool {
-        let listens = self.take_listens();
-        let any = !listens.is_empty();
-        listens.into_iter().for_each(|(id, listen)| listen.complete(&id));
+    pub(crate) fn end_listeners(&self) -> bool {
+        let listeners = self.take_listeners();
+        let any = !listeners.is_empty();
+        listeners.into_iter().for_each(|(id, listener)| listener.end(&id));
         any
     }
 
-    fn remove(&self, id: &Id<'_>, is_meant: impl FnOnce(&InFlightCall) -> bool) -> Option<InFlightCall> {
-        let mut table = self.table();
-        table.get(id.as_json()).filter(|flight| is_meant(flight))?;
-        let flight = table.remove(id.as_json())?;
-        self.count.fetch_sub(1, Ordering::AcqRel);
-        Some(flight)
+    fn take_listeners(&self) -> HashMap<Id<'static>, Listener> {
+        if self.listener_count() == 0 {
+            return HashMap::new();
+        }
+        let listeners = std::mem::take(&mut *self.listeners());
+        self.listener_count.fetch_sub(listeners.len(), Ordering::AcqRel);
+        listeners
     }
 
-    fn remove_listen(&self, id: &Id<'_>) -> Option<Listener> {
-        let listen = self.listens().remove(id.as_json())?;
-        self.listening.fetch_sub(1, Ordering::AcqRel);
-        Some(listen)
+    fn remove(&self, id: &Id<'_>, filter: impl FnOnce(&InFlightCall) -> bool) -> Option<InFlightCall> {
+        let mut calls = self.calls();
+        calls.get(id.as_json()).filter(|call| filter(call))?;
+        let call = calls.remove(id.as_json())?;
+        self.call_count.fetch_sub(1, Ordering::AcqRel);
+        Some(call)
     }
 
-    fn listens(&self) -> MutexGuard<'_, HashMap<Id<'static>, Listener>> {
-        self.listens.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remove_listener(&self, id: &Id<'_>) -> Option<Listener> {
+        let listener = self.listeners().remove(id.as_json())?;
+        self.listener_count.fetch_sub(1, Ordering::AcqRel);
+        Some(listener)
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Id<'static>, InFlightCall>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, HashMap<Id<'static>, Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<Id<'static>, InFlightCall>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl InFlightCall {
-    fn stop(self) {
+    fn cancel(self) {
         if let Some(context) = &self.context {
             context.cancel();
         }

@@ -10,14 +10,14 @@ use crate::{
 const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const BEFORE_RESULT: &[u8] = br#","result":"#;
 
-/// Begins a response, up to where its result stands.
-pub(crate) fn begin(out: &mut Vec<u8>, id: &Id<'_>) {
+/// Writes a response up to its result. The caller appends the result and a `}`.
+pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id<'_>) {
     out.extend_from_slice(BEFORE_ID);
     out.extend_from_slice(id.as_json().as_bytes());
     out.extend_from_slice(BEFORE_RESULT);
 }
 
-/// Says whether a response was [begun](begin) as one with a result.
+/// Returns whether a response has a result. It must have been written by this module.
 #[cfg(feature = "http")]
 pub(crate) fn is_result(response: &[u8]) -> bool {
     let rest = response.strip_prefix(BEFORE_ID);
@@ -26,18 +26,18 @@ pub(crate) fn is_result(response: &[u8]) -> bool {
     })
 }
 
-/// Writes a whole response with a finished result.
-pub(crate) fn respond(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
+/// Writes a response with an encoded result.
+pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
     out.reserve(result.len() + 64);
-    begin(out, id);
+    begin_result(out, id);
     out.extend_from_slice(result);
     out.push(b'}');
 }
 
-/// Writes a whole error response; without an id where none could be read.
+/// Writes an error response. The id is `None` if the request had no readable id.
 ///
 /// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
-pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
     let mut response = Object::begin(out);
     response.raw("jsonrpc", br#""2.0""#);
     match id {
@@ -55,30 +55,30 @@ pub(crate) fn refuse(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, 
     response.end();
 }
 
-/// Says that a request cannot have an id that another one still has.
-pub(crate) fn id_in_flight(id: &Id<'_>) -> Fault {
-    Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
-}
-
-/// Writes the result of a request that has nothing to say.
-pub(crate) fn empty(encoding: &Encoding) -> Vec<u8> {
+/// Returns a result without members of its own.
+pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
     let mut out = vec![b'{'];
     encoding.end_result(&mut out, None);
     out
 }
 
+/// Returns the error for a request whose id is still in use.
+pub(crate) fn duplicate_id(id: &Id<'_>) -> Fault {
+    Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
+}
+
 #[cfg(all(test, feature = "http"))]
 mod tests {
-    use super::{is_result, refuse, respond};
+    use super::{is_result, write_error, write_result};
     use crate::{error::Fault, jsonrpc::Id, revision};
 
     #[test]
-    fn results_are_told_from_errors() {
+    fn results_and_errors_are_distinguished() {
         for json in ["1", r#""result""#, r#""a\"b,\"result\":""#] {
             let id = Id::from_json(json).unwrap();
             let (mut result, mut error) = (Vec::new(), Vec::new());
-            respond(&mut result, &id, br#"{"error":{"code":-32601}}"#);
-            refuse(&mut error, revision::newest(), Some(&id), &Fault::invalid_params(r#"","result":"#));
+            write_result(&mut result, &id, br#"{"error":{"code":-32601}}"#);
+            write_error(&mut error, revision::newest(), Some(&id), &Fault::invalid_params(r#"","result":"#));
             assert!(is_result(&result), "{json}");
             assert!(!is_result(&error), "{json}");
         }

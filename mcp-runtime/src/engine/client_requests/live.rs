@@ -16,7 +16,7 @@ use crate::{
     engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
-    jsonrpc::{Answer, Id, raw},
+    jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
 };
 
@@ -33,12 +33,12 @@ struct Pending {
 
 impl PendingRequests {
     /// Delivers a response of the client's. Returns `false` if no call is waiting for it.
-    pub(crate) fn respond(&self, id: &Id<'_>, response: Answer<'_>) -> bool {
+    pub(crate) fn respond(&self, id: &Id<'_>, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
         let response = match response {
-            Answer::Result(json) => InputResponse::Result(json.to_owned()),
-            Answer::Error(json) => InputResponse::Error(error_message(json)),
+            ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
+            ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
         waiting.send(response).is_ok()
     }
@@ -98,7 +98,7 @@ pub(in crate::engine) fn send_request(
         let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
         return Err(Fault::overloaded(message));
     };
-    outbox.ask();
+    outbox.open_question();
     let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
     let pending = Arc::clone(pending);
     let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
@@ -144,7 +144,7 @@ impl Drop for PendingRequest {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
             self.outbox.notify(message.as_bytes());
         }
-        self.outbox.end_question();
+        self.outbox.close_question();
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         client = client.as_ref().map(|client| client.name.as_str()),
         requested = &*version,
         version = dialect.name(),
-        "a session begins"
+        "session opened"
     );
     let level = Arc::clone(&connection.level);
     let outbox = if connection.is_single_exchange {
@@ -55,7 +55,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         subscriber,
     };
     connection.session.set(Arc::new(session)).map_err(|_| already_initialized())?;
-    response::respond(out, request.id, engine.introduction(request.catalog, dialect));
+    response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(true)
 }
 
@@ -69,13 +69,13 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
 
 /// Describes the server to clients without a session.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    response::respond(out, request.id, request.engine().introduction(request.catalog, request.dialect()));
+    response::write_result(out, request.id, request.engine().introduction(request.registry, request.dialect()));
     Ok(true)
 }
 
 /// Answers `ping`.
 pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    response::respond(out, request.id, &response::empty(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(true)
 }
 
@@ -87,6 +87,6 @@ pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &m
     let mut result = Vec::new();
     respond(request.params.json(), &mut Object::begin(&mut result))?;
     request.encoding().end_result(&mut result, None);
-    response::respond(out, request.id, &result);
+    response::write_result(out, request.id, &result);
     Ok(true)
 }

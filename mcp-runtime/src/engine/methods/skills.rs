@@ -18,7 +18,7 @@ pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bo
     let skills: Vec<_> = request.registry().skills().all().iter().collect();
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
     let page = request.engine().pager(request.dialect()).page_of("skills", &skills, cursor.as_deref(), sees)?;
-    response::respond(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(true)
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<boo
     let Some(skill) = request.registry().skills().skill(&uri, |info| visible.sees_entry(info)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
-    response::begin(out, request.id);
+    response::begin_result(out, request.id);
     skill.write(out, request.encoding(), request.engine().limits.list_ttl);
     out.push(b'}');
     Ok(true)
@@ -45,17 +45,17 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     let Some(children) = skills.children(node) else {
-        return Err(Fault::InvalidParams(format!("no directory, but a file: {uri}")));
+        return Err(Fault::InvalidParams(format!("not a directory: {uri}")));
     };
     let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
     let page = pager.page_of("resources", &children, cursor.as_deref(), sees)?;
-    response::respond(out, request.id, &page);
+    response::write_result(out, request.id, &page);
     Ok(true)
 }
 
 /// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
 pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    response::begin(out, request.id);
+    response::begin_result(out, request.id);
     file.write(out, request.encoding(), request.engine().limits.list_ttl);
     out.push(b'}');
     Ok(true)

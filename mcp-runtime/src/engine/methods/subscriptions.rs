@@ -33,7 +33,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     }
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
-    response::respond(out, request.id, &response::empty(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(true)
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
 pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
-    response::respond(out, request.id, &response::empty(request.encoding()));
+    response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(true)
 }
 
@@ -63,30 +63,30 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<bool, Fault> {
     let (engine, connection) = (request.engine(), request.connection);
     let (registry, visible) = (request.registry(), request.visible_to());
     let is_known = |uri: &str| registry.resource(uri, |item| visible.sees(item)).is_some();
-    let offers = registry.offers();
-    let wanted = Filter::read(request.params)?;
-    if offers.tasks && wanted.tasks.is_some() && !extension::is_declared(request.params) {
+    let offers = registry.capabilities();
+    let requested = Filter::read(request.params)?;
+    if offers.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
         return Err(extension::undeclared());
     }
-    let filter = wanted.honoured(offers, engine.announces_changes(), is_known);
-    if connection.in_flight.listening() >= MAX_LISTENERS {
-        let why = format!("too many requests listen on this connection, at most {MAX_LISTENERS} may");
+    let filter = requested.supported(offers, engine.announces_changes(), is_known);
+    if connection.in_flight.listener_count() >= MAX_LISTENERS {
+        let why = format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
         return Err(Fault::Overloaded(why));
     }
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
-    let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many requests listen"))?;
+    let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many open `subscriptions/listen` requests"))?;
     let owner = task_owner(request)?;
-    let mut listener = Listener::begin(subscriber, &filter, request.id, &connection.outbox, request.encoding());
+    let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding());
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let store = engine.tasks.store();
         let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);
-        listener.watch = Some(watch);
+        listener.watch_tasks(watch);
     }
     match connection.in_flight.listen(request.id.to_owned(), listener) {
         Ok(()) => Ok(false),
         Err(listener) => {
-            listener.stop();
-            Err(response::id_in_flight(request.id))
+            listener.cancel();
+            Err(response::duplicate_id(request.id))
         }
     }
 }

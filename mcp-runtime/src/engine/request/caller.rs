@@ -1,4 +1,4 @@
-//! Who calls, and what it sees of the server.
+//! The sender of a request, and what it sees of the server.
 
 use std::{
     fmt,
@@ -8,11 +8,11 @@ use std::{
 
 use crate::{
     handler::{ClientInfo, RequestHead, entry::EntryInfo},
-    registry::Item,
+    registry::Function,
     revision::Revision,
 };
 
-/// Who sends a request, for [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
+/// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 #[derive(Debug)]
 pub struct Caller {
     pub(crate) principal: Option<Box<str>>,
@@ -23,23 +23,23 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Whom the transport has found the caller to be: over HTTP, the `Principal` that a middleware put into the
-    /// extensions of the request.
+    /// Returns the authenticated principal: over HTTP, the `Principal` that a middleware inserted into the extensions of
+    /// the request.
     pub fn principal(&self) -> Option<&str> {
         self.principal.as_deref()
     }
 
-    /// Who the client says it is. It is what the client says, not what anybody has checked.
+    /// Returns the client's description of itself. It is not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
         self.client.as_ref()
     }
 
-    /// The revision that the request came in.
+    /// Returns the protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The headers of the HTTP request; `None` over other transports.
+    /// Returns the headers of the HTTP request, or `None` over other transports.
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
         Some(self.head.as_deref()?.headers())
@@ -51,7 +51,7 @@ impl Caller {
         self.head.as_deref()?.extensions().get()
     }
 
-    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy. See
+    /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy. See
     /// [`Context::peer_addr`](crate::Context::peer_addr).
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
@@ -70,7 +70,7 @@ impl Visibility {
         Self(Arc::new(sees))
     }
 
-    /// What one caller sees.
+    /// Returns what a caller sees.
     pub(crate) fn of(&self, caller: Caller) -> VisibleTo {
         VisibleTo(Some(Arc::new((self.clone(), caller))))
     }
@@ -82,25 +82,26 @@ impl fmt::Debug for Visibility {
     }
 }
 
-/// What one caller sees: everything, unless somebody decides.
+/// The entries that a caller sees: all of them, unless a [`Visibility`] decides.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
 
 impl VisibleTo {
+    /// Returns whether some entries may be hidden.
     pub(crate) fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Says whether an entry is there for the caller. A decision that panics is none, and hides the entry.
-    pub(crate) fn sees(&self, item: &Item) -> bool {
+    /// Returns whether the caller sees an item. If the decision panics, the item is hidden.
+    pub(crate) fn sees(&self, item: &Function) -> bool {
         self.sees_entry(&item.info())
     }
 
-    /// Says the same of what is no function: of a skill.
+    /// Returns whether the caller sees an entry, which may also be a skill.
     pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
         catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
-            tracing::error!(name = info.name, "the function of `visible_to` panicked, so that the entry is hidden");
+            tracing::error!(name = info.name, "the function of `visible_to` panicked: the entry is hidden");
             false
         })
     }

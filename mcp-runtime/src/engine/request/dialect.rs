@@ -1,6 +1,6 @@
 use super::{
     params::Params,
-    source::{Mirrored, RequestSource},
+    source::{MirroredFields, RequestSource},
 };
 use crate::{
     error::Fault,
@@ -32,7 +32,7 @@ impl RequestDialect {
     ) -> Result<Self, Fault> {
         if let Some(version) = params.meta.protocol_version {
             if let Some(source) = source {
-                source.check_request(&Mirrored { version, method, subject: params.subject(method) })?;
+                source.check_request(&MirroredFields { version, method, subject: params.subject(method) })?;
             }
             let (dialect, level) = params.meta.stateless()?;
             return Ok(Self { dialect, level });

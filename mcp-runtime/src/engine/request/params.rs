@@ -1,4 +1,4 @@
-//! Reads the members of `params` that the engine itself understands.
+//! Reads the members of `params`.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,23 @@ use crate::{
     revision::Dialect,
 };
 
-/// The members of `params` that the frequent methods have, as JSON.
+/// The JSON of the members of `params` that the frequent methods use.
 #[derive(Default)]
 pub(crate) struct Params<'a> {
-    /// The whole object, for what is asked for rarely.
+    /// The whole object, for rarely used members.
     whole: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
     pub(crate) uri: Option<&'a str>,
     pub(crate) arguments: Option<&'a str>,
-    /// What a client answered that was asked for input.
+    /// The client's answers to requests for input.
     pub(crate) input_responses: Option<&'a str>,
     pub(crate) request_state: Option<&'a str>,
-    /// The task that a client wants a call to be.
+    /// The client's request to run the call as a task.
     pub(crate) task: Option<&'a str>,
     pub(crate) meta: Meta<'a>,
 }
 
-/// The members of `_meta` that the protocol defines, as JSON.
+/// The JSON of the members of `_meta` that the protocol defines.
 #[derive(Default)]
 pub(crate) struct Meta<'a> {
     pub(crate) whole: Option<&'a str>,
@@ -54,7 +54,7 @@ impl<'a> Params<'a> {
         params
     }
 
-    /// The JSON of what a request is about, if its method is about something with a name.
+    /// Returns the JSON of the name, URI or id that a request refers to, if its method has one.
     pub(crate) fn subject(&self, method: &str) -> Option<&'a str> {
         match method {
             "tools/call" | "prompts/get" => self.name,
@@ -69,17 +69,25 @@ impl<'a> Params<'a> {
         self.whole
     }
 
-    /// A member of any name, as JSON.
+    /// Returns the JSON of any member.
     pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
         member(self.whole?, name)
     }
 
-    /// A member that must be a string.
+    /// Returns a member that must be a string.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the member is missing or not a string.
     pub(crate) fn string(&self, name: &str) -> Result<Cow<'a, str>, Fault> {
         string(self.member(name), name)
     }
 
-    /// The arguments of a call: an object, or nothing.
+    /// Returns the arguments of a call, which default to an empty object.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if they are not an object.
     pub(crate) fn arguments(&self) -> Result<&'a str, Fault> {
         match self.arguments {
             None | Some("null") => Ok("{}"),
@@ -88,7 +96,11 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The cursor of a list, if there is one.
+    /// Returns the cursor of a list, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if it is not a string.
     pub(crate) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.member("cursor") {
             None | Some("null") => Ok(None),
@@ -113,14 +125,18 @@ impl<'a> Meta<'a> {
         meta
     }
 
-    /// The JSON of the token that progress is to be told under: a string or an integer.
+    /// Returns the JSON of the progress token, if it is a string or an integer.
     pub(crate) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.filter(|token| crate::jsonrpc::Id::from_json(token).is_some())
     }
 
-    /// Checks what every stateless request must carry, and finds the dialect that it is in.
+    /// Checks the mandatory members of a stateless request. Returns its dialect and log level.
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if a member is missing or invalid, or if the version is unsupported.
     pub(crate) fn stateless(&self) -> Result<(&'static Dialect, Option<Level>), Fault> {
         let version = string(self.protocol_version, "_meta.io.modelcontextprotocol/protocolVersion")?;
         let Some(dialect) = crate::revision::stateless(&version) else {
@@ -135,19 +151,27 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// Finds a member of an object: of several the last one, which is the one that arguments are decoded from as well. What HTTP repeats in a
-/// header must be compared with that one.
+/// Returns a member of an object. Of several members with the name the last one counts, as it does when arguments are
+/// decoded, so that a header that repeats an argument is compared with the value that the function receives.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
-/// Reads a string that must be there.
+/// Decodes a mandatory string. The name is for messages.
+///
+/// # Errors
+///
+/// Returns a fault if it is missing or not a string.
 pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
     let json = json.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing")))?;
     raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
 }
 
-/// Reads a log level that must be there.
+/// Decodes a mandatory log level. The name is for messages.
+///
+/// # Errors
+///
+/// Returns a fault if it is missing or not a log level.
 pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
 }
@@ -155,7 +179,7 @@ pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_last_of_several_members_counts() {
+    fn the_last_of_duplicate_members_counts() {
         for (object, found) in [
             (r#"{"a":1}"#, Some("1")),
             (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),

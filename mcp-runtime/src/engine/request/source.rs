@@ -2,58 +2,58 @@ use std::any::Any;
 
 use crate::{error::Fault, handler::RequestHead};
 
-/// A call's place among those that a transport lets be in work: free again when it is dropped, at the call's end.
+/// Capacity of a transport that a call occupies until the permit is dropped.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
-/// What a transport knows of a message beside its text.
+/// What a transport knows about a message in addition to its text.
 pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
-    /// Compares what a stateless request says with what the transport says of it.
+    /// Compares a stateless request with the fields that the transport repeats.
     ///
     /// # Errors
     ///
-    /// A fault that says what differs.
-    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault>;
+    /// Returns a fault that names the difference.
+    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault>;
 
-    /// Says whether a message may leave open which version it is in.
+    /// Checks that a message may omit its protocol version.
     ///
     /// # Errors
     ///
-    /// A fault that says which version the transport names, where that one cannot be meant.
+    /// Returns a fault if the transport names a version whose messages must not omit it.
     fn check_unversioned(&self) -> Result<(), Fault>;
 
-    /// Compares arguments with what the transport says of them: each a name, and the JSON of the value if it is given.
+    /// Compares arguments with those that the transport repeats. Each argument is a name and the JSON of its value, if it
+    /// has one.
     ///
     /// # Errors
     ///
-    /// A fault that says what differs.
+    /// Returns a fault that names the difference.
     fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
 
-    /// Gives a call its place among those in work. What is no call needs none, so that answers and cancellations get through
-    /// when there is no more place.
+    /// Reserves capacity for a call. Other messages need none, so responses and cancellations pass even at capacity.
     ///
     /// # Errors
     ///
-    /// A fault that says that there is none.
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
     fn admit(&self) -> Result<Permit, Fault>;
 
-    /// Says whether there is a place. A call that ends where it began takes none, but is refused like the others.
+    /// Checks that there is capacity for a call that completes on the spot and therefore need not reserve it.
     ///
     /// # Errors
     ///
-    /// A fault that says that there is none.
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
     fn check_room(&self) -> Result<(), Fault>;
 
-    /// Whom the transport, or whoever stands before it, has found the sender to be.
+    /// Returns the authenticated sender of the message.
     fn principal(&self) -> Option<&str>;
 }
 
-/// The parts of a stateless request that a transport may repeat.
+/// The fields of a stateless request that a transport may repeat outside the message.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats parts of a request"))]
-pub(crate) struct Mirrored<'a> {
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats fields of a request"))]
+pub(crate) struct MirroredFields<'a> {
     /// The JSON of the protocol version.
     pub(crate) version: &'a str,
     pub(crate) method: &'a str,
-    /// The JSON of what the request is about: a tool's or prompt's name, a resource's URI, a task's id.
+    /// The JSON of the name of a tool or prompt, the URI of a resource, or the id of a task.
     pub(crate) subject: Option<&'a str>,
 }

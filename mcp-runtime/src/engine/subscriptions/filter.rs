@@ -1,4 +1,4 @@
-//! The filter of `subscriptions/listen`.
+//! The filter of a `subscriptions/listen` request.
 
 use std::collections::HashSet;
 
@@ -11,63 +11,73 @@ use crate::{
     error::Fault,
     handler::entry::EntryKind,
     jsonrpc::{raw, write},
-    registry::{Kinds, Offers},
+    registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
 };
 
-/// What a client wants to be told of.
+const RESOURCES: &str = "resourceSubscriptions";
+const TASKS: &str = "taskIds";
+
+/// The changes that a client subscribes to.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) lists: Kinds,
-    /// None where it does not ask for any.
+    /// The URIs of resources. `None` if the client did not name the member.
     pub(crate) resources: Option<Vec<String>>,
-    /// The ids of tasks; none where it does not ask for any.
+    /// The ids of tasks. `None` if the client did not name the member.
     pub(crate) tasks: Option<Vec<String>>,
 }
 
 impl Filter {
-    /// Reads what a request asks for.
+    /// Reads the filter of a request.
     ///
     /// # Errors
     ///
-    /// A filter that is missing, or whose members are of the wrong types or too many.
+    /// Returns a fault if the filter is missing, or if a member has the wrong type or too many elements.
     pub(crate) fn read(params: &Params<'_>) -> Result<Self, Fault> {
         let filter =
             params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
         if raw::kind(filter) != raw::Kind::Object {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
-        let mut wanted = Self::default();
+        let mut requested = Self::default();
         for kind in Kinds::EACH {
             match params::member(filter, member(kind)) {
                 None | Some("false") => {}
-                Some("true") => wanted.lists.insert(kind),
+                Some("true") => requested.lists.insert(kind),
                 Some(_) => {
                     let why = format!("`notifications.{}` must be true or false", member(kind));
                     return Err(Fault::InvalidParams(why));
                 }
             }
         }
-        wanted.resources = params::member(filter, RESOURCES).map(read_uris).transpose()?;
-        wanted.tasks = params::member(filter, TASKS).map(read_tasks).transpose()?;
-        Ok(wanted)
+        requested.resources = params::member(filter, RESOURCES).map(read_uris).transpose()?;
+        requested.tasks = params::member(filter, TASKS).map(read_task_ids).transpose()?;
+        Ok(requested)
     }
 
-    /// Leaves out what cannot be had. Of tasks, nothing is told of one that is not there or not the client's.
-    pub(crate) fn honoured(mut self, offers: Offers, changes: bool, is_there: impl Fn(&str) -> bool) -> Self {
+    /// Removes everything that the server does not offer to the client. Unknown task ids and those of other clients stay,
+    /// but cause no notifications.
+    pub(crate) fn supported(
+        mut self,
+        offers: ServerCapabilities,
+        lists_change: bool,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut lists = Kinds::default();
-        for kind in Kinds::EACH.into_iter().filter(|kind| changes && self.lists.has(*kind) && offers.has(*kind)) {
+        for kind in Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && offers.has(*kind)) {
             lists.insert(kind);
         }
         self.tasks = self.tasks.filter(|_| offers.tasks);
-        self.resources = self.resources.filter(|_| changes && offers.resources);
+        self.resources = self.resources.filter(|_| lists_change && offers.resources);
         if let Some(resources) = &mut self.resources {
-            resources.retain(|uri| is_there(uri));
+            resources.retain(|uri| is_known(uri));
         }
         Self { lists, ..self }
     }
 
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    /// Writes the filter as a JSON object.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind)) {
             object.raw(member(kind), b"true");
@@ -82,9 +92,6 @@ impl Filter {
     }
 }
 
-const RESOURCES: &str = "resourceSubscriptions";
-const TASKS: &str = "taskIds";
-
 fn member(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Tool => "toolsListChanged",
@@ -97,20 +104,20 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
     read_strings(json, RESOURCES, MAX_RESOURCES, too_many_resources)
 }
 
-fn read_tasks(json: &str) -> Result<Vec<String>, Fault> {
-    let too_many = || Fault::InvalidParams(format!("at most {MAX_WATCHED_TASKS} tasks may be subscribed to"));
+fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {
+    let too_many = || Fault::InvalidParams(format!("too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks"));
     read_strings(json, TASKS, MAX_WATCHED_TASKS, too_many)
 }
 
-/// Reads strings, each once.
+/// Reads an array of strings without duplicates.
 fn read_strings(json: &str, name: &str, most: usize, too_many: impl Fn() -> Fault) -> Result<Vec<String>, Fault> {
-    let wrong = || Fault::InvalidParams(format!("`notifications.{name}` must be an array of strings"));
+    let wrong_type = || Fault::InvalidParams(format!("`notifications.{name}` must be an array of strings"));
     if raw::kind(json) != raw::Kind::Array {
-        return Err(wrong());
+        return Err(wrong_type());
     }
     let (mut strings, mut seen, mut bytes) = (Vec::new(), HashSet::new(), 0);
     for string in raw::elements(json) {
-        let string = raw::string(string).ok_or_else(wrong)?;
+        let string = raw::string(string).ok_or_else(wrong_type)?;
         if !seen.insert(string.clone()) {
             continue;
         }
@@ -123,7 +130,10 @@ fn read_strings(json: &str, name: &str, most: usize, too_many: impl Fn() -> Faul
     Ok(strings)
 }
 
-/// Refuses to watch more resources.
+/// Returns the error for a subscriber with too many resources.
 pub(crate) fn too_many_resources() -> Fault {
-    Fault::InvalidParams(format!("at most {MAX_RESOURCES} resources may be subscribed to, with 256 KiB of URIs"))
+    let kibibytes = MAX_URI_BYTES >> 10;
+    Fault::InvalidParams(format!(
+        "too many subscriptions: the limit is {MAX_RESOURCES} resources and {kibibytes} KiB of URIs"
+    ))
 }

@@ -7,51 +7,56 @@ use crate::{
     jsonrpc::Id,
 };
 
-/// A request that listens, until it is cancelled or the server ends it.
+/// An open `subscriptions/listen` request. It stays open until the client cancels it or the server shuts down.
 #[derive(Debug)]
 pub(crate) struct Listener {
     subscriber: Subscriber,
     outbox: Arc<Outbox>,
     encoding: Arc<Encoding>,
-    /// Tells of tasks.
-    pub(crate) watch: Option<TaskWatch>,
+    /// Notifies the client of changes of tasks.
+    task_watch: Option<TaskWatch>,
 }
 
 impl Listener {
-    /// Acknowledges the request, and tells from then on what its filter wants.
-    pub(crate) fn begin(
+    /// Acknowledges the request, and starts to notify the client of the changes that its filter selects.
+    pub(crate) fn start(
         subscriber: Subscriber,
         filter: &Filter,
         id: &Id<'_>,
         outbox: &Arc<Outbox>,
         encoding: &Arc<Encoding>,
     ) -> Self {
-        let mut acknowledged = Vec::new();
-        acknowledge(&mut acknowledged, id, filter);
-        // Before anything is watched, so that nothing is told before it.
-        outbox.begin_listen(&acknowledged);
+        let mut acknowledgement = Vec::new();
+        write_acknowledgement(&mut acknowledgement, id, filter);
+        // The acknowledgement must precede every notification.
+        outbox.open_listener(&acknowledgement);
         subscriber.subscribe(filter.lists, filter.resources.as_deref().unwrap_or_default());
-        Self { subscriber, outbox: Arc::clone(outbox), encoding: Arc::clone(encoding), watch: None }
+        Self { subscriber, outbox: Arc::clone(outbox), encoding: Arc::clone(encoding), task_watch: None }
     }
 
-    /// Ends it without an answer.
-    pub(crate) fn stop(self) {
+    /// Also notifies the client of changes of tasks, for as long as the listener exists.
+    pub(crate) fn watch_tasks(&mut self, watch: TaskWatch) {
+        self.task_watch = Some(watch);
+    }
+
+    /// Ends the request without a response.
+    pub(crate) fn cancel(self) {
         drop(self.subscriber);
-        self.outbox.end_listen(|_| {});
+        self.outbox.close_listener(|_| {});
     }
 
-    /// Ends it with its answer, behind everything that it was to tell.
-    pub(crate) fn complete(self, id: &Id<'_>) {
+    /// Ends the request with its response, which follows the pending notifications.
+    pub(crate) fn end(self, id: &Id<'_>) {
         self.subscriber.unsubscribe_all();
-        drop(self.watch);
-        self.outbox.end_listen(|out| {
-            response::respond(out, id, &completed(&self.encoding, id));
+        drop(self.task_watch);
+        self.outbox.close_listener(|out| {
+            response::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');
         });
     }
 }
 
-fn acknowledge(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
+fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
     subscription::write_tag(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
@@ -59,10 +64,10 @@ fn acknowledge(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
     out.extend_from_slice(b"}}\n");
 }
 
-/// Writes the result of a subscription that the server ends.
+/// Returns the result of a request that the server ends.
 ///
 /// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
-fn completed(encoding: &Encoding, id: &Id<'_>) -> Vec<u8> {
+fn result(encoding: &Encoding, id: &Id<'_>) -> Vec<u8> {
     let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
     out.extend_from_slice(&encoding.identity);
     comma(&mut out);

@@ -53,7 +53,7 @@ impl TaskRequest {
             set_status(task);
         });
         match updated.await.map_err(|error| store_failed(&error))? {
-            Updated::Applied(_) | Updated::Finished(_) => Ok(response::empty(&self.encoding)),
+            Updated::Applied(_) | Updated::Finished(_) => Ok(response::empty_result(&self.encoding)),
             Updated::Expired => Err(not_found()),
         }
     }
@@ -69,7 +69,7 @@ impl TaskRequest {
         let is_extension = self.encoding.has(Feature::TaskExtension);
         match updated.await.map_err(|error| store_failed(&error))? {
             Updated::Expired => Err(not_found()),
-            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty(&self.encoding)),
+            Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty_result(&self.encoding)),
             Updated::Applied(task) => Ok(encode::details(&self.encoding, &task)),
             Updated::Finished(_) => Err(Fault::invalid_params("the task has already finished and cannot be cancelled")),
         }
@@ -102,7 +102,7 @@ pub(crate) fn decode_cursor(cursor: &str) -> Result<TaskCursor, Fault> {
     let parts = decoded.as_deref().and_then(|text| text.strip_prefix("task:")?.split_once(':'));
     let parsed =
         parts.and_then(|(millis, id)| Some(TaskCursor::new(Timestamp::from_unix_millis(millis.parse().ok()?), id)));
-    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` is none that this list gave: {cursor:?}")))
+    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}")))
 }
 
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.

@@ -20,7 +20,7 @@ use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp},
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
-    handler::{Context, Encoding, Finished, Running},
+    handler::{CallFuture, Context, Encoding, Finished},
     jsonrpc::{Id, raw},
 };
 
@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
-    /// Whether layers wrap the function, which then has a guard of its own.
+    /// Whether layers wrap the function. They guard it themselves.
     pub(super) is_layered: bool,
     pub(super) client: Arc<TaskClient>,
 }
@@ -60,7 +60,7 @@ impl Job {
     fn final_state(&self, output: Output) -> FinalState {
         let finished = output.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
         let mut response = Vec::new();
-        self.callee.finish(&mut response, &self.encoding, &self.id, finished);
+        self.callee.write_response(&mut response, &self.encoding, &self.id, finished);
         FinalState::decode(std::str::from_utf8(&response).unwrap_or_default())
     }
 }
@@ -116,7 +116,7 @@ impl Runner {
     }
 
     /// Runs the function until it finishes, or until its task is cancelled or expires.
-    pub(super) async fn run(self, running: Running) {
+    pub(super) async fn run(self, running: CallFuture) {
         let Err(error) = self.try_run(running).await else { return };
         tracing::error!(%error, "the task store failed, ending the task");
         for attempt in 0..ATTEMPTS {
@@ -150,7 +150,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
+    async fn try_run(&self, running: CallFuture) -> Result<(), TaskStoreError> {
         let Job { callee, context, client, .. } = &self.job;
         let end_guard = EndGuard(context.clone());
         let guarded = if self.job.is_layered {
@@ -158,7 +158,7 @@ impl Runner {
         } else {
             GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
         };
-        let mut work = Box::pin(callee.wait(guarded.complaining(), context.as_deref(), &self.job.id));
+        let mut work = Box::pin(callee.run_with_timeout(guarded.warning_if_slow(), context.as_deref(), &self.job.id));
         let mut task = self.task.clone();
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut message_delay = pin!(sleep(Duration::ZERO));

@@ -54,7 +54,7 @@ fn members_of_objects() {
         ),
         (r#"{"a":1,"a":2}"#, &[("a", "1"), ("a", "2")]),
         (r#"{"\ud83d":1,"b":2}"#, &[(r"\ud83d", "1"), ("b", "2")]),
-        // Not well-formed.
+        // Malformed.
         ("{", &[]),
         (r#"{"a"#, &[]),
         (r#"{"a":"#, &[]),
@@ -102,9 +102,9 @@ fn finds_the_end_of_strings_of_every_length() {
     }
 }
 
-/// Cuts and damages one text in every place, which must neither panic nor loop.
+/// Truncates and damages a text at every position, which must neither panic nor loop.
 #[test]
-fn ends_on_damaged_text() {
+fn malformed_text_terminates() {
     let whole = r#"{"a\u00e9é":[1,"b\\",{"c":"\"😀"}],"d":{"e":-1.5,"f":[[],{}]}}"#;
     let walk = |text: &str| {
         let deep = members(text).flat_map(|(_, value)| {

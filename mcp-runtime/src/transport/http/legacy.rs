@@ -117,7 +117,7 @@ impl LegacyService {
         connection.set_source(self.endpoint.request_source(request));
         let mut lines = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
-        if receipt.is_too_much {
+        if receipt.is_overloaded {
             lines.truncate(lines.trim_ascii_end().len());
             return response::overloaded_with(lines);
         }

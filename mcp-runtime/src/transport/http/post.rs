@@ -22,7 +22,7 @@ use super::{
         stream::EventStream,
     },
 };
-use crate::engine::{Connection, Receipt, RequestSource};
+use crate::engine::{Connection, ReceiveOutcome, RequestSource};
 
 /// The capacity that suffices for most responses.
 const TYPICAL_RESPONSE: usize = 512;
@@ -34,7 +34,7 @@ struct Exchange {
     session: Option<Arc<HttpSession>>,
     /// The response to a message that should name a session, but does not. Requests are exempt.
     rejection: Option<Box<HttpResponse>>,
-    receipt: Receipt,
+    receipt: ReceiveOutcome,
     /// The output so far, as lines.
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
@@ -128,7 +128,7 @@ async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> HttpResponse 
     let mut deadline = pin!(tokio::time::sleep(endpoint.options().stream_after));
     let outbox = Arc::clone(exchange.connection.outbox());
     loop {
-        let output = poll_fn(|cx| outbox.poll_news_or_end(cx));
+        let output = poll_fn(|cx| outbox.poll_output_or_end(cx));
         if race(output, deadline.as_mut()).await.is_err() {
             return respond(endpoint, *exchange, ResponseKind::EventStream);
         }
@@ -165,7 +165,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         // Another request has cancelled the call.
         return response::no_events();
     }
-    if exchange.receipt.is_too_much {
+    if exchange.receipt.is_overloaded {
         return response::overloaded_with(exchange.lines);
     }
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
@@ -219,7 +219,7 @@ impl Exchange {
         if is_settled && is_single_line(&self.lines) {
             return Some(ResponseKind::Json);
         }
-        let is_stream = is_settled || !self.lines.is_empty() || outbox.is_paused();
+        let is_stream = is_settled || !self.lines.is_empty() || outbox.is_close_requested();
         is_stream.then_some(ResponseKind::EventStream)
     }
 }

@@ -12,7 +12,7 @@ use super::{
     principal::Principal,
 };
 use crate::{
-    engine::{Mirrored, Permit, RequestSource},
+    engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     handler::RequestHead,
     jsonrpc::raw,
@@ -59,7 +59,7 @@ impl RequestHead for HttpRequestSource {
 }
 
 impl RequestSource for HttpRequestSource {
-    fn check_request(&self, request: &Mirrored<'_>) -> Result<(), Fault> {
+    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
         let version = raw::string(request.version).unwrap_or_default();
         expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
@@ -164,7 +164,7 @@ mod tests {
     fn headers_must_match_the_request() {
         let version = ("MCP-Protocol-Version", "2026-07-28");
         let call = ("mcp-method", "tools/call");
-        let request = Mirrored { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
+        let request = MirroredFields { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
         for (headers, matches) in [
             (&[version, call, ("Mcp-Name", "add")][..], true),
             (&[version, call, ("Mcp-Name", "  add  ")], true),

@@ -57,7 +57,7 @@ pub(super) fn overloaded_with(message: Vec<u8>) -> HttpResponse {
 /// Encodes an error response without a request id.
 pub(super) fn error_message(fault: &Fault) -> Vec<u8> {
     let mut message = Vec::new();
-    crate::engine::refuse(&mut message, revision::newest(), None, fault);
+    crate::engine::write_error(&mut message, revision::newest(), None, fault);
     message
 }
 

@@ -1,4 +1,4 @@
-//! Clients that answer wrongly, late, twice or never, where the server waits for them.
+//! Clients whose answers are invalid, late, repeated or missing, in a revision where the call waits.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{Confirm, server};
 
 const REVISION: Revision = Revision::V2025_11_25;
 
-/// Connects a client that can be asked, and answers by hand.
+/// Connects a client that declares elicitation and whose answers the test sends itself.
 fn connect(server: Server) -> TestClient {
-    let mut client = TestClient::silent(server, REVISION);
+    let mut client = TestClient::uninitialized(server, REVISION);
     let params = json!({"protocolVersion": REVISION.as_str(), "capabilities": {"elicitation": {}},
-        "clientInfo": {"name": "by hand", "version": "1.0.0"}});
+        "clientInfo": {"name": "test", "version": "1.0.0"}});
     send(&mut client, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
     client
 }
@@ -22,7 +22,7 @@ fn send(client: &mut TestClient, message: Value) -> Vec<Value> {
     client.send_raw(message.to_string().as_bytes())
 }
 
-/// Sends a message, and waits for something to come back if it was not there at once.
+/// Sends a message and waits for output if there is none at once.
 async fn send_and_wait(client: &mut TestClient, message: Value) -> Vec<Value> {
     let lines = send(client, message);
     if lines.is_empty() { client.next_lines().await } else { lines }
@@ -32,7 +32,7 @@ fn call(id: u64, name: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
 }
 
-/// Calls `delete` and gives the id of the question that it asks.
+/// Calls `delete` and returns the id of the request that it sends.
 async fn ask(client: &mut TestClient, id: u64) -> Value {
     let lines = send_and_wait(client, call(id, "delete", json!({"path": "/a"}))).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -45,7 +45,7 @@ fn accept() -> Value {
 }
 
 #[tokio::test]
-async fn answers_to_nothing_are_ignored() {
+async fn responses_to_unknown_requests_are_ignored() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     for id in [json!(99), json!("1"), json!(-1), json!("no number"), json!(null)] {
@@ -56,7 +56,7 @@ async fn answers_to_nothing_are_ignored() {
     }
     assert_eq!(client.in_flight(), 1);
     let answer = json!({"jsonrpc": "2.0", "id": question, "result": accept()});
-    // Twice, and once more when the call has its result.
+    // Sent twice, and once more after the call has finished.
     send(&mut client, answer.clone());
     send(&mut client, answer.clone());
     let lines = client.settle().await;
@@ -66,8 +66,8 @@ async fn answers_to_nothing_are_ignored() {
 }
 
 #[tokio::test]
-async fn bad_answers_end_the_call_with_an_error() {
-    for (answer, why) in [
+async fn an_invalid_answer_fails_the_call() {
+    for (answer, expected) in [
         (json!({"result": {"action": "perhaps"}}), "the client's answer to `confirm` is invalid: "),
         (json!({"result": accept_with(json!("yes"))}), "the client's answer to `confirm` is invalid: "),
         (json!({"result": 7}), "the client's answer to `confirm` is invalid: "),
@@ -84,7 +84,7 @@ async fn bad_answers_end_the_call_with_an_error() {
         let lines = client.settle().await;
         assert_eq!(lines.len(), 1, "{lines:?}");
         let message = lines[0]["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with(why), "{answer}: {message}");
+        assert!(message.starts_with(expected), "{answer}: {message}");
     }
 }
 
@@ -93,7 +93,7 @@ fn accept_with(sure: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_of_ten_megabytes_is_read_like_any_other() {
+async fn an_answer_of_ten_megabytes_is_accepted() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     let mut answer = accept();
@@ -103,10 +103,10 @@ async fn an_answer_of_ten_megabytes_is_read_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_answers_is_given_up() {
+async fn a_question_times_out() {
     let mut client = connect(server().ask_timeout(Duration::from_secs(3600)).timeout(Duration::from_secs(1)));
     let question = ask(&mut client, 1).await;
-    // The call may take a second, but waiting for a person does not count.
+    // The timeout of the call is a second, which does not include the time spent waiting for the client.
     let began = tokio::time::Instant::now();
     let lines = client.settle().await;
     assert_eq!(began.elapsed().as_secs(), 3600);
@@ -117,7 +117,7 @@ async fn a_client_that_never_answers_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_that_a_function_takes_itself_still_counts() {
+async fn the_timeout_of_a_call_excludes_only_the_wait_for_the_client() {
     /// Ask, then hang.
     #[tool(timeout = "5s")]
     async fn hangs(ctx: &Context) -> Result<(), Fault> {
@@ -136,7 +136,7 @@ async fn the_time_that_a_function_takes_itself_still_counts() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_takes_its_question_back() {
+async fn cancelling_a_call_cancels_its_question() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
@@ -148,7 +148,7 @@ async fn a_call_that_is_cancelled_takes_its_question_back() {
 }
 
 #[tokio::test]
-async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
+async fn ten_thousand_questions_can_be_in_flight_up_to_the_limit() {
     const MANY: u64 = 10_000;
     let mut client = connect(server().max_in_flight(MANY as usize));
     let mut questions = Vec::new();
@@ -161,7 +161,7 @@ async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
     assert_eq!(client.in_flight(), MANY as usize);
     let refused = send(&mut client, call(MANY + 1, "delete", json!({"path": "/"})));
     assert!(refused[0]["error"]["message"].as_str().unwrap().contains("too many requests in flight"));
-    // Last come, first served.
+    // Answered in reverse order.
     for question in questions.iter().rev() {
         send(&mut client, json!({"jsonrpc": "2.0", "id": question["id"], "result": accept()}));
     }
@@ -179,10 +179,10 @@ async fn ten_thousand_questions_are_in_flight_and_no_more_than_allowed() {
 }
 
 #[tokio::test]
-async fn one_call_may_not_ask_without_end() {
+async fn the_pending_questions_of_a_session_are_limited() {
     use mcp_runtime::Elicitation;
 
-    /// Ask a hundred things at once.
+    /// Ask a hundred questions at once.
     #[tool]
     async fn hundred(ctx: &Context) -> Result<usize, Fault> {
         let questions =
@@ -194,24 +194,24 @@ async fn one_call_may_not_ask_without_end() {
     let mut lines = send(&mut client, call(1, "hundred", json!({})));
     lines.append(&mut client.settle().await);
     let error = lines.iter().find_map(|line| line["error"]["message"].as_str()).unwrap();
-    assert_eq!(error, "too many questions wait for the client, at most 50 may");
-    // Those that were asked are taken back.
+    assert_eq!(error, "too many requests are waiting for the client's response: the limit is 50");
+    // The questions that were sent are cancelled.
     let asked = lines.iter().filter(|line| line["method"] == "elicitation/create").count();
-    let taken_back = lines.iter().filter(|line| line["method"] == "notifications/cancelled").count();
-    assert_eq!((asked, taken_back), (50, 50));
+    let cancelled = lines.iter().filter(|line| line["method"] == "notifications/cancelled").count();
+    assert_eq!((asked, cancelled), (50, 50));
 }
 
 #[tokio::test]
-async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
+async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
     use std::sync::Arc;
 
     use tokio::sync::Mutex;
 
     type Outcome = Arc<Mutex<Option<tokio::task::JoinHandle<Result<bool, Fault>>>>>;
 
-    /// Leave a task behind that asks.
+    /// Spawn a task that asks.
     #[tool]
-    async fn leaves_a_task(ctx: &Context, outcome: &Outcome) -> String {
+    async fn spawns_task(ctx: &Context, outcome: &Outcome) -> String {
         let ctx = ctx.clone();
         let task =
             tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
@@ -222,10 +222,10 @@ async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
 
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let outcome = Outcome::default();
-        let server = Server::empty("beside", "1.0.0").with::<leaves_a_task>().with_state(Arc::clone(&outcome));
+        let server = Server::empty("spawning", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
         let mut client = server.test_client(revision).answering(|_| json!(null));
-        let id = client.send_request("tools/call", json!({"name": "leaves_a_task"}));
-        // Of a function that has its result, or one that ends with the question of its task: one answer either way.
+        let id = client.send_request("tools/call", json!({"name": "spawns_task"}));
+        // The call ends with the result of the function, or with the question of the spawned task.
         client.answer(id).await.unwrap();
         if let Some(task) = outcome.lock().await.take() {
             assert!(task.await.unwrap().is_err());
@@ -234,17 +234,17 @@ async fn work_beside_a_call_is_not_left_waiting_for_an_answer() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_too_large_is_refused_and_never_taken_back() {
+async fn a_question_above_the_size_limit_is_neither_sent_nor_cancelled() {
     let mut client = connect(server());
     let lines = send_and_wait(&mut client, call(1, "delete", json!({"path": "x".repeat(2 << 20)}))).await;
     assert_eq!(lines.len(), 1, "{} lines", lines.len());
-    let why = lines[0]["error"]["message"].as_str().unwrap();
-    assert!(why.contains("is too large"), "{why}");
+    let message = lines[0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("is too large"), "{message}");
 }
 
-/// A client that does not wait for the answer to `initialize` finds it before what the function asks.
+/// Holds even for a client that sends a call before it has received the response to `initialize`.
 #[tokio::test]
-async fn the_greeting_is_answered_before_anything_is_asked() {
+async fn the_response_to_initialize_precedes_all_questions() {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex, split};
 
     let (near, far) = duplex(1 << 16);
@@ -252,14 +252,14 @@ async fn the_greeting_is_answered_before_anything_is_asked() {
     let (reader, writer) = split(far);
     let serving = tokio::spawn(async move { server.serve(reader, writer).await });
     let (reader, mut writer) = split(near);
-    let greeting = json!({
+    let initialize = json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1"},
     });
     let call = json!({"name": "delete", "arguments": {"path": "a"}});
     let mut sent = String::new();
-    for (id, method, params) in [(1, "initialize", greeting), (2, "tools/call", call)] {
+    for (id, method, params) in [(1, "initialize", initialize), (2, "tools/call", call)] {
         sent += &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         sent.push('\n');
     }

@@ -1,4 +1,4 @@
-//! What a function learns of its client before it asks.
+//! `ctx.supports`, `ctx.require` and the missing-capability error.
 
 use mcp_runtime::{Capability, Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::{Value, json};
@@ -19,21 +19,21 @@ fn supported(ctx: &Context) -> String {
     format!("{supported:?}")
 }
 
-/// Want tools in sampling.
+/// Require tools in sampling.
 #[tool]
 fn picky(ctx: &Context) -> Result<&'static str, Fault> {
     ctx.require(Capability::SamplingTools)?;
     Ok("fine")
 }
 
-/// Calls a tool as a client that declares these capabilities.
+/// Calls a tool as a client with the given capabilities.
 fn call(revision: Revision, capabilities: Value, tool: &str) -> Value {
     let server = Server::empty("capabilities", "1.0.0").with::<supported>().with::<picky>();
     call_to(server, revision, capabilities, tool)
 }
 
 fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) -> Value {
-    let mut client = TestClient::silent(server, revision);
+    let mut client = TestClient::uninitialized(server, revision);
     let mut params = json!({"name": tool, "arguments": {}});
     if revision == Revision::V2026_07_28 {
         params["_meta"] = json!({
@@ -42,7 +42,7 @@ fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) 
         });
     } else {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
-            "clientInfo": {"name": "by hand", "version": "1.0.0"}});
+            "clientInfo": {"name": "test", "version": "1.0.0"}});
         client.send_raw(
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string().as_bytes(),
         );
@@ -52,7 +52,7 @@ fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) 
 }
 
 #[test]
-fn a_client_supports_what_it_declares_and_its_revision_has() {
+fn supports_depends_on_the_declared_capabilities_and_the_revision() {
     let everything =
         json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}, "roots": {}});
     let all = "[Elicitation, UrlElicitation, Sampling, SamplingTools, SamplingContext, Roots]";
@@ -73,7 +73,7 @@ fn a_client_supports_what_it_declares_and_its_revision_has() {
 }
 
 #[test]
-fn what_is_required_is_named() {
+fn require_names_the_missing_capability() {
     let enough = json!({"sampling": {"tools": {}}});
     for (revision, capabilities, expected) in [
         (Revision::V2025_06_18, enough.clone(), (json!(-32600), Value::Null)),
@@ -88,26 +88,26 @@ fn what_is_required_is_named() {
 }
 
 #[test]
-fn what_is_missing_is_named_whatever_the_error_type() {
-    type Anything = Box<dyn std::error::Error + Send + Sync>;
+fn the_missing_capability_survives_conversion_to_any_error_type() {
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-    /// Ask, and pass on any error.
+    /// Ask, and return any error.
     #[tool]
-    async fn asks(ctx: &Context) -> Result<String, Anything> {
+    async fn asks(ctx: &Context) -> Result<String, BoxError> {
         ctx.roots().await?;
         Ok("asked".to_owned())
     }
 
-    /// Require, and pass on any error.
+    /// Require, and return any error.
     #[tool]
-    fn requires(ctx: &Context) -> Result<String, Anything> {
+    fn requires(ctx: &Context) -> Result<String, BoxError> {
         ctx.require(Capability::Roots)?;
         Ok("required".to_owned())
     }
 
-    /// Go on without.
+    /// Continue without the answer.
     #[tool]
-    async fn recovers(ctx: &Context) -> Result<String, Anything> {
+    async fn recovers(ctx: &Context) -> Result<String, BoxError> {
         Ok(ctx.roots().await.map_or_else(|_| "nothing".to_owned(), |roots| roots.len().to_string()))
     }
 

@@ -1,4 +1,4 @@
-//! Scripted clients of every revision, and what was said.
+//! Conversations with scripted clients of every revision, compared with golden files.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -10,12 +10,12 @@ use super::server;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/conversations");
 
-/// A call, and the results that the client gives, in the order in which it is asked.
+/// A call, and the client's answers in the order of the questions.
 struct Case {
     name: &'static str,
     method: &'static str,
     params: Value,
-    /// What the client declares.
+    /// The capabilities that the client declares.
     capabilities: Value,
     answers: Vec<Value>,
 }
@@ -32,7 +32,7 @@ fn cases() -> Vec<Case> {
     let accept = |content: Value| json!({"action": "accept", "content": content});
     let path = json!({"path": "/a"});
     let pizza = json!({"name": "Ada", "email": "ada@example.com", "size": "l", "toppings": ["basil"]});
-    // Where there is no choice of several, each choice is asked for itself.
+    // Revisions without multiple choice ask for each choice separately.
     let older_pizza =
         json!({"name": "Ada", "email": "ada@example.com", "count": 1, "size": "l", "toppings.basil": true});
     let mut both = older_pizza.clone();
@@ -92,7 +92,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn conversations_are_as_recorded() {
+async fn conversations_match_the_golden_files() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut problems = Vec::new();
     for revision in Revision::ALL {
@@ -101,36 +101,37 @@ async fn conversations_are_as_recorded() {
         let mut known = BTreeSet::new();
         for case in cases() {
             let name = case.name;
-            assert!(known.insert(format!("{name}.json")), "two cases are called {name}");
+            assert!(known.insert(format!("{name}.json")), "two cases have the name {name}");
             let method = case.method;
-            let said = converse(case, revision).await;
-            for message in said.iter().filter_map(|line| line.get("server")) {
+            let transcript = converse(case, revision).await;
+            for message in transcript.iter().filter_map(|line| line.get("server")) {
                 let found = official.as_mut().map(|official| official.problems(message, Some(method)));
                 problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
             }
-            let said = format!("{:#}\n", masked(Value::Array(said)));
+            let transcript = format!("{:#}\n", masked(Value::Array(transcript)));
             let file = folder.join(format!("{name}.json"));
             if update {
                 fs::create_dir_all(&folder).unwrap();
-                fs::write(file, said).unwrap();
-            } else if fs::read_to_string(&file).unwrap_or_default() != said {
-                problems
-                    .push(format!("{revision}/{name}: the conversation is not the recorded one, it is now\n{said}"));
+                fs::write(file, transcript).unwrap();
+            } else if fs::read_to_string(&file).unwrap_or_default() != transcript {
+                problems.push(format!(
+                    "{revision}/{name}: the conversation differs from the golden file, it is now\n{transcript}"
+                ));
             }
         }
         for file in fs::read_dir(&folder).unwrap() {
             let name = file.unwrap().file_name().into_string().unwrap();
             if !known.contains(&name) {
-                problems.push(format!("{revision}/{name} belongs to no case"));
+                problems.push(format!("{revision}/{name} is the golden file of no case"));
             }
         }
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// Replaces what is different each time.
-fn masked(mut said: Value) -> Value {
-    let messages = said.as_array_mut().into_iter().flatten().flat_map(|line| line.as_object_mut()).flatten();
+/// Replaces values that differ in every run.
+fn masked(mut transcript: Value) -> Value {
+    let messages = transcript.as_array_mut().into_iter().flatten().flat_map(|line| line.as_object_mut()).flatten();
     for (_, message) in messages {
         for state in ["/result/requestState", "/params/requestState"] {
             if let Some(state) = message.pointer_mut(state) {
@@ -141,14 +142,14 @@ fn masked(mut said: Value) -> Value {
             *id = json!("(unique)");
         }
     }
-    said
+    transcript
 }
 
-/// Plays a case, and writes down who said what.
+/// Runs a case and returns the messages of both sides.
 async fn converse(case: Case, revision: Revision) -> Vec<Value> {
     let Case { method, params, capabilities, mut answers, .. } = case;
     let stateless = revision >= Revision::V2026_07_28;
-    let mut client = TestClient::silent(server(), revision);
+    let mut client = TestClient::uninitialized(server(), revision);
     if !stateless {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
             "clientInfo": {"name": "scripted", "version": "1.0.0"}});
@@ -163,39 +164,40 @@ async fn converse(case: Case, revision: Revision) -> Vec<Value> {
         }
         message(id, method, params)
     };
-    let mut said = Vec::new();
+    let mut transcript = Vec::new();
     let mut to_send = vec![request(1, params.clone())];
     let mut calls = 1;
     loop {
         let mut lines = Vec::new();
         for message in to_send.drain(..) {
             lines.extend(client.send_raw(message.to_string().as_bytes()));
-            said.push(json!({"client": message}));
+            transcript.push(json!({"client": message}));
         }
         if lines.is_empty() {
             lines = client.next_lines().await;
         }
         for line in lines {
-            said.push(json!({"server": line}));
+            transcript.push(json!({"server": line}));
             if line.get("method").is_some() && line.get("id").is_some() {
                 to_send.push(json!({"jsonrpc": "2.0", "id": line["id"], "result": next(&mut answers)}));
             } else if line["result"]["resultType"] == "input_required" {
                 let asked = line["result"]["inputRequests"].as_object().unwrap();
                 let mut again = params.clone();
-                again["inputResponses"] = in_order_of_asking(asked, &mut answers);
+                again["inputResponses"] = answer_round(asked, &mut answers);
                 again["requestState"] = line["result"]["requestState"].clone();
                 calls += 1;
                 to_send.push(request(calls, again));
             }
         }
         if to_send.is_empty() && client.in_flight() == 0 {
-            return said;
+            return transcript;
         }
     }
 }
 
-/// Answers all questions of a round. An object does not say in which order they were asked, so the methods do.
-fn in_order_of_asking(asked: &serde_json::Map<String, Value>, answers: &mut Vec<Value>) -> Value {
+/// Answers all questions of a round. The order of an object's members is not significant, so the methods decide which
+/// question receives which answer.
+fn answer_round(asked: &serde_json::Map<String, Value>, answers: &mut Vec<Value>) -> Value {
     let mut keys: Vec<_> = asked.keys().collect();
     let rank = |key: &str| {
         ["elicitation/create", "sampling/createMessage", "roots/list"]
@@ -207,7 +209,7 @@ fn in_order_of_asking(asked: &serde_json::Map<String, Value>, answers: &mut Vec<
 }
 
 fn next(answers: &mut Vec<Value>) -> Value {
-    assert!(!answers.is_empty(), "the client was asked more often than it has answers");
+    assert!(!answers.is_empty(), "the server asked more questions than the case has answers");
     answers.remove(0)
 }
 

@@ -1,4 +1,4 @@
-//! The state that a client carries from round to round.
+//! The request state that a client carries between rounds.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::server;
 
-/// Ends the first round of `order`, whose state holds a value that was made once, so that it is sealed.
+/// Runs the first round of `order`. Its state is sealed because it holds a `ctx.once` value.
 async fn first_round(client: &mut TestClient) -> Value {
     let result = call(client, "order", json!({}), json!({})).await.unwrap();
     assert_eq!(result["resultType"], "input_required");
     result["requestState"].clone()
 }
 
-/// Calls a tool as a client that can be asked, with whatever stands beside the arguments.
-async fn call(client: &mut TestClient, name: &str, arguments: Value, beside: Value) -> Result<Value, i64> {
+/// Calls a tool as a client with elicitation, with `extra` parameters in addition to the arguments.
+async fn call(client: &mut TestClient, name: &str, arguments: Value, extra: Value) -> Result<Value, i64> {
     let mut params = json!({"name": name, "arguments": arguments,
         "_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}});
-    for (member, value) in beside.as_object().unwrap() {
+    for (member, value) in extra.as_object().unwrap() {
         params[member] = value.clone();
     }
     client.request("tools/call", params).await.map_err(|error| error.code)
@@ -37,34 +37,35 @@ fn order() -> Value {
 }
 
 #[tokio::test]
-async fn a_state_is_refused_by_everybody_but_its_own_request() {
+async fn a_state_is_valid_for_its_own_request_only() {
     let state = first_round(&mut connect(keyed(1))).await;
     let tampered = json!(format!("{}-TAMPERED", state.as_str().unwrap()));
-    let go_on = |state: &Value| json!({"requestState": state, "inputResponses": order()});
-    for (what, server, tool, arguments, beside, is_good) in [
-        ("the same request", keyed(1), "order", json!({}), go_on(&state), true),
+    let retry = |state: &Value| json!({"requestState": state, "inputResponses": order()});
+    for (label, server, tool, arguments, extra, is_valid) in [
+        ("same request", keyed(1), "order", json!({}), retry(&state), true),
         (
-            "a server with the key as its old one",
+            "server with a rotated key",
             server().state_keys([StateKey::new([2; 32]), StateKey::new([1; 32])]),
             "order",
             json!({}),
-            go_on(&state),
+            retry(&state),
             true,
         ),
-        ("a server with another key", keyed(2), "order", json!({}), go_on(&state), false),
-        ("a server with a key of its own", server(), "order", json!({}), go_on(&state), false),
-        ("another tool", keyed(1), "same_key", json!({}), go_on(&state), false),
-        ("a tool that asks nothing it knows", keyed(1), "delete", json!({"path": "/a"}), go_on(&state), false),
-        ("other arguments", keyed(1), "delete", json!({"path": "/b"}), go_on(&state), false),
-        ("tampered with", keyed(1), "order", json!({}), go_on(&tampered), false),
-        ("no string", keyed(1), "order", json!({}), json!({"requestState": 7}), false),
-        ("not ours", keyed(1), "order", json!({}), json!({"requestState": "aGVsbG8"}), false),
+        ("server with another key", keyed(2), "order", json!({}), retry(&state), false),
+        ("server with a generated key", server(), "order", json!({}), retry(&state), false),
+        ("other tool", keyed(1), "same_key", json!({}), retry(&state), false),
+        ("tool with another question", keyed(1), "delete", json!({"path": "/a"}), retry(&state), false),
+        ("other arguments", keyed(1), "delete", json!({"path": "/b"}), retry(&state), false),
+        ("tampered with", keyed(1), "order", json!({}), retry(&tampered), false),
+        ("not a string", keyed(1), "order", json!({}), json!({"requestState": 7}), false),
+        ("unknown format", keyed(1), "order", json!({}), json!({"requestState": "aGVsbG8"}), false),
         ("empty", keyed(1), "order", json!({}), json!({"requestState": ""}), false),
     ] {
-        let result = call(&mut connect(server), tool, arguments, beside).await;
-        match is_good {
-            true => assert_eq!(result.expect(what)["resultType"], "input_required", "{what}"),
-            false => assert_eq!(result, Err(-32602), "{what}"),
+        let result = call(&mut connect(server), tool, arguments, extra).await;
+        if is_valid {
+            assert_eq!(result.expect(label)["resultType"], "input_required", "{label}");
+        } else {
+            assert_eq!(result, Err(-32602), "{label}");
         }
     }
 }
@@ -78,7 +79,7 @@ async fn a_state_expires() {
 }
 
 #[tokio::test]
-async fn what_is_done_once_is_not_done_again() {
+async fn once_runs_once_per_call() {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use mcp_runtime::{Answer, Context, Fault, tool};
@@ -101,7 +102,7 @@ async fn what_is_done_once_is_not_done_again() {
 
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
         let server = Server::empty("once", "1.0.0").with::<count>().with_state(Count::default());
-        let mut client = server.test_client(revision).answering(|asked| match asked.message() {
+        let mut client = server.test_client(revision).answering(|request| match request.message() {
             "second" => json!({"action": "decline"}),
             _ => json!({"action": "accept", "content": {"sure": true}}),
         });
@@ -113,34 +114,34 @@ async fn what_is_done_once_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn answers_need_no_state_in_the_first_round() {
+async fn answers_are_accepted_without_state_in_the_first_round() {
     let accept = json!({"action": "accept", "content": {"sure": true}});
-    // Neither that of the round nor that of a server which shares no key with this one.
-    let beside = json!({"inputResponses": {"confirm": accept, "unknown": {"action": "cancel"}, "other": 7}});
-    let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), beside).await;
+    // No state is needed, and the plain state of a server with another key is accepted.
+    let extra = json!({"inputResponses": {"confirm": accept, "unknown": {"action": "cancel"}, "other": 7}});
+    let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), extra).await;
     assert_eq!(result.unwrap()["content"][0]["text"], "deleted /a");
     let asked = call(&mut connect(server()), "delete", json!({"path": "/a"}), json!({})).await.unwrap();
-    let elsewhere = json!({"inputResponses": {"confirm": accept}, "requestState": asked["requestState"]});
-    let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), elsewhere).await;
+    let from_other_server = json!({"inputResponses": {"confirm": accept}, "requestState": asked["requestState"]});
+    let result = call(&mut connect(server()), "delete", json!({"path": "/a"}), from_other_server).await;
     assert_eq!(result.unwrap()["content"][0]["text"], "deleted /a");
 }
 
 #[tokio::test]
-async fn an_answer_counts_for_the_question_that_was_asked_only() {
+async fn an_answer_applies_to_its_own_question_only() {
     let mut client = connect(server());
     let asked = call(&mut client, "delete", json!({"path": "/a"}), json!({})).await.unwrap();
     // The user agreed to delete /a.
-    let beside = json!({
+    let extra = json!({
         "inputResponses": {"confirm": {"action": "accept", "content": {"sure": true}}},
         "requestState": asked["requestState"],
     });
-    let result = call(&mut client, "delete", json!({"path": "/b"}), beside).await.unwrap();
+    let result = call(&mut client, "delete", json!({"path": "/b"}), extra).await.unwrap();
     assert_eq!(result["resultType"], "input_required");
     assert_eq!(result["inputRequests"]["confirm"]["params"]["message"], "Delete /b?");
 }
 
 #[tokio::test]
-async fn answers_of_a_wrong_shape_ask_again() {
+async fn invalid_answers_are_asked_for_again() {
     let mut client = connect(server());
     for answer in [
         json!(12345),
@@ -153,19 +154,19 @@ async fn answers_of_a_wrong_shape_ask_again() {
         json!({"action": "accept", "content": {"sure": "true"}}),
         json!({"action": "accept", "content": [true]}),
     ] {
-        let beside = json!({"inputResponses": {"confirm": answer}});
-        let result = call(&mut client, "delete", json!({"path": "/a"}), beside).await.unwrap();
+        let extra = json!({"inputResponses": {"confirm": answer}});
+        let result = call(&mut client, "delete", json!({"path": "/a"}), extra).await.unwrap();
         assert_eq!(result["resultType"], "input_required", "{answer}");
     }
     for (responses, is_error) in [(json!(null), false), (json!([]), true), (json!("x"), true), (json!(1), true)] {
-        let beside = json!({"inputResponses": responses});
-        let result = call(&mut client, "delete", json!({"path": "/a"}), beside).await;
+        let extra = json!({"inputResponses": responses});
+        let result = call(&mut client, "delete", json!({"path": "/a"}), extra).await;
         assert_eq!(result.is_err(), is_error, "{responses}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_to_carry_is_said_to_be() {
+async fn a_state_above_the_size_limit_fails_the_call() {
     use mcp_runtime::{Context, Elicit, Fault, tool};
 
     #[derive(Elicit)]
@@ -184,17 +185,17 @@ async fn an_answer_that_is_too_large_to_carry_is_said_to_be() {
 
     let mut client = connect(Server::empty("essays", "1.0.0").with::<essay>());
     let text = "x".repeat(10 << 20);
-    let beside = json!({"inputResponses": {"essay": {"action": "accept", "content": {"text": text}}}});
-    assert_eq!(call(&mut client, "essay", json!({}), beside).await, Err(-32603));
+    let extra = json!({"inputResponses": {"essay": {"action": "accept", "content": {"text": text}}}});
+    assert_eq!(call(&mut client, "essay", json!({}), extra).await, Err(-32603));
 }
 
 #[tokio::test]
-async fn a_question_that_one_of_two_gave_up_is_still_asked() {
+async fn a_question_is_asked_while_one_future_still_waits_for_it() {
     use mcp_runtime::{Context, Fault, tool};
 
     use super::Confirm;
 
-    /// Ask twice at once, and give one of them up.
+    /// Ask the same question twice at once, and drop one of the futures.
     #[tool]
     async fn twice(ctx: &Context) -> Result<String, Fault> {
         let mut first = Box::pin(ctx.elicit::<Confirm>("sure", "Sure?"));
@@ -215,12 +216,12 @@ async fn a_question_that_one_of_two_gave_up_is_still_asked() {
 }
 
 #[tokio::test]
-async fn a_first_round_belongs_to_its_own_arguments() {
+async fn a_plain_state_is_bound_to_the_arguments() {
     use mcp_runtime::{Context, Fault, tool};
 
     use super::Confirm;
 
-    /// Pay, without saying how much.
+    /// Pay, with a question that does not name the amount.
     #[tool]
     async fn pay(ctx: &Context, amount: u64) -> Result<String, Fault> {
         let answer = ctx.elicit::<Confirm>("sure", "Sure?").await?;
@@ -230,21 +231,21 @@ async fn a_first_round_belongs_to_its_own_arguments() {
     let mut client = connect(Server::empty("bank", "1.0.0").with::<pay>());
     let asked = call(&mut client, "pay", json!({"amount": 1}), json!({})).await.unwrap();
     let accept = json!({"action": "accept", "content": {"sure": true}});
-    let beside = json!({"inputResponses": {"sure": accept}, "requestState": asked["requestState"]});
+    let extra = json!({"inputResponses": {"sure": accept}, "requestState": asked["requestState"]});
     for (amount, expected) in [(2, "input_required"), (1, "complete")] {
-        let result = call(&mut client, "pay", json!({"amount": amount}), beside.clone()).await.unwrap();
+        let result = call(&mut client, "pay", json!({"amount": amount}), extra.clone()).await.unwrap();
         assert_eq!(result["resultType"], expected, "{amount}");
     }
 }
 
 #[tokio::test]
-async fn what_is_chosen_twice_counts_once() {
+async fn repeated_choices_count_once() {
     let mut client = connect(keyed(1));
     let state = first_round(&mut client).await;
     let mut order = order();
     order["order"]["content"]["toppings"] = json!(["basil", "basil", "cheese", "basil"]);
-    let beside = json!({"requestState": state, "inputResponses": order});
-    let result = call(&mut client, "order", json!({}), beside).await.unwrap();
+    let extra = json!({"requestState": state, "inputResponses": order});
+    let result = call(&mut client, "order", json!({}), extra).await.unwrap();
     let asked = &result["inputRequests"]["confirm"]["params"]["message"];
     assert_eq!(asked, "Order 1 × Small with [Basil, Cheese] for Ada?");
 }

@@ -106,10 +106,10 @@ async fn listening_takes_nobody_elses_place() {
         streams.push(listening(&site, json!({"toolsListChanged": true})).await);
     }
     assert_eq!(site.send(&call("quick")).await.text(), "quick");
-    assert!(format!("{built:?}").contains("listens: 10 "), "{built:?}");
+    assert!(format!("{built:?}").contains("listeners: 10 "), "{built:?}");
     // Whoever goes is forgotten.
     drop(streams);
-    until(|| format!("{built:?}").contains("listens: 0 ")).await;
+    until(|| format!("{built:?}").contains("listeners: 0 ")).await;
 }
 
 #[tokio::test]

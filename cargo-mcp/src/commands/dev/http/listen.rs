@@ -1,180 +1,183 @@
-//! `subscriptions/listen` over HTTP: the client's stream stays open, and the request is sent to one server after another.
+//! `subscriptions/listen` over HTTP: the client's stream stays open while the request moves from server to server.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     body::Body,
-    http::{Response, StatusCode, request::Parts},
+    http::{Response, StatusCode, header, request::Parts},
 };
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use tokio::{sync::broadcast, time::interval};
+use http_body_util::{BodyExt, Collected};
+use sse_stream::Sse;
+use tokio::sync::broadcast;
 
 use super::{
     super::{
-        listening::{ACKNOWLEDGED, Listening},
-        message::{INTERNAL_ERROR, Kind as Is, METHOD_NOT_FOUND, Message, error},
-        offers::Kind,
+        ids::Generation,
+        listen_request::{ACKNOWLEDGED, ListenRequest},
+        message::{INTERNAL_ERROR, METHOD_NOT_FOUND, Message, MessageKind, error_response},
+        snapshot::Capability,
     },
-    Answer, Front,
     backend::Backend,
-    events::Event,
-    exchange::{Ended, Events, channel, forward},
-    is_events,
+    relay::{StreamEnd, relay_events},
+    respond::{is_event_stream, json},
+    sse::{EventSender, channel, message_event, message_of},
+    state::HttpProxy,
 };
+use crate::sse::EventReader;
 
-/// How often a stream that no server carries is shown to be alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// A request that listens, and its client's stream.
-struct Listens {
-    front: Arc<Front>,
+/// A `subscriptions/listen` request and the stream of its client.
+struct ListenStream {
+    proxy: Arc<HttpProxy>,
     parts: Parts,
     body: Bytes,
-    listening: Listening,
-    changes: broadcast::Receiver<BTreeSet<Kind>>,
-    events: Events,
+    request: ListenRequest,
+    list_changes: broadcast::Receiver<BTreeSet<Capability>>,
+    sender: EventSender,
     is_answered: bool,
 }
 
-/// What a server made of the request.
-enum Opened {
+/// A server's reply to the request.
+enum Reply {
     Stream(Body),
-    /// It does not know the method.
-    Unknown,
-    /// Something else, which is for the client.
+    /// The server does not know the method.
+    MethodNotFound,
+    /// Any other response, which is relayed.
     Other(Response<Body>),
-    /// It went away.
-    Gone,
+    /// The server exited.
+    Unavailable,
 }
 
-impl Front {
-    /// Passes a request that listens on.
-    pub(super) async fn listen(
-        self: &Arc<Self>,
-        parts: &Parts,
-        body: Bytes,
-        id: &str,
-        message: &Message<'_>,
-    ) -> Answer {
-        let changes = self.backends.changes();
-        let backend = match self.backends.begin().await {
-            Ok(work) => work.backend().clone(),
-            Err(why) => return super::json(StatusCode::OK, error(id, INTERNAL_ERROR, why)),
-        };
-        let (events, readable) = channel();
-        let listening = Listening::read(id, message);
-        let front = Arc::clone(self);
-        let listens = Listens { front, parts: parts.clone(), body, listening, changes, events, is_answered: false };
-        let opened = listens.open(&backend).await;
-        if let Opened::Other(response) = opened {
-            return response;
-        }
-        tokio::spawn(listens.follow(backend, opened));
-        readable.into_response()
+/// Handles a `subscriptions/listen` request.
+pub(super) async fn listen(
+    proxy: &Arc<HttpProxy>,
+    parts: &Parts,
+    body: Bytes,
+    id: &str,
+    message: &Message<'_>,
+) -> Response<Body> {
+    let list_changes = proxy.backends.list_changes();
+    let backend = match proxy.backends.begin().await {
+        Ok(request) => request.backend().clone(),
+        Err(why) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, why)),
+    };
+    let (sender, events) = channel();
+    let stream = ListenStream {
+        proxy: Arc::clone(proxy),
+        parts: parts.clone(),
+        body,
+        request: ListenRequest::parse(id, message),
+        list_changes,
+        sender,
+        is_answered: false,
+    };
+    let reply = stream.send_request(&backend).await;
+    if let Reply::Other(response) = reply {
+        return response;
     }
+    tokio::spawn(stream.run(backend, reply));
+    events.into_response()
 }
 
-impl Listens {
-    async fn open(&self, backend: &Backend) -> Opened {
-        let Ok(response) = backend.send(&self.parts, self.body.clone()).await else { return Opened::Gone };
-        if is_events(response.headers()) {
-            return Opened::Stream(response.into_body());
+impl ListenStream {
+    async fn send_request(&self, backend: &Backend) -> Reply {
+        let Ok(response) = backend.send(&self.parts, self.body.clone()).await else { return Reply::Unavailable };
+        if is_event_stream(response.headers()) {
+            return Reply::Stream(response.into_body());
         }
         let (mut head, body) = response.into_parts();
-        let Ok(whole) = body.collect().await else { return Opened::Gone };
-        let whole = whole.to_bytes();
-        let code = std::str::from_utf8(&whole).ok().and_then(|text| Message::read(text)?.error_code());
+        let Ok(collected) = body.collect().await else { return Reply::Unavailable };
+        let bytes = collected.to_bytes();
+        let code = std::str::from_utf8(&bytes).ok().and_then(|text| Message::parse(text)?.error_code());
         if code == Some(METHOD_NOT_FOUND) {
-            return Opened::Unknown;
+            return Reply::MethodNotFound;
         }
-        head.headers.remove(axum::http::header::TRANSFER_ENCODING);
-        Opened::Other(Response::from_parts(head, whole.into()))
+        head.headers.remove(header::TRANSFER_ENCODING);
+        Reply::Other(Response::from_parts(head, bytes.into()))
     }
 
-    /// Passes on what one server after another has to tell.
-    async fn follow(mut self, mut backend: Backend, mut opened: Opened) {
+    /// Relays the notifications of successive servers, until the client is gone or the request is answered.
+    async fn run(mut self, mut backend: Backend, mut reply: Reply) {
         loop {
-            let ended = match opened {
-                Opened::Stream(mut body) => self.forward(&mut body, &backend).await,
-                Opened::Unknown => match self.listening.acknowledge() {
-                    Some(text) => self.send([text]).await,
-                    None => Ended::Badly,
-                },
-                Opened::Other(response) => {
-                    let whole = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                    let text = whole.ok().and_then(|whole| String::from_utf8(whole.to_vec()).ok());
-                    self.send(text).await;
+            let is_client_gone = match reply {
+                Reply::Stream(body) => self.relay(body, &backend).await == StreamEnd::ClientGone,
+                Reply::MethodNotFound => {
+                    let acknowledgement = self.request.acknowledge();
+                    !self.send(acknowledgement).await
+                }
+                Reply::Other(response) => {
+                    let bytes = response.into_body().collect().await.map(Collected::to_bytes);
+                    self.send(bytes.ok().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())).await;
                     return;
                 }
-                Opened::Gone => Ended::Badly,
+                Reply::Unavailable => false,
             };
-            if ended == Ended::Unread || self.is_answered {
+            if is_client_gone || self.is_answered {
                 return;
             }
-            let Some(newer) = self.newer(backend.generation).await else { return };
+            let Some(newer) = self.next_backend(backend.generation).await else { return };
             backend = newer;
-            opened = self.open(&backend).await;
-            let mut kinds = BTreeSet::new();
-            while let Ok(more) = self.changes.try_recv() {
-                kinds.extend(more);
+            reply = self.send_request(&backend).await;
+            let mut changed = BTreeSet::new();
+            while let Ok(more) = self.list_changes.try_recv() {
+                changed.extend(more);
             }
-            if self.send(self.listening.news(&kinds)).await == Ended::Unread {
+            if !self.send(self.request.change_notifications(&changed)).await {
                 return;
             }
         }
     }
 
-    async fn forward(&mut self, body: &mut Body, backend: &Backend) -> Ended {
-        let (listening, is_answered, front) = (&mut self.listening, &mut self.is_answered, &self.front);
-        let forward = forward(body, &self.events, |event| {
-            let Some(data) = event.data() else { return Some(event.clone()) };
-            let Some(message) = Message::read(&data) else { return Some(event.clone()) };
+    /// Relays the stream of a server until it ends or a newer server replaces this one.
+    async fn relay(&mut self, body: Body, backend: &Backend) -> StreamEnd {
+        let (request, is_answered, backends) = (&mut self.request, &mut self.is_answered, &self.proxy.backends);
+        let filter = |mut event: Sse| {
+            let Some((text, message)) = message_of(&event).and_then(|text| Some((text, Message::parse(text)?))) else {
+                return Some(event);
+            };
             match message.kind() {
-                Is::Notification { method: ACKNOWLEDGED } => {
-                    listening.acknowledged(&data, &message).map(|text| event.with_data(&text))
+                MessageKind::Notification { method: ACKNOWLEDGED } => {
+                    let extended = request.extend_acknowledgement(text, &message)?;
+                    event.data = Some(extended);
+                    Some(event)
                 }
-                // A server that another takes the place of ends its streams.
-                Is::Response { .. } if !front.backends.is_current(backend.generation) => None,
-                Is::Response { .. } => {
+                // A server that is being replaced ends its streams. The request continues on the next one.
+                MessageKind::Response { .. } if !backends.is_current(backend.generation) => None,
+                MessageKind::Response { .. } => {
                     *is_answered = true;
-                    Some(event.clone())
+                    Some(event)
                 }
-                _ => Some(event.clone()),
+                _ => Some(event),
             }
-        });
+        };
+        let mut reader = EventReader::new(body);
         tokio::select! {
             biased;
-            ended = forward => ended,
-            _ = self.front.backends.newer_than(backend.generation) => Ended::Badly,
+            end = relay_events(&mut reader, &self.sender, filter) => end,
+            _ = backends.newer_than(backend.generation) => StreamEnd::Broken,
         }
     }
 
-    /// Waits for another server, and shows meanwhile that the stream is alive. At the end of everything the request is answered.
-    async fn newer(&self, server: super::Generation) -> Option<Backend> {
-        let mut alive = interval(KEEP_ALIVE);
-        let newer = self.front.backends.newer_than(server);
-        tokio::pin!(newer);
-        loop {
-            tokio::select! {
-                newer = &mut newer => {
-                    if newer.is_none() {
-                        self.send([self.listening.completed()]).await;
-                    }
-                    return newer;
+    /// Waits for a newer server. Returns `None` if the client is gone, or at shutdown, when it answers the request.
+    async fn next_backend(&self, server: Generation) -> Option<Backend> {
+        tokio::select! {
+            newer = self.proxy.backends.newer_than(server) => {
+                if newer.is_none() {
+                    self.send([self.request.response()]).await;
                 }
-                () = self.events.closed() => return None,
-                _ = alive.tick() => self.events.send(Event::keep_alive()).await.ok()?,
+                newer
             }
+            () = self.sender.closed() => None,
         }
     }
 
-    async fn send(&self, messages: impl IntoIterator<Item = String>) -> Ended {
+    /// Sends messages to the client. Returns `false` if it is gone.
+    async fn send(&self, messages: impl IntoIterator<Item = String>) -> bool {
         for message in messages {
-            if self.events.send(Event::of_message(&message)).await.is_err() {
-                return Ended::Unread;
+            if self.sender.send(message_event(message)).await.is_err() {
+                return false;
             }
         }
-        Ended::Badly
+        true
     }
 }

@@ -165,13 +165,13 @@ impl SseBody {
                 return Poll::Ready(None);
             }
             // Without event ids the client could not resume.
-            if let Some(retry) = self.stream.take_pause().filter(|_| self.config.ids) {
+            if let Some(retry) = self.stream.take_close_request().filter(|_| self.config.ids) {
                 // Ends the response but not the stream.
                 self.over = true;
                 return Poll::Ready(Some(self.retry_event(retry)));
             }
             if self.poll_shutdown(cx) {
-                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listens()) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listeners()) {
                     continue;
                 }
                 self.over = true;

@@ -111,7 +111,7 @@ impl EventStream {
 
     /// Returns whether the log contains every message the stream will ever carry.
     pub(in crate::transport::http) fn is_over(&self) -> bool {
-        self.ends.load(Ordering::Acquire) && self.outbox.is_settled()
+        self.ends.load(Ordering::Acquire) && self.outbox.is_finished()
     }
 
     /// Returns whether no further output will be produced. Some of it may still be pending.
@@ -168,8 +168,8 @@ impl EventStream {
     }
 
     /// Takes the delay after which the client should reconnect, if a function has requested that.
-    pub(super) fn take_pause(&self) -> Option<Duration> {
-        self.outbox.take_pause()
+    pub(super) fn take_close_request(&self) -> Option<Duration> {
+        self.outbox.take_close_request()
     }
 
     /// Waits for a message after event `at`, or for another response to take over the stream.
@@ -179,7 +179,7 @@ impl EventStream {
         if log.carrier != carrier || log.last > at {
             return Poll::Ready(());
         }
-        self.outbox.poll_news_or_pause(cx)
+        self.outbox.poll_output_or_close_request(cx)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {

@@ -1,0 +1,219 @@
+//! Builds the server after each change and keeps a copy of each executable, since cargo overwrites it with the next one.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Instant,
+};
+
+use cargo_metadata::{
+    Artifact, Message,
+    diagnostic::{Diagnostic, DiagnosticLevel},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader, Lines},
+    process::Command,
+    sync::mpsc,
+};
+
+use super::{
+    ids::BuildId,
+    process::{ProcessGroup, use_process_group},
+    reporter::Reporter,
+    watch::Changes,
+};
+use crate::{
+    failure::Failure,
+    workspace::{BuildArgs, Server},
+};
+
+/// The result of a build.
+#[derive(Debug)]
+pub(super) enum BuildEvent {
+    /// A new executable.
+    Succeeded { build: BuildId, executable: PathBuf },
+    /// The build failed with this error, the first one.
+    Failed(String),
+}
+
+/// Builds a server again and again.
+pub(super) struct Builder {
+    pub(super) server: Server,
+    pub(super) args: BuildArgs,
+    /// The directory for copies of executables.
+    pub(super) executables: Arc<tempfile::TempDir>,
+    pub(super) reporter: Reporter,
+}
+
+/// Why there is no executable.
+enum BuildError {
+    /// The source does not compile. Holds the first error.
+    Source(String),
+    /// Cargo cannot be run, or the executable cannot be copied.
+    Environment(Failure),
+}
+
+/// The last executable that was copied.
+type LastBuild = (BuildId, PathBuf);
+
+impl Builder {
+    /// Builds now and after each change. A change during a build triggers another build.
+    pub(super) async fn run(self, mut changes: Changes, events: mpsc::UnboundedSender<BuildEvent>) {
+        let mut last: Option<LastBuild> = None;
+        loop {
+            let started = Instant::now();
+            let result = self.build_and_copy(last.as_ref()).await;
+            let summary = format!("built in {:.1} s", started.elapsed().as_secs_f32());
+            let event = match result {
+                Ok(None) => {
+                    self.reporter.info(format_args!("{summary}; executable unchanged"));
+                    None
+                }
+                Ok(Some((build, executable))) => {
+                    self.reporter.info(summary);
+                    last = Some((build, executable.clone()));
+                    Some(BuildEvent::Succeeded { build, executable })
+                }
+                Err(BuildError::Source(error)) => Some(BuildEvent::Failed(error)),
+                Err(BuildError::Environment(failure)) => {
+                    failure.print();
+                    Some(BuildEvent::Failed("cargo failed".to_owned()))
+                }
+            };
+            if event.is_some_and(|event| events.send(event).is_err()) {
+                return;
+            }
+            changes.next().await;
+        }
+    }
+
+    async fn build_and_copy(&self, last: Option<&LastBuild>) -> Result<Option<LastBuild>, BuildError> {
+        let executable = self.build().await?;
+        self.copy(executable, last).await.map_err(|error| {
+            BuildError::Environment(Failure::connection(format_args!("cannot copy the executable: {error}")))
+        })
+    }
+
+    async fn build(&self) -> Result<PathBuf, BuildError> {
+        let cannot_run = |error: std::io::Error| {
+            BuildError::Environment(Failure::connection(format_args!("cannot run cargo: {error}")))
+        };
+        let mut child = self.command().spawn().map_err(cannot_run)?;
+        let group = ProcessGroup::of(&child);
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(cannot_run(std::io::Error::other("its output is not piped")));
+        };
+        let ((executable, compiler_error), cargo_error) =
+            tokio::join!(self.read_messages(lines(stdout)), self.read_stderr(lines(stderr)));
+        let status = child.wait().await.map_err(cannot_run)?;
+        drop(group);
+        if !status.success() {
+            let error = compiler_error.or(cargo_error).unwrap_or_else(|| status.to_string());
+            return Err(BuildError::Source(error));
+        }
+        executable.ok_or_else(|| {
+            let name = &self.server.package.name;
+            BuildError::Environment(Failure::connection(format_args!(
+                "cargo built package `{name}` but reported no executable"
+            )))
+        })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let (color, format) =
+            if self.reporter.is_colored() { ("always", "json-diagnostic-rendered-ansi") } else { ("never", "json") };
+        command.args(["build", "--quiet", "--color", color, "--message-format", format]);
+        command.args(["--package", &self.server.package.name, "--bin", &self.server.bin]);
+        command.arg("--manifest-path").arg(&self.server.package.manifest_path);
+        if self.args.release {
+            command.arg("--release");
+        }
+        if !self.args.features.is_empty() {
+            command.arg("--features").arg(self.args.features.join(","));
+        }
+        use_process_group(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Reads cargo's JSON messages and shows the diagnostics. Returns the executable and the first error.
+    async fn read_messages(
+        &self,
+        mut lines: Lines<BufReader<impl AsyncRead + Unpin>>,
+    ) -> (Option<PathBuf>, Option<String>) {
+        let (mut executable, mut first_error) = (None, None);
+        while let Ok(Some(line)) = lines.next_line().await {
+            match serde_json::from_str(&line) {
+                Ok(Message::CompilerMessage(message)) => {
+                    let diagnostic = message.message;
+                    self.reporter.forward(diagnostic.rendered.as_deref().unwrap_or(&diagnostic.message));
+                    if diagnostic.level == DiagnosticLevel::Error && first_error.is_none() {
+                        first_error = Some(summarize(&diagnostic));
+                    }
+                }
+                Ok(Message::CompilerArtifact(artifact)) if self.is_server(&artifact) => {
+                    executable = artifact.executable.map(cargo_metadata::camino::Utf8PathBuf::into_std_path_buf);
+                }
+                _ => {}
+            }
+        }
+        (executable, first_error)
+    }
+
+    fn is_server(&self, artifact: &Artifact) -> bool {
+        artifact.target.name == self.server.bin
+            && artifact.target.is_bin()
+            && artifact.manifest_path == self.server.package.manifest_path
+    }
+
+    /// Shows cargo's own output, for which there is no JSON. Returns its first error.
+    async fn read_stderr(&self, mut lines: Lines<BufReader<impl AsyncRead + Unpin>>) -> Option<String> {
+        let mut first_error = None;
+        while let Ok(Some(line)) = lines.next_line().await {
+            self.reporter.forward(&line);
+            let plain = anstream::adapter::strip_str(&line).to_string();
+            if let Some(error) = plain.strip_prefix("error: ").filter(|_| first_error.is_none()) {
+                first_error = Some(error.to_owned());
+            }
+        }
+        first_error
+    }
+
+    /// Copies an executable to a directory that no build changes. Returns `None` if it equals the last one.
+    async fn copy(&self, executable: PathBuf, last: Option<&LastBuild>) -> std::io::Result<Option<LastBuild>> {
+        let build = last.map_or(1, |(build, _)| build + 1);
+        let executables = Arc::clone(&self.executables);
+        let last = last.map(|(_, executable)| executable.clone());
+        let copied = tokio::task::spawn_blocking(move || {
+            if last.is_some_and(|last| has_same_content(&last, &executable)) {
+                return Ok(None);
+            }
+            let directory = executables.path().join(build.to_string());
+            std::fs::create_dir_all(&directory)?;
+            let copy = directory.join(executable.file_name().unwrap_or_default());
+            std::fs::copy(&executable, &copy)?;
+            Ok(Some((build, copy)))
+        });
+        copied.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+    }
+}
+
+/// Formats a diagnostic as `src/main.rs:1: message`.
+fn summarize(diagnostic: &Diagnostic) -> String {
+    let span = diagnostic.spans.iter().find(|span| span.is_primary);
+    let location = span.map(|span| format!("{}:{}: ", span.file_name, span.line_start));
+    location.unwrap_or_default() + &diagnostic.message
+}
+
+fn lines<R: AsyncRead>(stream: R) -> Lines<BufReader<R>> {
+    BufReader::new(stream).lines()
+}
+
+fn has_same_content(a: &Path, b: &Path) -> bool {
+    let length = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.len()).ok();
+    length(a).is_some()
+        && length(a) == length(b)
+        && matches!((std::fs::read(a), std::fs::read(b)), (Ok(a), Ok(b)) if a == b)
+}

@@ -1,0 +1,200 @@
+//! GET: the stream of a session for messages that belong to no request. It stays open while servers are replaced.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{Response, StatusCode, request::Parts},
+};
+use bytes::Bytes;
+use sse_stream::Sse;
+use tokio::sync::{broadcast, mpsc};
+
+use super::{
+    super::{
+        ids::Generation,
+        message::{INTERNAL_ERROR, error_response},
+    },
+    backend::Backend,
+    filter::ResponseFilter,
+    handshake::{JoinError, join},
+    relay::{StreamEnd, relay_events},
+    respond::{LAST_EVENT_ID, SESSION_ID, header_value, is_event_stream, reject, session_rejected},
+    sse::{EventSender, channel, message_event, parse_event_id},
+    state::{HttpProxy, SharedSession},
+    sync::lock,
+};
+use crate::sse::EventReader;
+
+/// The stream of a client.
+struct GetStream {
+    proxy: Arc<HttpProxy>,
+    session: Arc<SharedSession>,
+    parts: Parts,
+    sender: EventSender,
+    /// Whether the client resumes the stream of a request, which the server finishes even after it is replaced.
+    is_resumed: bool,
+    /// A server that was about to exit when the client resumed a stream on it.
+    exited: Option<Generation>,
+}
+
+/// A server's reply to a GET request.
+enum Reply {
+    Stream(Body),
+    /// Any other response, which is relayed.
+    Other(Response<Body>),
+}
+
+/// Opens the stream of a session.
+pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, mut parts: Parts) -> Response<Body> {
+    let last_event = parts.headers.remove(&LAST_EVENT_ID).and_then(|id| id.to_str().ok().map(str::to_owned));
+    let last_event = last_event.as_deref().and_then(parse_event_id);
+    // The client may resume a stream on a server that was replaced and still finishes it.
+    let resumed = last_event.and_then(|(server, id)| Some((proxy.backends.running(server)?, id)));
+    let mut backend = match (resumed, proxy.backends.begin().await) {
+        (Some((backend, id)), _) => {
+            parts.headers.insert(LAST_EVENT_ID, header_value(id));
+            backend
+        }
+        (None, Ok(request)) => request.backend().clone(),
+        (None, Err(why)) => return reject(StatusCode::SERVICE_UNAVAILABLE, &why),
+    };
+    let (sender, events) = channel();
+    let mut stream = GetStream {
+        proxy: Arc::clone(proxy),
+        session: Arc::clone(session),
+        is_resumed: parts.headers.contains_key(&LAST_EVENT_ID),
+        parts,
+        sender,
+        exited: None,
+    };
+    let mut reply = stream.send_request(&backend).await;
+    if stream.is_resumed
+        && !matches!(reply, Ok(Reply::Stream(_)))
+        && let Some(newer) = proxy.backends.current().filter(|newer| newer.generation != backend.generation)
+    {
+        // The replaced server exited in the meantime.
+        stream.exited = Some(backend.generation);
+        stream.stop_resuming();
+        reply = stream.send_request(&newer).await;
+        backend = newer;
+    }
+    let body = match reply {
+        Ok(Reply::Stream(body)) => body,
+        Ok(Reply::Other(response)) => return response,
+        Err(JoinError::Rejected) => return session_rejected(),
+        Err(JoinError::Unavailable) => return reject(StatusCode::SERVICE_UNAVAILABLE, "the server exited"),
+    };
+    let has_lost_stream = last_event.is_some() && !stream.is_resumed;
+    let log_messages = proxy.backends.log_messages();
+    tokio::spawn(send_log_messages(log_messages, Arc::clone(session), stream.sender.downgrade()));
+    tokio::spawn(stream.run(backend, body, has_lost_stream));
+    events.into_response()
+}
+
+impl GetStream {
+    async fn send_request(&self, backend: &Backend) -> Result<Reply, JoinError> {
+        let id = join(&self.proxy, &self.session, backend).await?;
+        let mut parts = self.parts.clone();
+        parts.headers.insert(SESSION_ID, header_value(&id));
+        let response = backend.send(&parts, Bytes::new()).await.map_err(|_| JoinError::Unavailable)?;
+        if response.status() == StatusCode::OK && is_event_stream(response.headers()) {
+            Ok(Reply::Stream(response.into_body()))
+        } else {
+            Ok(Reply::Other(response))
+        }
+    }
+
+    /// Makes this a stream for messages that belong to no request.
+    fn stop_resuming(&mut self) {
+        self.is_resumed = false;
+        self.parts.headers.remove(&LAST_EVENT_ID);
+    }
+
+    /// Relays the streams of successive servers.
+    async fn run(mut self, mut backend: Backend, body: Body, has_lost_stream: bool) {
+        let mut body = Some(body);
+        if has_lost_stream {
+            self.fail_lost_requests().await;
+        }
+        loop {
+            let is_open = self.is_resumed || self.send_changes().await;
+            let end = match body.take() {
+                Some(body) if is_open => self.relay(body, &backend).await,
+                _ => StreamEnd::Broken,
+            };
+            let is_current = self.proxy.backends.is_current(backend.generation);
+            if end == StreamEnd::ClientGone || (end == StreamEnd::Finished && is_current) {
+                return;
+            }
+            let newer = tokio::select! {
+                newer = self.proxy.backends.newer_than(backend.generation) => newer,
+                () = self.sender.closed() => None,
+            };
+            let Some(newer) = newer else { return };
+            if self.is_resumed {
+                self.stop_resuming();
+                self.fail_lost_requests().await;
+            }
+            backend = newer;
+            body = match self.send_request(&backend).await {
+                Ok(Reply::Stream(body)) => Some(body),
+                Ok(Reply::Other(_)) | Err(JoinError::Unavailable) => None,
+                // The stream ends, and the client learns the reason when it opens it again.
+                Err(JoinError::Rejected) => return,
+            };
+        }
+    }
+
+    /// Relays the stream of a server until it ends or, unless it is resumed, a newer server replaces this one.
+    async fn relay(&self, body: Body, backend: &Backend) -> StreamEnd {
+        let (proxy, session) = (Arc::clone(&self.proxy), Arc::clone(&self.session));
+        let mut filter = ResponseFilter::in_session(proxy, backend.generation, session, Vec::new());
+        let mut reader = EventReader::new(body);
+        let relay = relay_events(&mut reader, &self.sender, |event| filter.apply_to_event(event));
+        if self.is_resumed {
+            return relay.await;
+        }
+        tokio::select! {
+            biased;
+            end = relay => end,
+            _ = self.proxy.backends.newer_than(backend.generation) => StreamEnd::Broken,
+        }
+    }
+
+    /// Notifies the client of what a new build changed. Returns `false` if the client is gone.
+    async fn send_changes(&self) -> bool {
+        let notifications = lock(&self.session.state).take_change_notifications();
+        for notification in notifications {
+            if self.sender.send(message_event(notification)).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Answers the requests that servers left unanswered when they exited.
+    async fn fail_lost_requests(&self) {
+        let has_exited = |server| self.exited == Some(server) || self.proxy.backends.running(server).is_none();
+        let ids = lock(&self.session.state).take_unanswered(None, has_exited);
+        for id in ids {
+            let why = "the server was rebuilt or exited before it responded";
+            let _ = self.sender.send(message_event(error_response(&id, INTERNAL_ERROR, why))).await;
+        }
+    }
+}
+
+/// Sends log messages about failed builds for as long as the stream is open.
+async fn send_log_messages(
+    mut messages: broadcast::Receiver<String>,
+    session: Arc<SharedSession>,
+    sender: mpsc::WeakSender<Sse>,
+) {
+    while let Ok(message) = messages.recv().await {
+        let Some(sender) = sender.upgrade() else { return };
+        let receives_errors = lock(&session.state).receives_errors();
+        if receives_errors && sender.send(message_event(message)).await.is_err() {
+            return;
+        }
+    }
+}

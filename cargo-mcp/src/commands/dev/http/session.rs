@@ -1,0 +1,344 @@
+//! The state of a session, from which another server can continue it. Does no I/O.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use axum::http::{HeaderMap, Uri, request::Parts};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::super::{
+    ids::Generation,
+    message::{Message, MessageKind, RequestId, batch_elements, member, notification, parse_string, replace_part},
+    proxy::LEVELS_WITH_ERRORS,
+    server_requests::ServerRequests,
+    snapshot::Capability,
+};
+
+/// A session as its client sees it.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// The URI of the `initialize` request.
+    pub(super) uri: Uri,
+    /// The headers of the `initialize` request.
+    pub(super) headers: HeaderMap,
+    /// The body of the `initialize` request.
+    pub(super) initialize: Bytes,
+    pub(super) agreement: Agreement,
+    pub(super) is_initialized: bool,
+    /// The last successful `logging/setLevel` request.
+    pub(super) log_level: Option<String>,
+    /// The successful `resources/subscribe` requests by URI.
+    pub(super) subscriptions: BTreeMap<String, String>,
+    /// The session's ids on the servers that know it.
+    server_ids: HashMap<Generation, String>,
+    server_requests: ServerRequests,
+    calls: HashMap<RequestId, InFlightCall>,
+    /// The changed capabilities of which the client has not been notified.
+    pending_changes: BTreeSet<Capability>,
+    /// Whether a new build was activated since the client was notified.
+    is_rebuilt: bool,
+}
+
+/// What a client and a server agreed on in the `initialize` result.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Agreement {
+    pub(super) revision: String,
+    /// The names of the server's capabilities.
+    pub(super) capabilities: BTreeSet<String>,
+}
+
+/// A request of the client without a response.
+#[derive(Debug)]
+struct InFlightCall {
+    server: Generation,
+    id: String,
+    method: String,
+    text: String,
+    is_cancelled: bool,
+}
+
+/// A body from the client and where to send it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RoutedBody {
+    /// The server to send it to, or `None` for the current one.
+    pub(super) server: Option<Generation>,
+    pub(super) body: String,
+    /// The ids of the requests in it, as JSON.
+    pub(super) requests: Vec<String>,
+}
+
+impl Agreement {
+    /// Reads the result of an `initialize` request.
+    pub(super) fn parse(result: &str) -> Self {
+        let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
+        let capabilities: BTreeMap<String, Value> = capabilities.unwrap_or_default();
+        let revision = member(result, "protocolVersion").and_then(parse_string).unwrap_or_default();
+        Self { revision, capabilities: capabilities.into_keys().collect() }
+    }
+}
+
+impl Session {
+    /// Creates the session that a successful `initialize` response opens. Returns `None` for an error response.
+    pub(super) fn open(
+        request: &Parts,
+        initialize: &Bytes,
+        server: Generation,
+        id: &str,
+        response: &str,
+    ) -> Option<Self> {
+        let result = Message::parse(response)?.result?.get();
+        Some(Self {
+            uri: request.uri.clone(),
+            headers: request.headers.clone(),
+            initialize: initialize.clone(),
+            agreement: Agreement::parse(result),
+            server_ids: HashMap::from([(server, id.to_owned())]),
+            ..Self::default()
+        })
+    }
+
+    /// Returns the session's id on a server.
+    pub(super) fn server_id(&self, server: Generation) -> Option<String> {
+        self.server_ids.get(&server).cloned()
+    }
+
+    pub(super) fn set_server_id(&mut self, server: Generation, id: String) {
+        self.server_ids.insert(server, id);
+    }
+
+    /// Returns the servers that know the session, and its ids there.
+    pub(super) fn server_ids(&self) -> Vec<(Generation, String)> {
+        self.server_ids.iter().map(|(server, id)| (*server, id.clone())).collect()
+    }
+
+    /// Records a body from the client and decides where to send it. Returns `None` if no server expects it.
+    pub(super) fn route(&mut self, body: &str) -> Option<RoutedBody> {
+        let Some(elements) = batch_elements(body) else { return self.route_message(body) };
+        let (mut server, mut bodies, mut requests) = (None, Vec::new(), Vec::new());
+        for routed in elements.iter().filter_map(|element| self.route_message(element)) {
+            server = server.or(routed.server);
+            bodies.push(routed.body);
+            requests.extend(routed.requests);
+        }
+        let server = server.filter(|_| requests.is_empty());
+        (!bodies.is_empty()).then(|| RoutedBody { server, body: format!("[{}]", bodies.join(",")), requests })
+    }
+
+    fn route_message(&mut self, body: &str) -> Option<RoutedBody> {
+        let unchanged = |server| Some(RoutedBody { server, body: body.to_owned(), requests: Vec::new() });
+        let Some(message) = Message::parse(body) else { return unchanged(None) };
+        match message.kind() {
+            MessageKind::Response { id } => {
+                let (server, server_id) = self.server_requests.finish(id)?;
+                let body = replace_part(body, id, &server_id);
+                Some(RoutedBody { server: Some(server), body, requests: Vec::new() })
+            }
+            MessageKind::Notification { method: "notifications/cancelled" } => {
+                let call = self.calls.get_mut(&RequestId::parse(message.param("requestId")?)?)?;
+                call.is_cancelled = true;
+                unchanged(Some(call.server))
+            }
+            MessageKind::Notification { method: "notifications/progress" } => {
+                let token = message.param("progressToken");
+                unchanged(token.and_then(|token| self.server_requests.progress_receiver(token)))
+            }
+            MessageKind::Notification { method: "notifications/initialized" } => {
+                self.is_initialized = true;
+                unchanged(None)
+            }
+            MessageKind::Request { id, .. } => {
+                Some(RoutedBody { server: None, body: body.to_owned(), requests: vec![id.to_owned()] })
+            }
+            MessageKind::Notification { .. } | MessageKind::Other => unchanged(None),
+        }
+    }
+
+    /// Records that a server processes the requests of a body.
+    pub(super) fn start_calls(&mut self, server: Generation, body: &str) {
+        for text in batch_elements(body).unwrap_or_else(|| vec![body]) {
+            let Some(message) = Message::parse(text) else { continue };
+            if let MessageKind::Request { id, method } = message.kind()
+                && let Some(key) = RequestId::parse(id)
+            {
+                let (id, method, text) = (id.to_owned(), method.to_owned(), text.to_owned());
+                self.calls.insert(key, InFlightCall { server, id, method, text, is_cancelled: false });
+            }
+        }
+    }
+
+    /// Records a message from a server. Returns it as the client should receive it, or `None` if it should not.
+    pub(super) fn handle_server_message(&mut self, server: Generation, text: &str) -> Option<String> {
+        if let Some(elements) = batch_elements(text) {
+            let handle = |element: &&str| self.handle_server_message(server, element);
+            let forwarded: Vec<_> = elements.iter().filter_map(handle).collect();
+            return (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(",")));
+        }
+        let Some(message) = Message::parse(text) else { return Some(text.to_owned()) };
+        match message.kind() {
+            MessageKind::Request { id, .. } => {
+                let client_id = self.server_requests.add(server, id, message.meta("progressToken"));
+                Some(replace_part(text, id, &client_id))
+            }
+            MessageKind::Notification { method: "notifications/cancelled" } => {
+                let id = message.param("requestId")?;
+                Some(replace_part(text, id, &self.server_requests.cancel(server, id)?))
+            }
+            MessageKind::Response { id } => {
+                let id = RequestId::parse(id)?;
+                self.calls.get(&id).filter(|call| call.server == server)?;
+                let call = self.calls.remove(&id)?;
+                if message.result.is_some() {
+                    self.update(&call.method, call.text);
+                }
+                Some(text.to_owned())
+            }
+            MessageKind::Notification { .. } | MessageKind::Other => Some(text.to_owned()),
+        }
+    }
+
+    /// Records session state that a successful request changed.
+    fn update(&mut self, method: &str, request: String) {
+        let uri = |request: &str| parse_string(Message::parse(request)?.param("uri")?);
+        match method {
+            "logging/setLevel" => self.log_level = Some(request),
+            "resources/subscribe" => {
+                if let Some(uri) = uri(&request) {
+                    self.subscriptions.insert(uri, request);
+                }
+            }
+            "resources/unsubscribe" => {
+                self.subscriptions.remove(&uri(&request).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes the calls of servers that are gone, either all or those with certain ids. Returns the ids of those that
+    /// were not cancelled.
+    pub(super) fn take_unanswered(
+        &mut self,
+        ids: Option<&[String]>,
+        is_gone: impl Fn(Generation) -> bool,
+    ) -> Vec<String> {
+        let is_selected = |call: &InFlightCall| is_gone(call.server) && ids.is_none_or(|ids| ids.contains(&call.id));
+        let mut ids: Vec<_> = self
+            .calls
+            .extract_if(|_, call| is_selected(call))
+            .filter(|(_, call)| !call.is_cancelled)
+            .map(|(_, call)| call.id)
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// Returns whether a server has not answered one of these requests.
+    pub(super) fn has_unanswered(&self, server: Generation, ids: &[String]) -> bool {
+        self.calls.values().any(|call| call.server == server && !call.is_cancelled && ids.contains(&call.id))
+    }
+
+    /// Records that a new build was activated, and which lists changed.
+    pub(super) fn record_rebuild(&mut self, changed: &BTreeSet<Capability>) {
+        let declared = changed.iter().filter(|capability| self.agreement.capabilities.contains(capability.name()));
+        self.pending_changes.extend(declared);
+        self.is_rebuilt = true;
+    }
+
+    /// Returns the pending notifications: changed lists, and the resources, whose content may have changed.
+    pub(super) fn take_change_notifications(&mut self) -> Vec<String> {
+        let changed = std::mem::take(&mut self.pending_changes);
+        let lists = changed.into_iter().map(|capability| notification(capability.changed_method(), None));
+        let resources = self.subscriptions.keys().filter(|_| self.is_rebuilt);
+        let updated = |uri: &String| notification("notifications/resources/updated", Some(&json!({"uri": uri})));
+        let notifications = lists.chain(resources.map(updated)).collect();
+        self.is_rebuilt = false;
+        notifications
+    }
+
+    /// Returns whether the client receives log messages about errors.
+    pub(super) fn receives_errors(&self) -> bool {
+        let level = |request: &str| parse_string(Message::parse(request)?.param("level")?);
+        let level = self.log_level.as_deref().and_then(level);
+        self.is_initialized
+            && self.agreement.capabilities.contains("logging")
+            && level.is_none_or(|level| LEVELS_WITH_ERRORS.contains(&&*level))
+    }
+
+    /// Removes a server and its requests to the client.
+    pub(super) fn forget(&mut self, server: Generation) {
+        self.server_ids.remove(&server);
+        self.server_requests.abandon(server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        let answer = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
+        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", answer).expect("a session")
+    }
+
+    #[test]
+    fn routes_messages_to_their_server() {
+        let mut session = session();
+        session.start_calls(1, r#"{"id":1,"method":"tools/call"}"#);
+        assert_eq!(
+            session.handle_server_message(1, r#"{"id":0,"method":"roots/list"}"#).as_deref(),
+            Some(r#"{"id":0,"method":"roots/list"}"#)
+        );
+        let request = session.handle_server_message(2, r#"{"id":0,"method":"roots/list"}"#).expect("a request");
+        assert_eq!(request, r#"{"id":"cargo-mcp-2-1","method":"roots/list"}"#);
+        for (body, server, forwarded) in [
+            (r#"{"id":5,"method":"ping"}"#, None, Some(r#"{"id":5,"method":"ping"}"#)),
+            (
+                r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#,
+                Some(1),
+                Some(r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#),
+            ),
+            (r#"{"method":"notifications/cancelled","params":{"requestId":9}}"#, None, None),
+            (r#"{"id":"cargo-mcp-2-1","result":{}}"#, Some(2), Some(r#"{"id":0,"result":{}}"#)),
+            (r#"{"id":0,"result":{}}"#, Some(1), Some(r#"{"id":0,"result":{}}"#)),
+            (r#"{"id":0,"result":{}}"#, None, None),
+            ("not JSON", None, Some("not JSON")),
+        ] {
+            let routed = session.route(body);
+            assert_eq!(routed.as_ref().map(|routed| &*routed.body), forwarded, "{body}");
+            assert_eq!(routed.and_then(|routed| routed.server), server, "{body}");
+        }
+    }
+
+    #[test]
+    fn each_request_has_one_response() {
+        let mut session = session();
+        session.start_calls(1, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"},{"id":3,"method":"c"}]"#);
+        session.start_calls(2, r#"{"id":4,"method":"d"}"#);
+        let answer = r#"{"id":2,"result":{}}"#;
+        assert_eq!(session.handle_server_message(2, answer), None, "the request was sent to another server");
+        assert_eq!(session.handle_server_message(1, answer).as_deref(), Some(answer));
+        assert_eq!(session.handle_server_message(1, answer), None, "the request is answered");
+        let ids = ["1".to_owned()];
+        assert_eq!(session.take_unanswered(Some(&ids), |_| true), ["1"]);
+        assert_eq!(session.take_unanswered(None, |server| server == 1), ["3"]);
+        assert_eq!(session.take_unanswered(None, |_| true), ["4"]);
+    }
+
+    #[test]
+    fn records_successful_requests_only() {
+        let mut session = session();
+        let subscribe = r#"{"id":1,"method":"resources/subscribe","params":{"uri":"a://b"}}"#;
+        let level = r#"{"id":2,"method":"logging/setLevel","params":{"level":"error"}}"#;
+        for body in [subscribe, level] {
+            session.start_calls(1, body);
+        }
+        session.handle_server_message(1, r#"{"id":1,"result":{}}"#);
+        session.handle_server_message(1, r#"{"id":2,"error":{}}"#);
+        assert!(session.subscriptions.values().eq([subscribe]));
+        assert_eq!(session.log_level, None, "the server rejected it");
+        session.record_rebuild(&BTreeSet::from([Capability::Tools, Capability::Prompts]));
+        let lists = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        let resource = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a://b"}}"#;
+        assert_eq!(session.take_change_notifications(), [lists, resource]);
+        assert_eq!(session.take_change_notifications(), [""; 0]);
+    }
+}
