@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Revision, Server,
     engine::Connection,
-    revision::{Feature, dialect_of},
+    revision::{Feature, Revision, dialect_of},
+    server::{BuiltServer, Server},
 };
 
 /// A client that talks to a server in memory, in one protocol revision.
@@ -126,6 +126,13 @@ impl Server {
     }
 }
 
+impl BuiltServer {
+    /// Connects a client to the server in memory.
+    pub fn test_client(&self, revision: Revision) -> TestClient {
+        TestClient::connect(Connection::new(Arc::clone(self.engine())), revision)
+    }
+}
+
 impl TestClient {
     /// Connects a client that has not sent anything yet, not even `initialize`, for use with
     /// [`send_raw`](Self::send_raw).
@@ -186,7 +193,7 @@ impl TestClient {
         client
     }
 
-    pub(crate) fn connect(connection: Connection, revision: Revision) -> Self {
+    fn connect(connection: Connection, revision: Revision) -> Self {
         let mut client = Self::new(connection, revision);
         client.initialize();
         client
