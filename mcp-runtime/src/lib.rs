@@ -99,7 +99,7 @@ pub mod __private {
 
     pub use crate::{
         __package as package,
-        cli::{Body, Package, Started, Starting, as_it_is, start},
+        cli::{IntoServer, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             Argument, ArgumentSlot, CallEnv, CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input,
             PromptOutput, Reply, ResourceOutput, ServerFnFuture, SharedState, ToolOutput,

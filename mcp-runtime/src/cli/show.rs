@@ -1,13 +1,13 @@
-//! Shows a server to a person.
+//! Output for people: lists, schemas and calls.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use super::Package;
+use super::package::Package;
 use crate::{engine::Engine, handler::Contract, testing::TestClient};
 
-/// Lists what the server offers.
+/// Lists the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
     let catalog = engine.catalog();
     let registry = &catalog.registry;
@@ -67,7 +67,7 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
     (format!("{name}({})", arguments.join(", ")), description)
 }
 
-/// Shows everything that a client can learn, as JSON.
+/// Returns everything that a client can discover, as JSON.
 pub(super) async fn schema(client: &mut TestClient) -> String {
     let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
     let mut all = json!({
@@ -97,16 +97,29 @@ pub(super) async fn schema(client: &mut TestClient) -> String {
     format!("{all:#}\n")
 }
 
-/// The messages of one call.
+/// The printed messages of a call.
 pub(super) struct Exchange {
     pub(super) text: String,
     pub(super) failed: bool,
 }
 
-/// Calls a tool, and shows the request and the answer as they travel.
-pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, String> {
-    let arguments: Value =
-        serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
+/// The arguments of a call are not JSON.
+#[derive(Debug)]
+pub(super) struct ArgumentsError(serde_json::Error);
+
+impl fmt::Display for ArgumentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the arguments are not JSON: {}", self.0)
+    }
+}
+
+/// Calls a tool and returns the request and the response, as they are sent.
+///
+/// # Errors
+///
+/// Returns an error if `arguments` is not JSON.
+pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, ArgumentsError> {
+    let arguments: Value = serde_json::from_str(arguments).map_err(ArgumentsError)?;
     let params = json!({ "name": name, "arguments": arguments });
     let request = client.request_message(1, "tools/call", params.clone());
     let answer = client.request("tools/call", params).await;
@@ -132,8 +145,8 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
     Ok(Exchange { text, failed })
 }
 
-/// Tells a person who started the server in a terminal what it is and how to connect a client.
-pub(super) fn greeting(package: &Package, engine: &Engine) -> String {
+/// Returns the text for a user who starts the server in a terminal: how to connect a client.
+pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
     let name = package.name;
     let catalog = engine.catalog();
     let registry = &catalog.registry;
@@ -143,11 +156,11 @@ pub(super) fn greeting(package: &Package, engine: &Engine) -> String {
     let config = json!({ "mcpServers": { name: { "command": program } } });
     format!(
         "{name} {version}: an MCP server with {tools}, {resources} and {prompts}.\n\
-         It waits for messages on stdin, which an MCP client sends. To connect one:\n\
+         It reads the messages of an MCP client from stdin. To connect a client:\n\
          \n  Claude Code    claude mcp add {name} -- {program}\n  \
          Inspector      npx @modelcontextprotocol/inspector {program}\n  \
          others         {config}\n\
-         \nCtrl-D ends it; `{name} --help` tells what else it does.\n",
+         \nPress Ctrl-D to exit. See `{name} --help` for other options.\n",
         version = package.version,
         tools = count(registry.tools().len(), "tool"),
         resources = count(resources, "resource"),

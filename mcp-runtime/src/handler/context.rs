@@ -1,5 +1,5 @@
-mod client_wait;
-mod lifetime;
+pub(super) mod client_wait;
+pub(super) mod lifetime;
 mod log;
 mod peer;
 mod progress;
@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use self::progress::ProgressLimiter;
+use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLimiter};
 use super::{
     CallFuture,
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
@@ -32,8 +32,6 @@ use crate::{
 pub use self::{peer::ClientInfo, progress::Amount};
 
 pub(crate) use self::{
-    client_wait::ClientWait,
-    lifetime::CallLifetime,
     log::LogThreshold,
     peer::{Peer, RequestHead},
 };

@@ -248,7 +248,7 @@ pub(crate) fn offset(cursor: &str) -> Result<usize, Fault> {
 }
 
 fn unknown_cursor(cursor: &str) -> Fault {
-    Fault::InvalidParams(format!("`cursor` is none that this list gave: {cursor:?}"))
+    Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}"))
 }
 
 /// Writes a page of `resources/list` with what functions listed, which nobody knows beforehand.

@@ -130,7 +130,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
-        "two values of type `u8` were given as state: functions could not tell them apart".to_owned(),
+        "duplicate state of type `u8`\nhelp: wrap one of the values in a type of its own".to_owned(),
         format!(
             "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {given}",
             here(line_of_fn("needs_db"))

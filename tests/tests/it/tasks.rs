@@ -1,6 +1,7 @@
 //! Tasks: experimental in 2025-11-25, an extension in 2026-07-28, unsupported elsewhere.
 //!
-//! Every message of the server is also validated against the official schema of its revision, if the schema is available.
+//! Every message of the server is also validated against the official schema of its revision, if the schema is
+//! available.
 
 mod bad_input;
 mod ends;

@@ -27,8 +27,8 @@ impl Execution {
     ///
     /// # Errors
     ///
-    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client does
-    /// not request or accept one.
+    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
+    /// does not request or accept one.
     pub(crate) fn of(request: &RequestContext<'_>, tool: &Tool) -> Result<Self, Fault> {
         let support = tool.entry.task;
         if support == TaskSupport::Forbidden && request.params.task.is_none() {

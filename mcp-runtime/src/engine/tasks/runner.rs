@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
-    /// Whether layers wrap the function, which then has a guard of its own.
+    /// Whether layers wrap the function. They guard it themselves.
     pub(super) is_layered: bool,
     pub(super) client: Arc<TaskClient>,
 }

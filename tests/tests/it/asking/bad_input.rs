@@ -222,7 +222,7 @@ async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
 
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let outcome = Outcome::default();
-        let server = Server::empty("beside", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
+        let server = Server::empty("spawning", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
         let mut client = server.test_client(revision).answering(|_| json!(null));
         let id = client.send_request("tools/call", json!({"name": "spawns_task"}));
         // The call ends with the result of the function, or with the question of the spawned task.

@@ -182,10 +182,10 @@ async fn an_error_response_of_the_client_fails_the_task() {
     let waiting = client.send("tasks/result", json!({"taskId": id}));
     sleep(Duration::from_millis(10)).await;
     let asked = client.notifications();
-    let error = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "error": {"code": -1, "message": "nobody is here"}});
+    let error = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "error": {"code": -1, "message": "not available"}});
     client.client.send_raw(error.to_string().as_bytes());
     let failed = client.answer(waiting, "tasks/result").await.unwrap_err();
-    assert!(failed.message.ends_with("nobody is here"), "{failed}");
+    assert!(failed.message.ends_with("not available"), "{failed}");
 }
 
 #[tokio::test]
