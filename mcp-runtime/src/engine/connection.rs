@@ -252,11 +252,11 @@ impl Connection {
             let why = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(why), out);
         }
-        let most = self.context.engine.limits.batch;
-        match messages.clone().take(most + 1).count() {
+        let limit = self.context.engine.limits.batch;
+        match messages.clone().take(limit + 1).count() {
             0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
-            count if count > most => {
-                let why = format!("a batch may have at most {most} messages");
+            count if count > limit => {
+                let why = format!("a batch may have at most {limit} messages");
                 return self.reject(&Fault::InvalidRequest(why), out);
             }
             _ => {}
@@ -303,7 +303,7 @@ impl Connection {
         let request =
             RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, catalog: &catalog };
         match dispatch::request(&message.method, &request, out) {
-            Ok(_) => ReceiveOutcome::REQUEST,
+            Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
                 ReceiveOutcome { is_overloaded: matches!(fault, Fault::Overloaded(_)), ..ReceiveOutcome::REQUEST }
