@@ -4,11 +4,12 @@ use std::{
     time::Instant,
 };
 
+#[cfg(feature = "http")]
+use super::{call::in_flight::InFlight, request::source::RequestSource, session::Session};
 use super::{
     call::{
         batch::{Batch, Sink},
         clock::Clock,
-        in_flight::InFlight,
         response,
     },
     dispatch,
@@ -20,8 +21,6 @@ use super::{
     },
     shared::Engine,
 };
-#[cfg(feature = "http")]
-use super::{request::source::RequestSource, session::Session};
 use crate::{
     error::Fault,
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
