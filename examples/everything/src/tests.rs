@@ -8,7 +8,7 @@ fn client(revision: Revision) -> TestClient {
     crate::changes::hide(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
-/// What the client's user, model and settings answer.
+/// The answers of the client's user, model and settings.
 fn answer(request: &ServerRequest) -> Value {
     let accept = |content| json!({"action": "accept", "content": content});
     match (request.method.as_str(), request.message()) {
