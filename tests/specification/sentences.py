@@ -4,16 +4,22 @@ import hashlib
 import re
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 KEYWORDS = re.compile(r"\b(MUST NOT|MUST|SHALL NOT|SHALL|REQUIRED|SHOULD NOT|SHOULD|NOT RECOMMENDED|RECOMMENDED)\b")
 
-# Pages that contain no requirements: histories, overviews, and the page that explains the keywords.
-EXCLUDED = {"changelog", "index", "deprecated", "schema"}
+# Pages without requirements of their own. The schema page is generated from the schema, whose comments are read instead.
+EXCLUDED = {"changelog", "schema"}
 
-# Pages outside the revision folders, and the revisions that they apply to.
-EXTENSION_PAGES = {
-    "docs/seps/2663-tasks-extension.mdx": ("2026-07-28", "extensions/tasks"),
+# Pages outside the folders of the revisions. `{}` stands for a revision.
+ELSEWHERE = {
+    "security": "docs/docs/{}/tutorials/security/security_best_practices.mdx",
+    "schema": "schema/{}/schema.ts",
+}
+
+# Extensions: the revision from which they apply, and their page in this repository or in one of their own.
+EXTENSIONS = {
+    "extensions/tasks": ("2026-07-28", "docs/seps/2663-tasks-extension.mdx"),
+    "extensions/skills": ("2026-07-28", "specification/stable/skills.mdx"),
 }
 
 
@@ -98,8 +104,10 @@ def split(text):
 def sentences_of(page):
     """Yields each normative sentence of a page. A list introduced by a keyword makes each of its items normative."""
     seen = set()
-    for text, introductions in blocks(page):
+    found = list(blocks(page))
+    for position, (text, introductions) in enumerate(found):
         lead = split(introductions[-1])[-1] if introductions else ""
+        following = found[position + 1][1] if position + 1 < len(found) else []
         for index, sentence in enumerate(split(text)):
             if KEYWORDS.search(sentence):
                 full = sentence
@@ -108,10 +116,22 @@ def sentences_of(page):
             else:
                 continue
             full = plain(full)
-            if full.endswith(":") or full in seen:
+            # The items of the list that a sentence introduces repeat it.
+            if full in seen or (full.endswith(":") and text in following):
                 continue
             seen.add(full)
             yield full
+
+
+def comments(schema):
+    """Returns the documentation comments of a TypeScript schema as a page."""
+    pages = []
+    for comment in re.findall(r"/\*\*(.*?)\*/", schema, flags=re.S):
+        lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment.splitlines()]
+        kept = [line for line in lines if not line.startswith(("@", "{@includeCode"))]
+        pages.append(re.sub(r"\{@\w+ ([^|}]*)(\|[^}]*)?\}", r"\1", "\n".join(kept)))
+    # A heading ends the paragraphs and lists of the comment before it.
+    return "\n\n# Comment\n\n".join(pages)
 
 
 def git(checkout, *arguments):
@@ -119,19 +139,44 @@ def git(checkout, *arguments):
     return subprocess.run(["git", "-C", checkout, *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def extract(checkout, revisions, commit="HEAD"):
-    """Returns the normative sentences of some revisions, page by page."""
-    found = []
-    for revision in revisions:
+class Checkout:
+    """The newest commit of a repository, which may be bare."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.paths = set(git(folder, "ls-tree", "-r", "--name-only", "HEAD").splitlines())
+
+    def read(self, path):
+        """Returns the contents of a file."""
+        return git(self.folder, "show", f"HEAD:{path}")
+
+    def revisions(self):
+        """Returns the published revisions, oldest first."""
+        found = (re.match(r"docs/specification/(\d{4}-\d\d-\d\d)/", path) for path in self.paths)
+        return sorted({match.group(1) for match in found if match})
+
+    def pages(self, revision):
+        """Yields the name and the contents of each page of a revision that this repository contains."""
         folder = f"docs/specification/{revision}/"
-        for path in git(checkout, "ls-tree", "-r", "--name-only", commit, folder).splitlines():
+        for path in sorted(self.paths):
             page = path.removeprefix(folder).removesuffix(".mdx")
-            if not path.endswith(".mdx") or page in EXCLUDED or page.startswith("architecture/"):
-                continue
-            text = git(checkout, "show", f"{commit}:{path}")
-            found.extend(Sentence(revision, page, sentence) for sentence in sentences_of(text))
-    for path, (revision, page) in EXTENSION_PAGES.items():
-        if revision in revisions:
-            text = git(checkout, "show", f"{commit}:{path}")
-            found.extend(Sentence(revision, page, sentence) for sentence in sentences_of(text))
-    return found
+            if path.startswith(folder) and path.endswith(".mdx") and page not in EXCLUDED:
+                yield page, self.read(path)
+        for page, path in ELSEWHERE.items():
+            if path.format(revision) in self.paths:
+                text = self.read(path.format(revision))
+                yield page, comments(text) if path.endswith(".ts") else text
+        for page, (first, path) in EXTENSIONS.items():
+            if revision >= first and path in self.paths:
+                yield page, self.read(path)
+
+
+def extract(checkouts, revisions):
+    """Returns the normative sentences of some revisions."""
+    return [
+        Sentence(revision, page, sentence)
+        for checkout in checkouts
+        for revision in revisions
+        for page, text in checkout.pages(revision)
+        for sentence in sentences_of(text)
+    ]
