@@ -18,7 +18,7 @@ use crate::{
     near::listed,
     near::nearest,
     schema::Schema,
-    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
 };
 
@@ -95,7 +95,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let tool = find(&tools, name.as_deref(), server.is_none())?;
         let arguments = given(tool, &args.words, whole)?;
         let result = call(session, tool, arguments, args.task).await?;
-        session.host().done();
+        session.host().finish();
         print(session, tool, &result, &args)
     })
     .await
@@ -170,7 +170,7 @@ async fn call(
     as_task: bool,
 ) -> Result<CallToolResult, Failure> {
     let what = format!("`{}`", tool.name);
-    session.ask_for_log().await;
+    session.set_log_level().await;
     if as_task && session.is_legacy() {
         return task::legacy(session, &what, &tool.name, arguments).await;
     }
@@ -180,7 +180,7 @@ async fn call(
         (params.input_responses, params.request_state) = (round.responses, round.state);
         ClientRequest::CallToolRequest(CallToolRequest::new(params))
     };
-    let mut extras = Extras { tasks: as_task };
+    let mut extras = RequestOptions { tasks: as_task };
     let mut rounds = Rounds::default();
     loop {
         match rounds.request(session, &what, extras, request).await? {
@@ -195,7 +195,8 @@ async fn call(
             Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND && session.has_legacy_tasks() => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
-            Err(error) if error.code == URL_ELICITATION_REQUIRED && rounds.visited(session, &what, &error).await? => {}
+            Err(error)
+                if error.code == URL_ELICITATION_REQUIRED && rounds.visit_pages(session, &what, &error).await? => {}
             Err(error) if !extras.tasks && task::is_required(&error) => extras.tasks = true,
             Err(error) => return Err(session.refused(&what, error)),
         }
@@ -229,7 +230,7 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     }
     let said = said.join("\n");
     let failure = Failure::tool(format_args!("`{}` failed: {said}", tool.name));
-    Err(match session.lacking(&said) {
+    Err(match session.missing_capability_help(&said) {
         Some(help) => failure.help(help),
         None => failure,
     })

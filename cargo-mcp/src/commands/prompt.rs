@@ -15,7 +15,7 @@ use crate::{
     near::listed,
     near::nearest,
     schema::Schema,
-    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
     style::{DIM, NAME},
 };
@@ -57,7 +57,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let prompt = find(&prompts, name.as_deref())?;
         let given = given(prompt, &args.words)?;
         let result = get(session, prompt, given).await?;
-        session.host().done();
+        session.host().finish();
         match args.json {
             true => print_raw(&result),
             false => print(prompt, &result, &args),
@@ -110,14 +110,14 @@ fn given(prompt: &Prompt, words: &[String]) -> Result<Map<String, Value>, Failur
 
 async fn get(session: &Session, prompt: &Prompt, given: Map<String, Value>) -> Result<GetPromptResult, Failure> {
     let what = format!("prompt `{}`", prompt.name);
-    session.ask_for_log().await;
+    session.set_log_level().await;
     let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(given);
     let request = |round: Round| {
         let mut params = params.clone();
         (params.input_responses, params.request_state) = (round.responses, round.state);
         ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
     };
-    match Rounds::default().request(session, &what, Extras::default(), request).await? {
+    match Rounds::default().request(session, &what, RequestOptions::default(), request).await? {
         Ok(ServerResult::GetPromptResult(result)) => Ok(result),
         Ok(_) => Err(Failure::connection(format_args!("{what}: the server's answer is no prompt"))),
         Err(error) => Err(session.refused(&what, error)),
