@@ -1,4 +1,4 @@
-//! Changes at run time.
+//! Changing a server at run time.
 
 use std::{
     collections::HashMap,
@@ -12,15 +12,15 @@ use std::{
 use crate::{
     engine::Engine,
     error::BuildError,
-    handler::entry::{Collect, Common, EntryInfo},
-    registry::Selection,
+    handler::entry::{Collect, CommonEntry, EntryInfo},
+    registry::{Registry, Selection},
 };
 
-/// Changes a server while it runs: what it offers, and what clients know of its resources. A clone changes the same server.
+/// Changes a running server: adds, removes, enables and disables functions, and announces updated resources.
 ///
-/// [`Server::handle`](crate::Server::handle) and [`BuiltServer::handle`](crate::BuiltServer::handle) give one, and any annotated
-/// function takes it as `&Handle`. A server with a handle tells its clients that it may change, and those that want to
-/// know are told when it did; calls in flight go on.
+/// [`Server::handle`](crate::Server::handle) and [`BuiltServer::handle`](crate::BuiltServer::handle) return a handle, and
+/// annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle declares that its
+/// lists can change, and notifies clients of changes. Calls in flight are not affected.
 ///
 /// ```
 /// use mcp_runtime::{Handle, Revision, Server, tool};
@@ -49,74 +49,71 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Handle {
-    seat: Arc<Seat>,
+    target: Arc<Target>,
 }
 
-/// Where the server sits down when it is built.
+/// The server that a handle changes.
 #[derive(Default)]
-struct Seat {
+struct Target {
+    /// Set when the server is built.
     engine: OnceLock<Weak<Engine>>,
-    /// Whether somebody may change the server.
-    taken: AtomicBool,
+    /// Whether the author has a handle.
+    is_issued: AtomicBool,
 }
 
 impl Handle {
-    /// A handle that nobody has yet.
-    pub(crate) fn untaken() -> Self {
-        Self { seat: Arc::default() }
+    /// Creates a handle without a server.
+    pub(crate) fn new() -> Self {
+        Self { target: Arc::default() }
     }
 
-    /// Gives it to somebody.
-    pub(crate) fn take(&self) -> Self {
-        self.seat.taken.store(true, Ordering::Release);
+    /// Returns a handle for the author, who may change the server with it.
+    pub(crate) fn issue(&self) -> Self {
+        self.target.is_issued.store(true, Ordering::Release);
         self.clone()
     }
 
-    pub(crate) fn is_taken(&self) -> bool {
-        self.seat.taken.load(Ordering::Acquire)
+    pub(crate) fn is_issued(&self) -> bool {
+        self.target.is_issued.load(Ordering::Acquire)
     }
 
-    /// Connects it with the server that was built.
+    /// Connects the handle to the server that was built.
     pub(crate) fn connect(&self, engine: &Arc<Engine>) {
-        let _ = self.seat.engine.set(Arc::downgrade(engine));
+        let _ = self.target.engine.set(Arc::downgrade(engine));
     }
 
-    /// Adds the functions that a type stands for; those that are there already are enabled.
+    /// Adds a function, or the functions of a `#[tools]` block, by the type of that name. Enables those that have already
+    /// been added.
     ///
     /// # Errors
     ///
-    /// What [`Server::build`](crate::Server::build) finds wrong with them: duplicate names, missing state, invalid schemas. Nothing is
-    /// added then. Also a server that is not built yet, or no longer there.
+    /// Returns the same errors as [`Server::build`](crate::Server::build): duplicate names, missing state, invalid schemas.
+    /// In this case nothing is added. Also returns an error if the server has not been built yet or has been dropped.
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
-        let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.absence().to_owned()]))?;
+        let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added = engine.change(|stock| {
-            let before = entries.iter().all(|entry| stock.has(entry.common()));
-            let enabled = stock.enable(&entries, true);
-            *stock = stock.with(Selection { entries, states: &states })?;
-            Ok(enabled || !before)
-        });
+        let added = engine.change(|registry| registry.with(Selection { entries, states: &states }));
         added.map(drop)
     }
 
-    /// Takes away the functions that a type stands for, for good; says whether any of them was there.
+    /// Removes the functions of a type. Returns whether any of them was present.
     pub fn remove<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.remove(C::entries()))
+        self.change(|registry| registry.without(C::entries()))
     }
 
-    /// Offers the functions that a type stands for again; says whether any of them was disabled.
+    /// Enables the functions of a type. Returns whether any of them was disabled.
     pub fn enable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), true))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), true))
     }
 
-    /// Offers the functions that a type stands for no longer; says whether any of them was offered.
+    /// Disables the functions of a type. Returns whether any of them was enabled.
     ///
-    /// To clients it is as if they were not there.
+    /// To clients, disabled functions do not exist.
     pub fn disable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), false))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
 
-    /// Enables the functions for which `decide` is true and disables all others; says whether that changed anything.
+    /// Enables the functions for which `decide` returns `true`, and disables all others. Returns whether anything changed.
     ///
     /// ```
     /// # use mcp_runtime::{Server, tool};
@@ -130,35 +127,39 @@ impl Handle {
     /// ```
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
-        // Whoever decides may take its time, and use this handle.
-        let key = |common: &'static Common| std::ptr::from_ref(common);
-        let stock = engine.stock();
-        let decided: HashMap<_, _> = stock.items().map(|item| (key(item.common), decide(&item.info()))).collect();
-        let changed = engine.change(|stock| Ok(stock.set_enabled(|item| decided.get(&key(item.common)).copied())));
+        // `decide` may be slow or use this handle, so it is called outside the update.
+        let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
+        let functions = Arc::clone(&engine.registry());
+        let decided: HashMap<_, _> =
+            functions.functions().map(|(function, _)| (key(function.common), decide(&function.info()))).collect();
+        let changed =
+            engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common)).copied())));
         changed.unwrap_or_default()
     }
 
-    /// Tells the clients that subscribed to a resource that it changed. It costs next to nothing if none did, and a client that
-    /// has not yet taken the last notification of the same resource gets no second one.
+    /// Notifies the clients that are subscribed to a resource that it has changed.
+    ///
+    /// Notifications of the same resource are coalesced until the client reads them. Without subscribers the cost is
+    /// negligible.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut crate::registry::Stock) -> bool) -> bool {
-        let changed = self.engine().and_then(|engine| engine.change(|stock| Ok(change(stock))).ok());
+    fn change(&self, change: impl FnOnce(&Registry) -> Option<Registry>) -> bool {
+        let changed = self.engine().and_then(|engine| engine.change(|registry| Ok(change(registry))).ok());
         changed.unwrap_or_default()
     }
 
     fn engine(&self) -> Option<Arc<Engine>> {
-        self.seat.engine.get()?.upgrade()
+        self.target.engine.get()?.upgrade()
     }
 
-    fn absence(&self) -> &'static str {
-        match self.seat.engine.get() {
-            None => "nothing can be added through a handle before the server is built: use `.with::<…>()`",
-            Some(_) => "nothing can be added through a handle to a server that is gone",
+    fn missing_engine(&self) -> &'static str {
+        match self.target.engine.get() {
+            None => "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` instead",
+            Some(_) => "the server of this handle has been dropped",
         }
     }
 }

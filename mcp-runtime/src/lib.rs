@@ -99,21 +99,21 @@ pub mod __private {
 
     pub use crate::{
         __package as package,
-        cli::{Body, Package, Started, Starting, as_it_is, start},
+        cli::{IntoServer, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            Argument, Finished, Input, Outcome, OwnedEnv, Producing, PromptOutput, Refusal, Reply, ResourceOutput,
-            Running, Slot, ToolOutput,
+            Argument, ArgumentSlot, CallEnv, CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input,
+            PromptOutput, Reply, ResourceOutput, ServerFnFuture, SharedState, ToolOutput,
             ask::{
                 Choice, Choices, Elicit, ElicitChoice, Filled, FormField, asked, field_type, fits,
                 spelled as encoded_question,
             },
-            complete_fn as complete, complete_needs,
+            complete, complete_dependencies, dependency,
             entry::{
-                ArgumentEntry, ArgumentType, Bound, Collect, Common, Default, Entry, Hints, Need, OutputType, Part,
-                PromptEntry, ResourceEntry, Rule, Run, ServerFnEntry, Shown, Source, State, TaskSupport, ToolEntry,
-                need, running, shown,
+                ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Collect, CommonEntry, DefaultValue, Entry,
+                Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule, ServerFnEntry, SourceLocation,
+                TaskSupport, ToolEntry, boxed, default_json,
             },
-            list_fn as list, list_needs, slot, slot_or_else, slot_or_json,
+            list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource, write_tool,
         },
         model::{Icon, Role},
     };

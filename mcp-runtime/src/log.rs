@@ -1,4 +1,4 @@
-//! Log messages: the server's own go to stderr, those of functions to the client as well, where the author wants it.
+//! Logging: a subscriber that writes to stderr, and a layer that forwards the events of functions to the client.
 
 use std::fmt;
 
@@ -14,40 +14,40 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{Context, Level};
+use crate::{handler::Context, model::Level};
 
-/// A layer that sends the events of a running function to its client, for a subscriber of the author's own.
+/// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
-/// `main!()` and `#[server]` install it themselves. It does nothing unless the server was told to
-/// [`forward_log`](crate::Server::forward_log).
+/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install has it already. The layer does nothing
+/// unless [`Server::forward_log`](crate::Server::forward_log) is set.
 pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
-    Forward
+    ForwardToClient
 }
 
-/// Installs a subscriber that writes to stderr, unless the program has one.
+/// Installs a subscriber that writes to stderr, unless the program has installed one.
 ///
-/// `RUST_LOG` says what is written, as in `info,my_crate=debug`; unless set, `info` from a server that serves, and `warn` from
-/// one that only shows something to a person.
+/// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. The default is `info` if the program serves clients, and
+/// `warn` otherwise.
 pub(crate) fn install(serves: bool) {
-    let wanted = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
+    let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
     let level = if serves { LevelFilter::INFO } else { LevelFilter::WARN };
     let default = || Targets::new().with_default(level);
-    let (filter, mistake) = match wanted {
+    let (filter, invalid) = match requested {
         Some(Ok(filter)) => (filter, None),
-        Some(Err(mistake)) => (default(), Some(mistake)),
+        Some(Err(error)) => (default(), Some(error)),
         None => (default(), None),
     };
     let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
-    // An error says that the author has installed another, which is just as well.
+    // Fails if the program has installed another subscriber, which takes precedence.
     let _ = tracing_subscriber::registry().with(stderr).with(log_layer()).try_init();
-    if let Some(mistake) = mistake {
-        tracing::warn!(%mistake, "RUST_LOG cannot be read, and is ignored; it takes `level` and `target=level`, with commas between");
+    if let Some(error) = invalid {
+        tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
     }
 }
 
-struct Forward;
+struct ForwardToClient;
 
-impl<S: Subscriber> Layer<S> for Forward {
+impl<S: Subscriber> Layer<S> for ForwardToClient {
     fn on_event(&self, event: &Event<'_>, _: LayerContext<'_, S>) {
         let Some(context) = Context::current() else { return };
         let level = match *event.metadata().level() {
@@ -74,36 +74,37 @@ impl<S: Subscriber> Layer<S> for Forward {
     }
 }
 
+/// Collects the fields of an event.
 struct Fields(Map<String, Value>);
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+    fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         self.0.insert(field.name().to_owned(), value.into());
     }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.insert(field, format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value);
+        self.insert(field, value);
     }
 }

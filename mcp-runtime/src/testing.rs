@@ -6,15 +6,15 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Revision, Server,
     engine::Connection,
-    revision::{Feature, dialect_of},
+    revision::{Feature, Revision, dialect_of},
+    server::{BuiltServer, Server},
 };
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
-/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async functions
-/// that wait need a tokio runtime, as in `#[tokio::test]`.
+/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async
+/// functions that wait need a tokio runtime, as in `#[tokio::test]`.
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -126,13 +126,21 @@ impl Server {
     }
 }
 
+impl BuiltServer {
+    /// Connects a client to the server in memory.
+    pub fn test_client(&self, revision: Revision) -> TestClient {
+        TestClient::connect(Connection::new(Arc::clone(self.engine())), revision)
+    }
+}
+
 impl TestClient {
-    /// Connects a client that has not sent anything yet, not even `initialize`, for use with [`send_raw`](Self::send_raw).
+    /// Connects a client that has not sent anything yet, not even `initialize`, for use with
+    /// [`send_raw`](Self::send_raw).
     ///
     /// # Panics
     ///
     /// Panics if the server cannot be built, and lists every problem.
-    pub fn silent(server: Server, revision: Revision) -> Self {
+    pub fn uninitialized(server: Server, revision: Revision) -> Self {
         let server = server.build().unwrap_or_else(|error| panic!("{error}"));
         Self::new(Connection::new(Arc::clone(server.engine())), revision)
     }
@@ -185,7 +193,7 @@ impl TestClient {
         client
     }
 
-    pub(crate) fn connect(connection: Connection, revision: Revision) -> Self {
+    fn connect(connection: Connection, revision: Revision) -> Self {
         let mut client = Self::new(connection, revision);
         client.initialize();
         client
@@ -349,7 +357,8 @@ impl TestClient {
         }
     }
 
-    /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no responder.
+    /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no
+    /// responder.
     fn answer_requests(&mut self) -> bool {
         let Some(mut responder) = self.responder.take() else { return false };
         let (requests, notifications) = std::mem::take(&mut self.notifications)

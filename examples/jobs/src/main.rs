@@ -1,8 +1,8 @@
 //! Long-running tools: progress, cancellation, tasks.
 //!
-//! The tools are ordinary functions. Their annotation and the client's capabilities decide whether a call runs while the
-//! client waits or becomes a task that the client polls: with the experimental tasks of 2025-11-25 or the extension of
-//! 2026-07-28.
+//! The tools are ordinary functions. Their annotation and the client's capabilities decide whether a call runs while
+//! the client waits or becomes a task that the client polls: with the experimental tasks of 2025-11-25 or the extension
+//! of 2026-07-28.
 //!
 //! ```text
 //! cargo run -p jobs
@@ -23,8 +23,8 @@ const PAGE: Duration = Duration::from_millis(50);
 
 /// Print a document, page by page.
 ///
-/// A client without tasks waits, and receives progress notifications if it asks for them. Cancelling the call or the task
-/// drops the function's future at its next `.await`, and with it everything it holds.
+/// A client without tasks waits, and receives progress notifications if it asks for them. Cancelling the call or the
+/// task drops the function's future at its next `.await`, and with it everything it holds.
 #[tool(task, destructive = false)]
 async fn print(
     ctx: &Context,

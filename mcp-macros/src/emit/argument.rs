@@ -11,7 +11,7 @@ use crate::model::{Argument, Bound, Default, Rule};
 ///     title: None,
 ///     description: "How many notes to return.",
 ///     of: ArgumentType::of::<usize>(),
-///     default: Some(Default::Json("10")),
+///     default: Some(ArgumentDefault::Json("10")),
 ///     rules: &[Rule::Minimum(Bound::Integer(1)), Rule::Maximum(Bound::Integer(100))],
 ///     complete: None,
 ///     env: None,
@@ -45,10 +45,10 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
 
 fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenStream {
     match default {
-        Default::Json(json) => quote_spanned!(here()=> #private::Default::Json(#json)),
+        Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
             let value = of_type(value, of);
-            quote_spanned!(here()=> #private::Default::Value(|| #private::shown::<#of>(#value)))
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#of>(#value)))
         }
     }
 }
@@ -85,18 +85,18 @@ fn bound(bound: &Bound, private: &TokenStream) -> TokenStream {
 /// ```text
 /// ServerFnEntry {
 ///     function: "all_files",
-///     needs: |into| list_needs(all_files, into),
-///     run: |env| list(all_files, env),
+///     dependencies: |into| list_dependencies(all_files, into),
+///     call: |env| list(all_files, env),
 /// }
 /// ```
 pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenStream) -> TokenStream {
     let function = path.to_token_stream().to_string().replace(' ', "");
-    let needs = proc_macro2::Ident::new(&format!("{call}_needs"), here());
+    let dependencies = proc_macro2::Ident::new(&format!("{call}_dependencies"), here());
     quote_spanned! {here()=>
         #private::ServerFnEntry {
             function: #function,
-            needs: |into| #private::#needs(#path, into),
-            run: |env| #private::#call(#path, env),
+            dependencies: |into| #private::#dependencies(#path, into),
+            call: |env| #private::#call(#path, env),
         }
     }
 }
@@ -114,7 +114,8 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Writes an expression such that whatever is wrong with it is said in the same words wherever it stands, and thus once.
+/// Wraps a default expression in a block with the same tokens at every use, so that the compiler reports an error in it
+/// only once.
 pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {

@@ -4,39 +4,39 @@ use quote::{format_ident, quote_spanned};
 use super::argument;
 use crate::model::{Argument, Call, Given, Manner};
 
-/// A closure that decodes the arguments, calls the function and writes its result; `write` is the method of `Reply`.
+/// A closure that decodes the arguments, calls the function and writes the result with the function `write`.
 ///
-/// It stands in the same body as the table of the arguments, so that a type that does not fit is one error, not two.
+/// It is in the same body as the table of the arguments, so that an unsupported type is one error, not two.
 ///
 /// ```text
-/// Run::Sync(|input, reply| {
+/// Handler::Sync(|input, reply| {
 ///     let mut a0 = slot::<String>();
 ///     let mut a1 = slot_or_json::<usize>("10");
 ///     input.decode(&mut [&mut a0, &mut a1])?;
-///     reply.tool::<Json<Vec<Note>>>(search(input.get::<Db>(), &a0.take(), a1.take()))
+///     write_tool::<Json<Vec<Note>>>(reply, search(input.get::<Db>(), &a0.take(), a1.take()))
 /// })
 ///
-/// Run::Async(|input| {
+/// Handler::Async(|input| {
 ///     let mut a0 = slot::<String>();
 ///     input.decode(&mut [&mut a0])?;
 ///     let a0 = a0.take();
 ///     let env = input.into_owned();
-///     Ok(running(async move {
+///     Ok(boxed(async move {
 ///         let value = search(env.get::<Db>(), &a0).await;
-///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
 ///     }))
 /// })
 ///
-/// Run::Async(|input| {
+/// Handler::Async(|input| {
 ///     …
-///     Ok(running(env.blocking(move |env| {
+///     Ok(boxed(env.blocking(move |env| {
 ///         let value = search(env.get::<Db>(), &a0);
-///         env.finish(|reply| reply.tool::<Json<Vec<Note>>>(value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
 ///     })))
 /// })
 /// ```
-pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStream {
-    // Whatever is wrong with the call as a whole, such as a future that is not `Send`, is shown on the function's name.
+pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenStream {
+    // Errors about the call as a whole, such as a future that is not `Send`, are reported on the function's name.
     let here = call.function.span().resolved_at(Span::mixed_site());
     let write = Ident::new(write, here);
     let output = &call.output;
@@ -47,15 +47,15 @@ pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStrea
         let source = Ident::new("input", here);
         let values = values(call, &source, |slot| quote_spanned!(here=> #slot.take()));
         return quote_spanned! {here=>
-            #private::Run::Sync(|input, reply| {
+            #private::Handler::Sync(|input, reply| {
                 #decode
-                reply.#write::<#output>(#path(#values))
+                #private::#write::<#output>(reply, #path(#values))
             })
         };
     }
     let source = Ident::new("env", here);
     let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
-    let finish = quote_spanned!(here=> env.finish(|reply| reply.#write::<#output>(value)));
+    let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, value)));
     let future = match call.manner {
         Manner::Blocking => quote_spanned! {here=>
             env.blocking(move |env| {
@@ -71,16 +71,16 @@ pub(super) fn run(call: &Call, write: &str, private: &TokenStream) -> TokenStrea
         },
     };
     quote_spanned! {here=>
-        #private::Run::Async(|input| {
+        #private::Handler::Async(|input| {
             #decode
             #(let #slots = #slots.take();)*
             let env = input.into_owned();
-            ::core::result::Result::Ok(#private::running(#future))
+            ::core::result::Result::Ok(#private::boxed(#future))
         })
     }
 }
 
-/// Declares the slots and fills them.
+/// Declares the slots and decodes the arguments into them.
 pub(super) fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStream {
     let names: Vec<Ident> = (0..arguments.len()).map(slot_name).collect();
     let slots = arguments.iter().map(|argument| argument::slot(argument, private));
@@ -94,17 +94,14 @@ pub(super) fn slot_name(index: usize) -> Ident {
     format_ident!("a{index}", span = super::here())
 }
 
-/// Lists what the function is called with.
+/// The values that the function is called with.
 fn values(call: &Call, source: &Ident, take: impl Fn(Ident) -> TokenStream) -> TokenStream {
     let here = super::here();
     let values = call.parameters.iter().map(|parameter| match parameter {
         Given::Server(_, of) => quote_spanned!(here=> #source.get::<#of>()),
         Given::Caller(index) => {
             let value = take(slot_name(*index));
-            match call.arguments[*index].borrowed {
-                true => quote_spanned!(here=> &#value),
-                false => value,
-            }
+            if call.arguments[*index].borrowed { quote_spanned!(here=> &#value) } else { value }
         }
     });
     quote_spanned!(here=> #(#values),*)

@@ -6,7 +6,7 @@ use super::{argument::argument, call, docs::docs, here, option, slice};
 use crate::model::{Call, Common, Given, Manner};
 
 /// ```text
-/// Common {
+/// CommonEntry {
 ///     name: "search",
 ///     title: Some("Search notes"),
 ///     description: "Find notes.",
@@ -16,10 +16,10 @@ use crate::model::{Call, Common, Given, Manner};
 ///     meta: &[("acme/beta", "true")],
 ///     timeout: Some(Duration::from_millis(30000)),
 ///     blocking: false,
-///     source: Source { … },
+///     source: SourceLocation { … },
 ///     arguments: &[ArgumentEntry { … }],
-///     needs: &[need::<Db>("db")],
-///     run: Run::Async(|input| { … }),
+///     dependencies: &[dependency::<Db>("db")],
+///     handler: Handler::Async(|input| { … }),
 /// }
 /// ```
 pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> TokenStream {
@@ -35,10 +35,10 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let blocking = call.manner == Manner::Blocking;
     let source = source(call, private);
     let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
-    let needs = slice(call.parameters.iter().filter_map(|parameter| need(parameter, private)));
-    let run = call::run(call, write, private);
+    let dependencies = slice(call.parameters.iter().filter_map(|parameter| dependency(parameter, private)));
+    let handler = call::handler(call, write, private);
     quote_spanned! {here=>
-        #private::Common {
+        #private::CommonEntry {
             name: #name,
             title: #title,
             description: #description,
@@ -50,15 +50,15 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
             blocking: #blocking,
             source: #source,
             arguments: #arguments,
-            needs: #needs,
-            run: #run,
+            dependencies: #dependencies,
+            handler: #handler,
         }
     }
 }
 
-fn need(parameter: &Given, private: &TokenStream) -> Option<TokenStream> {
+fn dependency(parameter: &Given, private: &TokenStream) -> Option<TokenStream> {
     match parameter {
-        Given::Server(name, of) => Some(quote_spanned!(here()=> #private::need::<#of>(#name))),
+        Given::Server(name, of) => Some(quote_spanned!(here()=> #private::dependency::<#of>(#name))),
         Given::Caller(_) => None,
     }
 }
@@ -68,7 +68,7 @@ fn source(call: &Call, private: &TokenStream) -> TokenStream {
     let function = call.owner.name_of(&call.function.unraw());
     let line = line(&call.function);
     quote_spanned! {here=>
-        #private::Source {
+        #private::SourceLocation {
             file: ::core::file!(),
             line: #line,
             package: ::core::env!("CARGO_PKG_NAME"),
@@ -78,7 +78,7 @@ fn source(call: &Call, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// The line of the function itself: `line!()` is that of the outermost macro, which may hold many functions.
+/// The line of the function: `line!()` is that of the outermost macro invocation, which may contain many functions.
 fn line(function: &Ident) -> TokenStream {
     let line = proc_macro::is_available().then(|| u32::try_from(function.span().unwrap().line()).ok()).flatten();
     match line {

@@ -91,11 +91,11 @@ fn entry(field: &Field, private: &TokenStream) -> TokenStream {
 
 fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenStream {
     match default {
-        Default::Json(json) => quote_spanned!(here()=> #private::Default::Json(#json)),
+        Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
             let value = of_type(value, of);
             let of = quote_spanned!(here()=> #private::field_type::<#of>());
-            quote_spanned!(here()=> #private::Default::Value(|| #private::asked(&#of, &#value)))
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::asked(&#of, &#value)))
         }
     }
 }

@@ -5,10 +5,10 @@ use super::{Entry, common::common, here};
 use crate::model::Prompt;
 
 /// ```text
-/// PromptEntry { common: Common { … } }
+/// PromptEntry { common: CommonEntry { … } }
 /// ```
 pub(crate) fn prompt(prompt: &Prompt, private: &TokenStream) -> Entry {
-    let common = common(&prompt.common, "prompt", private);
+    let common = common(&prompt.common, "write_prompt", private);
     let value = quote_spanned!(here()=> #private::PromptEntry { common: #common });
     let call = &prompt.common.call;
     Entry { kind: "Prompt", value, conditions: call.conditions.clone() }

@@ -7,7 +7,7 @@ use mcp_uri_template::{Operator, Part};
 
 /// ```text
 /// ResourceEntry {
-///     common: Common { … },
+///     common: CommonEntry { … },
 ///     uri: "file:///{+path}",
 ///     template: Some(&[
 ///         Part::Literal("file:///"),
@@ -22,7 +22,7 @@ use mcp_uri_template::{Operator, Part};
 /// ```
 pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     let here = here();
-    let common = common(&resource.common, "resource", private);
+    let common = common(&resource.common, "write_resource", private);
     let uri = &resource.uri;
     let template = option(resource.template.as_ref().map(|parts| slice(parts.iter().map(|one| part(one, private)))));
     let mime_type = option(resource.mime_type.as_ref());

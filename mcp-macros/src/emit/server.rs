@@ -12,7 +12,7 @@ use crate::{model::Server, syntax::Function};
 ///         let mut a0 = slot::<PathBuf>();
 ///         input.decode(&mut [&mut a0])?;
 ///         let a0 = a0.take();
-///         Ok(Box::pin(async move { <Result<Server, Error> as Started>::started(main(server, a0).await) }))
+///         Ok(Box::pin(async move { <Result<Server, Error> as IntoServer>::into_server(main(server, a0).await) }))
 ///     })
 /// }
 /// ```
@@ -36,7 +36,7 @@ pub(crate) fn server(server: &Server, function: &Function, private: &TokenStream
                 #decode
                 #(let #slots = #slots.take();)*
                 ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
-                    <#output as #private::Started>::started(#main(#value #(, #values)*) #wait)
+                    <#output as #private::IntoServer>::into_server(#main(#value #(, #values)*) #wait)
                 }))
             })
         }

@@ -7,7 +7,7 @@ use crate::model::{TaskSupport, Tool};
 /// ```text
 /// ToolEntry {
 ///     output: OutputType::of::<Json<Vec<Note>>>(),
-///     common: Common { … },
+///     common: CommonEntry { … },
 ///     hints: Hints { read_only: Some(true), destructive: None, idempotent: None, open_world: None },
 ///     task: TaskSupport::Optional,
 /// }
@@ -16,7 +16,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
     let here = here();
     let [read_only, destructive, idempotent, open_world] =
         [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
-    let common = common(&tool.common, "tool", private);
+    let common = common(&tool.common, "write_tool", private);
     let task = match tool.task {
         TaskSupport::Forbidden => "Forbidden",
         TaskSupport::Optional => "Optional",

@@ -31,19 +31,19 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 /// # Atomicity
 ///
 /// [`insert`](Self::insert) and [`replace`](Self::replace) are atomic. When one of them has resolved to `true`, every
-/// later [`load`](Self::load) in any process returns that record or a newer one. Of several concurrent replacements with
-/// the same version, exactly one succeeds; the runtime reloads and retries the others.
+/// later [`load`](Self::load) in any process returns that record or a newer one. Of several concurrent replacements
+/// with the same version, exactly one succeeds; the runtime reloads and retries the others.
 ///
 /// # Expiry
 ///
-/// A task that has [expired](TaskRecord::expires), finished or not, no longer exists: no method returns it, and it counts
-/// towards no limit. Before that, only `insert` may evict a task, and only a finished one.
+/// A task that has [expired](TaskRecord::expires), finished or not, no longer exists: no method returns it, and it
+/// counts towards no limit. Before that, only `insert` may evict a task, and only a finished one.
 ///
 /// # Cancel safety
 ///
 /// The runtime drops futures before they resolve: when a request times out or is cancelled, when the function finishes
-/// while its process waits for changes, at shutdown. A dropped `insert` or `replace` may still take effect, but never in
-/// part. A task whose insertion was dropped is run by no process and expires.
+/// while its process waits for changes, at shutdown. A dropped `insert` or `replace` may still take effect, but never
+/// in part. A task whose insertion was dropped is run by no process and expires.
 ///
 /// # Errors
 ///
@@ -53,15 +53,15 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     /// Adds a task. Resolves to `false`, leaving the store as it was, if the id is taken or a limit is reached.
     ///
-    /// A full store should first evict [finished](crate::TaskStatus::is_final) tasks, those of the same owner before all
-    /// others.
+    /// A full store should first evict [finished](crate::TaskStatus::is_final) tasks, those of the same owner before
+    /// all others.
     fn insert(&self, task: TaskRecord, limits: TaskLimits) -> StoreFuture<'_, bool>;
 
     /// Returns a task, or `None` if it is unknown or has expired.
     fn load<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>>;
 
-    /// Replaces the task with the same id if its version is one less than the new one. Otherwise resolves to `false` and
-    /// changes nothing.
+    /// Replaces the task with the same id if its version is one less than the new one. Otherwise resolves to `false`
+    /// and changes nothing.
     fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool>;
 
     /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor), starting after
@@ -73,8 +73,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> StoreFuture<'a, Vec<TaskRecord>>;
 
-    /// Waits until the version of a task differs from `version`, or the task is gone. Resolves at once if that is already
-    /// the case, and may resolve spuriously.
+    /// Waits until the version of a task differs from `version`, or the task is gone. Resolves at once if that is
+    /// already the case, and may resolve spuriously.
     fn changed<'a>(&'a self, id: &'a str, version: u64) -> StoreFuture<'a, ()>;
 }
 

@@ -7,7 +7,7 @@ use std::{
     io::{self, Write as _},
 };
 
-use super::Package;
+use super::package::Package;
 
 /// The variable that names the file to which the endpoint's URL is written once the server accepts connections.
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";

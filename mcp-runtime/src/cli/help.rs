@@ -1,30 +1,32 @@
-//! Writes `--help`, and what is wrong with a command line.
+//! The text of `--help`, and messages about invalid flags.
 
 use std::fmt::Write as _;
 
-use super::{Package, options::flag_name};
-use crate::handler::{Contract, Reason, Refusal};
+use super::{options::flag_name, package::Package};
+use crate::handler::{Contract, HandlerError, HandlerErrorKind};
 
-/// How wide the column of option names is.
+/// The width of the column of option names.
 const COLUMN: usize = 26;
 
 pub(super) fn help(package: &Package, contract: &Contract) -> String {
     let Package { name, version, description, .. } = package;
-    let mut out = match description.is_empty() {
-        true => format!("{name} {version}\n"),
-        false => format!("{name} {version}: {description}\n"),
+    let mut out = if description.is_empty() {
+        format!("{name} {version}\n")
+    } else {
+        format!("{name} {version}: {description}\n")
     };
     let _ = write!(
         out,
-        "\nA Model Context Protocol (MCP) server on stdin and stdout. MCP clients start it themselves.\n\
+        "\nA Model Context Protocol (MCP) server. It communicates over stdin and stdout; MCP clients start it.\n\
          \nUsage: {name} [OPTIONS]\n\nOptions:\n"
     );
     for flag in contract.arguments {
         let schema = &contract.schema["properties"][flag.name];
         let name = flag_name(flag);
-        let left = match schema["type"] == "boolean" {
-            true => format!("--{name}"),
-            false => format!("--{name} <{}>", name.to_uppercase()),
+        let left = if schema["type"] == "boolean" {
+            format!("--{name}")
+        } else {
+            format!("--{name} <{}>", name.to_uppercase())
         };
         let mut right = flag.description.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(default) = schema.get("default") {
@@ -38,49 +40,52 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
     }
     #[cfg(feature = "http")]
     for (left, right) in [
-        ("--http <ADDRESS>", "Serve HTTP instead, such as on 127.0.0.1:8080"),
-        ("--allow-host <HOST>", "Allow this `Host` over HTTP, in place of loopback names; may be repeated"),
-        ("--allow-origin <ORIGIN>", "Allow pages of this `Origin` over HTTP; may be repeated"),
-        ("--legacy-sse", "Offer the HTTP transport of 2024-11-05 as well"),
+        ("--http <ADDRESS>", "Serve HTTP on this address, such as 127.0.0.1:8080, instead of stdio"),
+        ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
+        ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
+        ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
     ] {
         line(&mut out, left, right);
     }
     for (left, right) in [
-        ("--list", "Show what the server offers"),
-        ("--schema", "Show the same as JSON, with schemas"),
-        ("--call <TOOL> [JSON]", "Call a tool here and now, and show the messages"),
+        ("--list", "List tools, resources and prompts"),
+        ("--schema", "Print the tools, resources and prompts with their schemas as JSON"),
+        ("--call <TOOL> [JSON]", "Call a tool and print the messages"),
         (
             "--state-key <KEY>",
-            "Seal the state of requests with this key; may be repeated, old ones last [env: MCP_STATE_KEY]",
+            "Seal the state of requests with this key; may be repeated, newest first [env: MCP_STATE_KEY]",
         ),
-        ("-h, --help", "Show this"),
-        ("-V, --version", "Show the version"),
+        ("-h, --help", "Print help"),
+        ("-V, --version", "Print version"),
     ] {
         line(&mut out, left, right);
     }
-    out.push_str("\nRUST_LOG says what is logged to stderr, as in `RUST_LOG=debug`.\n");
+    out.push_str("\nEnvironment:\n");
+    line(&mut out, "RUST_LOG", "Filter of the log on stderr, such as `debug` or `info,my_crate=debug`");
+    #[cfg(feature = "http")]
+    line(&mut out, "MCP_ADDRESS_FILE", "File to which `--http` writes the URL of the endpoint once it is ready");
     out
 }
 
 fn line(out: &mut String, left: &str, right: &str) {
     let indent = if left.starts_with("--") { "      " } else { "  " };
     let left = format!("{indent}{left}");
-    let _ = match left.len() < COLUMN + 6 {
-        true => writeln!(out, "{left:width$}{right}", width = COLUMN + 6),
-        false => writeln!(out, "{left}\n{:width$}{right}", "", width = COLUMN + 6),
+    let width = COLUMN + 6;
+    let _ = if left.len() < width {
+        writeln!(out, "{left:width$}{right}")
+    } else {
+        writeln!(out, "{left}\n{:width$}{right}", "")
     };
 }
 
-/// Says what is wrong with the values of the author's flags.
-pub(super) fn refusal(refusal: Refusal, package: &Package) -> String {
-    let mut out = match refusal.into_reason() {
-        Reason::Fault(fault) => fault.to_string(),
-        Reason::Failed { why, .. } => why,
-        Reason::Arguments(violations) => {
+/// Describes the invalid values of the author's flags.
+pub(super) fn invalid_flags(error: HandlerError) -> String {
+    match error.into_kind() {
+        HandlerErrorKind::Fault(fault) => fault.to_string(),
+        HandlerErrorKind::Failed { message, .. } => message,
+        HandlerErrorKind::InvalidArguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")
         }
-    };
-    let _ = write!(out, "\n\nsee `{} --help`", package.name);
-    out
+    }
 }

@@ -1,23 +1,34 @@
-//! Reads the command line.
+//! Parsing the command line.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, fmt};
 
+#[cfg(feature = "http")]
+use crate::transport::http::HttpOptions;
 use crate::{
-    StateKey,
+    engine::StateKey,
     handler::{Contract, entry::ArgumentEntry, schema::nearest},
 };
 
-/// What the command line asks for.
+/// The options of a command line.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) mode: Mode,
-    /// The values of the author's own flags, from the command line or the environment.
+    /// The values of the author's flags, from the command line or the environment.
     pub(super) flags: Vec<(&'static str, String)>,
-    /// What seals the state of requests, from the command line or the environment.
+    /// The keys that seal the state of requests, from the command line or the environment.
     pub(super) state_keys: Vec<StateKey>,
-    /// How HTTP is served, if it is.
     #[cfg(feature = "http")]
-    pub(super) http: crate::HttpOptions,
+    pub(super) http: HttpOptions,
+}
+
+/// Why a command line is invalid.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UsageError(String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,13 +46,13 @@ pub(super) enum Mode {
     Version,
 }
 
-/// The variable that holds the keys which are not on the command line, where everybody can read them.
+/// The variable for the state keys, since other users can read the command line.
 const STATE_KEY: &str = "MCP_STATE_KEY";
 
-/// The options that every server has.
+/// The options of every server.
 #[cfg(not(feature = "http"))]
 const KNOWN: &[&str] = &["call", "help", "list", "schema", "state-key", "version"];
-/// The options that every server with HTTP has.
+/// The options of every server with HTTP.
 #[cfg(feature = "http")]
 const KNOWN: &[&str] =
     &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
@@ -52,18 +63,18 @@ const ONE_OF: &str = "`--list`, `--schema` and `--call`";
 const ONE_OF: &str = "`--http`, `--list`, `--schema` and `--call`";
 
 impl Options {
-    /// Reads a command line, and the environment for what it leaves out.
+    /// Parses a command line. Flags that are missing from it are read from the environment.
     ///
     /// # Errors
     ///
-    /// One sentence that says what cannot be understood, and what was meant perhaps.
-    pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, String> {
+    /// Returns an error for the first invalid option, with a suggestion for a misspelled name.
+    pub(super) fn parse(words: impl Iterator<Item = OsString>, contract: &Contract) -> Result<Self, UsageError> {
         let mut options = Self {
             mode: Mode::Serve,
             flags: Vec::new(),
             state_keys: Vec::new(),
             #[cfg(feature = "http")]
-            http: crate::HttpOptions::default(),
+            http: HttpOptions::default(),
         };
         let words = words.map(text).collect::<Result<Vec<_>, _>>()?;
         let mut words = Words { words: words.into_iter().peekable(), inline: None };
@@ -83,36 +94,38 @@ impl Options {
                 }
                 "--state-key" => {
                     let key = words.value("--state-key", "a key")?;
-                    options.state_keys.push(key.parse().map_err(|why| format!("`--state-key`: {why}"))?);
+                    options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
                 "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => options.http(&word, &mut words)?,
                 #[cfg(not(feature = "http"))]
                 "--http" => {
-                    return Err("this server has no HTTP: its author can turn on the feature `http` of `mcp-runtime`"
-                        .to_owned());
+                    return Err(UsageError(
+                        "this server does not support HTTP\nhelp: enable the feature `http` of `mcp-runtime`"
+                            .to_owned(),
+                    ));
                 }
                 _ => options.flag(&word, &mut words, contract)?,
             }
-            words.none_left(&word)?;
+            words.finish(&word)?;
         }
         options.add_environment(contract);
         if options.state_keys.is_empty()
             && let Ok(keys) = std::env::var(STATE_KEY)
         {
-            options.state_keys = read_keys(&keys)?;
+            options.state_keys = parse_keys(&keys)?;
         }
         Ok(options)
     }
 
     #[cfg(feature = "http")]
-    fn http(&mut self, word: &str, words: &mut Words) -> Result<(), String> {
+    fn http(&mut self, word: &str, words: &mut Words) -> Result<(), UsageError> {
         if word == "--http" {
             let address = words.value(word, "an address, such as 127.0.0.1:8080")?;
             let parsed = address.parse().map_err(|_| {
-                format!(
-                    "`{address}` is no address to listen on, expected an IP address and a port, such as 127.0.0.1:8080"
-                )
+                UsageError(format!(
+                    "invalid address `{address}`, expected an IP address and a port, such as 127.0.0.1:8080"
+                ))
             })?;
             return self.set_mode(Mode::Http(parsed));
         }
@@ -125,31 +138,32 @@ impl Options {
         Ok(())
     }
 
-    fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
+    fn set_mode(&mut self, mode: Mode) -> Result<(), UsageError> {
         match self.mode {
             Mode::Serve => self.mode = mode,
-            // Whoever asks for help gets it, whatever else stands there.
+            // `--help` and `--version` take precedence.
             Mode::Help | Mode::Version => {}
-            _ => return Err(format!("only one of {ONE_OF} can be given")),
+            _ => return Err(UsageError(format!("expected at most one of {ONE_OF}"))),
         }
         Ok(())
     }
 
-    /// Reads one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a boolean.
-    fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), String> {
+    /// Parses a flag of the author's: `--name value`, `--name=value`, or `--name` alone for a boolean.
+    fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), UsageError> {
         let Some(name) = word.strip_prefix("--") else {
-            return Err(format!("unexpected argument `{word}`"));
+            return Err(UsageError(format!("unexpected argument `{word}`")));
         };
         let Some(flag) = contract.arguments.iter().find(|flag| flag_name(flag) == name || flag.name == name) else {
             return Err(unknown(name, contract));
         };
         if self.flags.iter().any(|(known, _)| *known == flag.name) {
-            return Err(format!("`--{name}` is given twice"));
+            return Err(UsageError(format!("duplicate option `--{name}`")));
         }
         let is_switch = contract.schema["properties"][flag.name]["type"] == "boolean";
-        let value = match is_switch {
-            true => words.inline.take().unwrap_or_else(|| "true".to_owned()),
-            false => words.value(word, "a value")?,
+        let value = if is_switch {
+            words.inline.take().unwrap_or_else(|| "true".to_owned())
+        } else {
+            words.value(word, "a value")?
         };
         self.flags.push((flag.name, value));
         Ok(())
@@ -167,13 +181,13 @@ impl Options {
 }
 
 impl Mode {
-    /// Says whether clients are served, and not only something shown to a person.
+    /// Returns whether the program serves clients.
     #[cfg(feature = "log")]
     pub(super) fn serves(&self) -> bool {
         !matches!(self, Self::List | Self::Schema | Self::Call { .. } | Self::Help | Self::Version)
     }
 
-    /// One thread for one client, every core for many.
+    /// Returns the runtime for this mode: a single thread for a single client, or all cores for many clients.
     pub(super) fn runtime(&self) -> tokio::runtime::Builder {
         match self {
             #[cfg(feature = "http")]
@@ -183,20 +197,25 @@ impl Mode {
     }
 }
 
-/// Reads keys with commas between them.
-fn read_keys(text: &str) -> Result<Vec<StateKey>, String> {
+/// Parses keys separated by commas.
+fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
     let keys = text.split(',').filter(|key| !key.trim().is_empty());
-    keys.map(|key| key.parse().map_err(|why| format!("`{STATE_KEY}`: {why}"))).collect()
+    keys.map(|key| parse_key(STATE_KEY, key)).collect()
 }
 
+fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
+    key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+}
+
+/// The words of a command line.
 struct Words {
     words: std::iter::Peekable<std::vec::IntoIter<String>>,
-    /// The value of an option that is written as `--name=value`.
+    /// The value of an option written as `--name=value`.
     inline: Option<String>,
 }
 
 impl Words {
-    /// The next option, without its value.
+    /// Returns the next option without its value.
     fn option(&mut self) -> Option<String> {
         let word = self.words.next()?;
         match word.split_once('=') {
@@ -208,45 +227,48 @@ impl Words {
         }
     }
 
-    fn value(&mut self, option: &str, what: &str) -> Result<String, String> {
-        self.inline.take().or_else(|| self.words.next()).ok_or_else(|| format!("`{option}` needs {what}"))
+    /// Returns the value of an option.
+    fn value(&mut self, option: &str, expected: &str) -> Result<String, UsageError> {
+        let value = self.inline.take().or_else(|| self.words.next());
+        value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
     }
 
-    /// Refuses a value that an option did not take.
-    fn none_left(&mut self, option: &str) -> Result<(), String> {
+    /// Rejects a value that the option did not use.
+    fn finish(&mut self, option: &str) -> Result<(), UsageError> {
         match self.inline.take() {
-            Some(value) => Err(format!("`{option}` takes no value, and there is `{value}`")),
+            Some(value) => Err(UsageError(format!("unexpected value `{value}` for `{option}`"))),
             None => Ok(()),
         }
     }
 }
 
-/// The name of a flag as it is typed.
+/// Returns the name of a flag on the command line.
 pub(super) fn flag_name(flag: &ArgumentEntry) -> String {
     flag.name.replace('_', "-")
 }
 
-fn unknown(name: &str, contract: &Contract) -> String {
+fn unknown(name: &str, contract: &Contract) -> UsageError {
     let mut names: Vec<String> = contract.arguments.iter().map(flag_name).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
-    match nearest(name, names.iter().map(String::as_str)) {
-        Some(near) => format!("unknown option `--{name}`, expected one of {list}\n\ndid you mean `--{near}`?"),
-        None => format!("unknown option `--{name}`, expected one of {list}"),
+    let mut message = format!("unknown option `--{name}`, expected one of {list}");
+    if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
+        message.push_str(&format!("\nhelp: did you mean `--{near}`?"));
     }
+    UsageError(message)
 }
 
-fn text(word: OsString) -> Result<String, String> {
-    word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.to_string_lossy()))
+fn text(word: OsString) -> Result<String, UsageError> {
+    word.into_string().map_err(|word| UsageError(format!("`{}` is not valid UTF-8", word.to_string_lossy())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
+    fn parse(words: &[&str]) -> Result<Options, UsageError> {
         let contract = crate::registry::contract(&[]).unwrap();
         Options::parse(words.iter().map(OsString::from), &contract)
     }
@@ -271,31 +293,31 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_in_their_order() {
+    fn state_keys_keep_their_order() {
         let (first, second) = ("ab".repeat(32), "cd".repeat(32));
         let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
         assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
-        assert_eq!(read_keys(&format!("{first}, {second},")).unwrap(), keys);
-        assert!(read_keys("no key").unwrap_err().starts_with("`MCP_STATE_KEY`: a state key is 32 bytes"));
+        assert_eq!(parse_keys(&format!("{first}, {second},")).unwrap(), keys);
+        assert!(parse_keys("no key").unwrap_err().0.starts_with("`MCP_STATE_KEY`: a state key is 32 bytes"));
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn invalid_options_are_rejected() {
         for (words, why) in [
-            (&["--call"][..], "`--call` needs the name of a tool"),
+            (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),
             (&["a=b"], "unexpected argument `a=b`"),
-            (&["--list=all"], "`--list` takes no value, and there is `all`"),
+            (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],
                 "`--state-key`: a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one",
             ),
-            (&["--list", "--schema"], &format!("only one of {ONE_OF} can be given")),
+            (&["--list", "--schema"], &format!("expected at most one of {ONE_OF}")),
         ] {
-            assert_eq!(parse(words).unwrap_err(), why, "{words:?}");
+            assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
         }
-        let unknown = parse(&["--lsit"]).unwrap_err();
+        let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");
-        assert!(unknown.ends_with("\n\ndid you mean `--list`?"), "{unknown}");
+        assert!(unknown.ends_with("\nhelp: did you mean `--list`?"), "{unknown}");
     }
 }

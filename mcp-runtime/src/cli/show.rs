@@ -1,16 +1,15 @@
-//! Shows a server to a person.
+//! Output for people: lists, schemas and calls.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use super::Package;
+use super::package::Package;
 use crate::{engine::Engine, handler::Contract, testing::TestClient};
 
-/// Lists what the server offers.
+/// Lists the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
-    let catalog = engine.catalog();
-    let registry = &catalog.registry;
+    let registry = engine.registry();
     let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
     let mut section = |title: &str, rows: Vec<(String, &str)>| {
         if rows.is_empty() {
@@ -29,11 +28,14 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .tools()
             .iter()
-            .map(|tool| signature(tool.item.common.name, &tool.item.contract, tool.item.common.description))
+            .map(|tool| signature(tool.function.common.name, &tool.function.contract, tool.function.common.description))
             .collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
-    section("Resources", resources.map(|found| (found.entry.uri.to_owned(), found.item.common.description)).collect());
+    section(
+        "Resources",
+        resources.map(|found| (found.entry.uri.to_owned(), found.function.common.description)).collect(),
+    );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
     section(
@@ -41,7 +43,9 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| signature(prompt.entry.common.name, &prompt.item.contract, prompt.entry.common.description))
+            .map(|prompt| {
+                signature(prompt.entry.common.name, &prompt.function.contract, prompt.entry.common.description)
+            })
             .collect(),
     );
     out
@@ -67,7 +71,7 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
     (format!("{name}({})", arguments.join(", ")), description)
 }
 
-/// Shows everything that a client can learn, as JSON.
+/// Returns everything that a client can discover, as JSON.
 pub(super) async fn schema(client: &mut TestClient) -> String {
     let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
     let mut all = json!({
@@ -97,16 +101,29 @@ pub(super) async fn schema(client: &mut TestClient) -> String {
     format!("{all:#}\n")
 }
 
-/// The messages of one call.
+/// The printed messages of a call.
 pub(super) struct Exchange {
     pub(super) text: String,
     pub(super) failed: bool,
 }
 
-/// Calls a tool, and shows the request and the answer as they travel.
-pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, String> {
-    let arguments: Value =
-        serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
+/// The arguments of a call are not JSON.
+#[derive(Debug)]
+pub(super) struct ArgumentsError(serde_json::Error);
+
+impl fmt::Display for ArgumentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the arguments are not JSON: {}", self.0)
+    }
+}
+
+/// Calls a tool and returns the request and the response, as they are sent.
+///
+/// # Errors
+///
+/// Returns an error if `arguments` is not JSON.
+pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, ArgumentsError> {
+    let arguments: Value = serde_json::from_str(arguments).map_err(ArgumentsError)?;
     let params = json!({ "name": name, "arguments": arguments });
     let request = client.request_message(1, "tools/call", params.clone());
     let answer = client.request("tools/call", params).await;
@@ -132,22 +149,21 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
     Ok(Exchange { text, failed })
 }
 
-/// Tells a person who started the server in a terminal what it is and how to connect a client.
-pub(super) fn greeting(package: &Package, engine: &Engine) -> String {
+/// Returns the text for a user who starts the server in a terminal: how to connect a client.
+pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
     let name = package.name;
-    let catalog = engine.catalog();
-    let registry = &catalog.registry;
+    let registry = engine.registry();
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let resources = registry.resources().len() + registry.templates().len();
     let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());
     let config = json!({ "mcpServers": { name: { "command": program } } });
     format!(
         "{name} {version}: an MCP server with {tools}, {resources} and {prompts}.\n\
-         It waits for messages on stdin, which an MCP client sends. To connect one:\n\
+         It reads the messages of an MCP client from stdin. To connect a client:\n\
          \n  Claude Code    claude mcp add {name} -- {program}\n  \
          Inspector      npx @modelcontextprotocol/inspector {program}\n  \
          others         {config}\n\
-         \nCtrl-D ends it; `{name} --help` tells what else it does.\n",
+         \nPress Ctrl-D to exit. See `{name} --help` for other options.\n",
         version = package.version,
         tools = count(registry.tools().len(), "tool"),
         resources = count(resources, "resource"),

@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     ask::{Ask, Capability, Question},
-    context::{CallLifetime, ClientWait},
+    context::{client_wait::ClientWait, lifetime::CallLifetime},
 };
 use crate::{error::Fault, revision::Features};
 

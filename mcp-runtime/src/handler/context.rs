@@ -1,5 +1,5 @@
-mod client_wait;
-mod lifetime;
+pub(super) mod client_wait;
+pub(super) mod lifetime;
 mod log;
 mod peer;
 mod progress;
@@ -16,9 +16,9 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use self::progress::ProgressLimiter;
+use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLimiter};
 use super::{
-    Running,
+    CallFuture,
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
     client_requests::{AskAll, ClientRequester, ClientRequests},
 };
@@ -32,8 +32,6 @@ use crate::{
 pub use self::{peer::ClientInfo, progress::Amount};
 
 pub(crate) use self::{
-    client_wait::ClientWait,
-    lifetime::CallLifetime,
     log::LogThreshold,
     peer::{Peer, RequestHead},
 };
@@ -96,7 +94,7 @@ pub(crate) trait TaskHandoff: Send + Sync {
     fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
 
     /// Takes over the rest of the function. The returned future completes the original call in its place.
-    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running;
+    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
 }
 
 thread_local! {

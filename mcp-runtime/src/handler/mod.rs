@@ -1,43 +1,51 @@
 //! Arguments in, results out: what the macros expand to, and what a function sees of its call.
 //!
-//! Nothing here knows a transport. The macros' expansions call into [`entry`], [`Input`], [`Slot`] and the output
-//! traits; authors meet [`Context`] and the traits' error messages.
+//! The expansions call into [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and
+//! meet the error messages of the traits. Nothing here knows a transport.
 
 pub(crate) mod ask;
+mod blocking;
 mod client_requests;
-mod complete;
+mod completion;
 mod context;
+mod contract;
+mod encoding;
 pub(crate) mod entry;
+mod env;
 mod input;
+mod outcome;
 mod output;
 mod prompt_output;
 mod reply;
 mod resource_output;
 pub(crate) mod schema;
+mod server_fn;
 mod slot;
 mod state;
 mod strings;
 
 pub use client_requests::AskAll;
-pub use complete::{
-    Completions, CompletionsOutput, EarlierArguments, Producing, ServerFn, complete as complete_fn, complete_needs,
-    list as list_fn, list_needs,
-};
+pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, ClientInfo, Context};
-pub use input::{Input, OwnedEnv};
-pub use output::{ContentItem, ToolOutput};
-pub use prompt_output::PromptOutput;
-pub use reply::{Finished, Outcome, Refusal, Reply, Running};
-pub use resource_output::{ListOutput, ResourceOutput};
-pub use slot::{Argument, Slot, slot, slot_or_else, slot_or_json};
+pub use env::CallEnv;
+pub use input::Input;
+pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
+pub use output::{ContentItem, ToolOutput, write_tool};
+pub use prompt_output::{PromptOutput, write_prompt};
+pub use reply::Reply;
+pub use resource_output::{ListOutput, ResourceOutput, write_resource};
+pub use server_fn::{ServerFn, ServerFnFuture, complete, complete_dependencies, list, list_dependencies};
+pub use slot::{Argument, ArgumentSlot, slot, slot_or_else, slot_or_json};
+pub use state::{Dependency, SharedState, dependency};
 
+pub(crate) use blocking::run_blocking;
 pub(crate) use client_requests::{AnswerFuture, ClientRequester};
-pub(crate) use complete::{Completing, Produced};
+pub(crate) use completion::CompletionInput;
 pub(crate) use context::{ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff};
-pub(crate) use input::{Contract, on_a_thread};
-pub(crate) use output::{ToolReply, write_error as write_tool_error};
-pub(crate) use prompt_output::PromptReply;
-pub(crate) use reply::{Encoding, Reason, comma};
-pub(crate) use resource_output::ResourceReply;
-pub(crate) use state::States;
+pub(crate) use contract::Contract;
+pub(crate) use encoding::{Encoding, comma};
+pub(crate) use outcome::HandlerErrorKind;
+pub(crate) use output::write_tool_error;
+pub(crate) use server_fn::ServerFnOutput;
+pub(crate) use state::StateMap;
 pub(crate) use strings::from_strings;

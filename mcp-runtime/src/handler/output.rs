@@ -1,11 +1,11 @@
-//! What a tool may return, and how it is written: straight into the buffer of the response.
+//! The return types of tools, which are written directly to the buffer of the response.
 
 use std::{borrow::Cow, fmt::Display};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{Outcome, Refusal, Reply, reply::comma};
+use super::{HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -16,12 +16,12 @@ use crate::{
 /// A type that a tool may return.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
-    label = "this is no result of a tool",
-    note = "text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them will do",
-    note = "for a structured result return `Json<{Self}>`, where `{Self}` is `serde::Serialize` and `schemars::JsonSchema`"
+    label = "unsupported return type",
+    note = "supported are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
+    note = "for a structured result, return `Json<{Self}>`, where `{Self}` implements `serde::Serialize` and `schemars::JsonSchema`"
 )]
 pub trait ToolOutput: Sized {
-    /// Describes the structured result, if this is one.
+    /// Generates the schema of the result if it is structured.
     #[doc(hidden)]
     fn schema(_: &mut SchemaGenerator) -> Option<Schema> {
         None
@@ -29,37 +29,38 @@ pub trait ToolOutput: Sized {
 
     /// Writes the result.
     #[doc(hidden)]
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome;
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult;
 }
 
-/// A type that is one piece of content.
+/// A type that can be converted to a single content block.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a piece of content",
+    message = "`{Self}` is not a content block",
     label = "expected text, a number, `Text`, `Image`, `Audio`, `Resource`, `ResourceLink` or `Content`",
-    note = "for a structured list return `Json<Vec<_>>`"
+    note = "for a structured list, return `Json<Vec<_>>`"
 )]
 pub trait ContentItem: Sized {
-    /// Turns it into content.
+    /// Converts the value into content.
     #[doc(hidden)]
     fn into_content(self) -> Content;
 }
 
-/// Writes one result: content first, then structure, then whether it is an error.
+/// Writes the result of a tool: content, structured content, and whether it is an error.
 #[derive(Debug)]
 pub struct ToolReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
     is_error: bool,
+    /// Whether the `content` array has been opened.
     open: bool,
     meta: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl<'r, 'a> ToolReply<'r, 'a> {
-    pub(super) fn begin(reply: &'r mut Reply<'a>) -> Self {
+    fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.push(b'{');
         Self { reply, is_error: false, open: false, meta: None }
     }
 
-    fn open(&mut self) {
+    fn open_content(&mut self) {
         if !self.open {
             comma(self.reply.out);
             self.reply.out.extend_from_slice(br#""content":["#);
@@ -68,39 +69,39 @@ impl<'r, 'a> ToolReply<'r, 'a> {
     }
 
     fn text(&mut self, text: &str) {
-        self.open();
+        self.open_content();
         comma(self.reply.out);
         encode::text(self.reply.out, text);
     }
 
     fn content(&mut self, content: &Content) {
-        self.open();
+        self.open_content();
         comma(self.reply.out);
         encode::content(self.reply.out, self.reply.encoding.features, content);
     }
 
-    /// Writes a value once, as structure where the dialect has it, and its text as content.
+    /// Writes a value as structured content if the dialect supports it, and its JSON text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
-        let unserialisable = |error| Fault::internal(format!("the result cannot be serialised: {error}"));
+        let serialization_failed = |error| Fault::internal(format!("the result cannot be serialized: {error}"));
         if !self.reply.structured || !self.reply.encoding.has(Feature::StructuredContent) {
             let mut json = Vec::new();
-            write::value(&mut json, value).map_err(unserialisable)?;
-            self.open();
+            write::value(&mut json, value).map_err(serialization_failed)?;
+            self.open_content();
             comma(self.reply.out);
             self.reply.out.extend_from_slice(br#"{"type":"text","text":"#);
             write::utf8(self.reply.out, &json);
             self.reply.out.push(b'}');
             return Ok(());
         }
-        let wraps = self.open_structure();
+        let wraps = self.open_structured_content();
         let out = &mut *self.reply.out;
         let start = out.len();
-        write::value(out, value).map_err(unserialisable)?;
+        write::value(out, value).map_err(serialization_failed)?;
         let end = out.len();
         if wraps {
             out.push(b'}');
         }
-        self.open();
+        self.open_content();
         let out = &mut *self.reply.out;
         out.extend_from_slice(br#"{"type":"text","text":"#);
         write::append_as_string(out, start, end);
@@ -108,18 +109,36 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(())
     }
 
-    /// Begins `structuredContent`; true if a brace more is to be closed after the value.
-    fn open_structure(&mut self) -> bool {
+    /// Opens `structuredContent`. Returns whether the value is wrapped in an object, which must be closed after it.
+    fn open_structured_content(&mut self) -> bool {
         let wraps = self.reply.wraps && !self.reply.encoding.has(Feature::StructuredAnyValue);
-        self.reply.out.extend_from_slice(match wraps {
-            true => br#""structuredContent":{"result":"#,
-            false => br#""structuredContent":"#,
-        });
+        self.reply.out.extend_from_slice(br#""structuredContent":"#);
+        if wraps {
+            self.reply.out.extend_from_slice(br#"{"result":"#);
+        }
         wraps
     }
 
-    pub(super) fn end(mut self) {
-        self.open();
+    /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other content.
+    fn structured_content(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
+        self.reply.structured = true;
+        self.reply.wraps = !value.is_object();
+        if as_text {
+            return self.json(value);
+        }
+        if !self.reply.encoding.has(Feature::StructuredContent) {
+            return Ok(());
+        }
+        let wraps = self.open_structured_content();
+        write::plain(self.reply.out, value);
+        if wraps {
+            self.reply.out.push(b'}');
+        }
+        Ok(())
+    }
+
+    fn end(mut self) {
+        self.open_content();
         let out = &mut *self.reply.out;
         out.push(b']');
         if self.is_error {
@@ -129,8 +148,20 @@ impl<'r, 'a> ToolReply<'r, 'a> {
     }
 }
 
-/// Writes a tool error for a model to read, as the whole result.
-pub(crate) fn write_error(reply: &mut Reply<'_>, text: &str) {
+/// Writes the result of a tool.
+///
+/// # Errors
+///
+/// Returns the error that the function returned, or a fault if the value cannot be serialized.
+pub fn write_tool<T: ToolOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
+    let mut reply = ToolReply::begin(reply);
+    value.write(&mut reply)?;
+    reply.end();
+    Ok(())
+}
+
+/// Writes a result that consists of an error message for the model.
+pub(crate) fn write_tool_error(reply: &mut Reply<'_>, text: &str) {
     let mut tool = ToolReply::begin(reply);
     tool.text(text);
     tool.is_error = true;
@@ -142,8 +173,8 @@ impl<T: ToolOutput, E: Display + 'static> ToolOutput for Result<T, E> {
         T::schema(generator)
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
-        self.map_err(Refusal::of_error)?.write(reply)
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+        self.map_err(HandlerError::from_error)?.write(reply)
     }
 }
 
@@ -153,7 +184,7 @@ impl<T: ToolOutput> ToolOutput for Option<T> {
         Some(schemars::json_schema!({ "anyOf": [schema, { "type": "null" }] }))
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
         match self {
             Some(value) => value.write(reply),
             None if reply.reply.structured => Ok(reply.json(&())?),
@@ -167,15 +198,15 @@ impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
         Some(generator.subschema_for::<T>())
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
         Ok(reply.json(&self.0)?)
     }
 }
 
 impl ToolOutput for ToolResult {
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
         if let Some(value) = &self.structured {
-            reply.structure(value, self.content.is_empty())?;
+            reply.structured_content(value, self.content.is_empty())?;
         }
         self.content.iter().for_each(|content| reply.content(content));
         reply.is_error = self.is_error;
@@ -184,34 +215,14 @@ impl ToolOutput for ToolResult {
     }
 }
 
-impl ToolReply<'_, '_> {
-    /// Writes the structure of a full result, and its text if the author gave no content.
-    fn structure(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
-        self.reply.structured = true;
-        self.reply.wraps = !value.is_object();
-        if as_text {
-            return self.json(value);
-        }
-        if !self.reply.encoding.has(Feature::StructuredContent) {
-            return Ok(());
-        }
-        let wraps = self.open_structure();
-        write::plain(self.reply.out, value);
-        if wraps {
-            self.reply.out.push(b'}');
-        }
-        Ok(())
-    }
-}
-
 impl ToolOutput for () {
-    fn write(self, _: &mut ToolReply<'_, '_>) -> Outcome {
+    fn write(self, _: &mut ToolReply<'_, '_>) -> HandlerResult {
         Ok(())
     }
 }
 
 impl<T: ContentItem> ToolOutput for Vec<T> {
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
         self.into_iter().for_each(|item| reply.content(&item.into_content()));
         Ok(())
     }
@@ -220,7 +231,7 @@ impl<T: ContentItem> ToolOutput for Vec<T> {
 macro_rules! text_outputs {
     ($($text:ty),+) => {
         $(impl ToolOutput for $text {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
                 reply.text(&self);
                 Ok(())
             }
@@ -239,7 +250,7 @@ text_outputs!(String, &str, Cow<'_, str>, Box<str>);
 macro_rules! displayed_outputs {
     ($($number:ty),+) => {
         $(impl ToolOutput for $number {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
                 reply.text(&self.to_string());
                 Ok(())
             }
@@ -258,7 +269,7 @@ displayed_outputs!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isiz
 macro_rules! content_outputs {
     ($($content:ident),+) => {
         $(impl ToolOutput for $content {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> Outcome {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
                 reply.content(&self.into());
                 Ok(())
             }

@@ -1,8 +1,8 @@
-//! What a prompt may return.
+//! The return types of prompts.
 
 use std::{borrow::Cow, fmt::Display};
 
-use super::{Outcome, Refusal, Reply, reply::comma};
+use super::{HandlerError, HandlerResult, Reply, comma};
 use crate::{
     jsonrpc::write,
     model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text},
@@ -12,29 +12,30 @@ use crate::{
 /// A type that a prompt may return.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
-    label = "these are no messages",
-    note = "text or other content (one message of the user), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them will do"
+    label = "unsupported return type",
+    note = "supported are text or other content (a single user message), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them"
 )]
 pub trait PromptOutput: Sized {
     /// Writes the messages.
     #[doc(hidden)]
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome;
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult;
 }
 
-/// Writes the messages of one prompt.
+/// Writes the result of a prompt.
 #[derive(Debug)]
 pub struct PromptReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
+    /// Whether the `messages` array has been opened.
     open: bool,
 }
 
 impl<'r, 'a> PromptReply<'r, 'a> {
-    pub(super) fn begin(reply: &'r mut Reply<'a>) -> Self {
+    fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.push(b'{');
         Self { reply, open: false }
     }
 
-    fn open(&mut self) {
+    fn open_messages(&mut self) {
         if !self.open {
             comma(self.reply.out);
             self.reply.out.extend_from_slice(br#""messages":["#);
@@ -42,14 +43,14 @@ impl<'r, 'a> PromptReply<'r, 'a> {
         }
     }
 
-    fn describe(&mut self, description: &str) {
+    fn description(&mut self, description: &str) {
         comma(self.reply.out);
         self.reply.out.extend_from_slice(br#""description":"#);
         write::string(self.reply.out, description);
     }
 
     fn message(&mut self, message: &PromptMessage) {
-        self.open();
+        self.open_messages();
         comma(self.reply.out);
         let features = self.reply.encoding.features;
         let mut object = encode::Object::begin(self.reply.out);
@@ -58,46 +59,58 @@ impl<'r, 'a> PromptReply<'r, 'a> {
         object.end();
     }
 
-    pub(super) fn end(mut self) {
-        self.open();
+    fn end(mut self) {
+        self.open_messages();
         self.reply.out.push(b']');
         self.reply.encoding.end_result(self.reply.out, None);
     }
 }
 
+/// Writes the result of a prompt.
+///
+/// # Errors
+///
+/// Returns the error that the function returned.
+pub fn write_prompt<T: PromptOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
+    let mut reply = PromptReply::begin(reply);
+    value.write(&mut reply)?;
+    reply.end();
+    Ok(())
+}
+
 impl PromptOutput for PromptMessage {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
         reply.message(&self);
         Ok(())
     }
 }
 
 impl PromptOutput for Vec<PromptMessage> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
         self.iter().for_each(|message| reply.message(message));
         Ok(())
     }
 }
 
 impl PromptOutput for PromptResult {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
         if let Some(description) = &self.description {
-            reply.describe(description);
+            reply.description(description);
         }
         self.messages.write(reply)
     }
 }
 
 impl<T: PromptOutput, E: Display + 'static> PromptOutput for Result<T, E> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
-        self.map_err(Refusal::of_error)?.write(reply)
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+        self.map_err(HandlerError::from_error)?.write(reply)
     }
 }
 
 macro_rules! contents {
     ($($content:ty => $into:expr),+ $(,)?) => {
         $(impl PromptOutput for $content {
-            fn write(self, reply: &mut PromptReply<'_, '_>) -> Outcome {
+            fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
                 let content: Content = $into(self);
                 PromptMessage::user(content).write(reply)
             }

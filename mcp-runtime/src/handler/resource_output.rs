@@ -1,11 +1,11 @@
-//! What a resource may return, and what a function that lists resources may return.
+//! The return types of resources and of functions that list resources.
 
 use std::{any::Any, borrow::Cow, fmt::Display, io};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Outcome, Refusal, Reply, reply::comma};
+use super::{HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -16,23 +16,23 @@ use crate::{
 /// A type that a resource may return.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
-    label = "these are no contents of a resource",
-    note = "text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` (`None`: there is no such resource), and a `Result` of any of them will do"
+    label = "unsupported return type",
+    note = "supported are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
 )]
 pub trait ResourceOutput: Sized {
     /// Writes the contents.
     #[doc(hidden)]
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome;
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult;
 }
 
-/// Writes the contents of one resource.
+/// Writes the result of reading a resource.
 #[derive(Debug)]
 pub struct ResourceReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
 }
 
 impl<'r, 'a> ResourceReply<'r, 'a> {
-    pub(super) fn begin(reply: &'r mut Reply<'a>) -> Self {
+    fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.extend_from_slice(br#"{"contents":["#);
         Self { reply }
     }
@@ -51,11 +51,11 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
         object.end();
     }
 
-    fn missing(&self) -> Refusal {
+    fn not_found(&self) -> HandlerError {
         Fault::resource_not_found(self.reply.uri).into()
     }
 
-    pub(super) fn end(self) {
+    fn end(self) {
         let out = &mut *self.reply.out;
         out.push(b']');
         if self.reply.encoding.has(Feature::CacheHints) {
@@ -65,10 +65,23 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     }
 }
 
+/// Writes the result of reading a resource.
+///
+/// # Errors
+///
+/// Returns the error that the function returned, or a fault if the resource does not exist or its value cannot be
+/// serialized.
+pub fn write_resource<T: ResourceOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
+    let mut reply = ResourceReply::begin(reply);
+    value.write(&mut reply)?;
+    reply.end();
+    Ok(())
+}
+
 macro_rules! texts {
     ($($text:ty),+) => {
         $(impl ResourceOutput for $text {
-            fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+            fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
                 reply.text(&self, None);
                 Ok(())
             }
@@ -79,29 +92,29 @@ macro_rules! texts {
 texts!(String, &str, Cow<'_, str>, Box<str>);
 
 impl ResourceOutput for Vec<u8> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         reply.contents(&Resource::blob("", self));
         Ok(())
     }
 }
 
 impl ResourceOutput for &[u8] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         self.to_vec().write(reply)
     }
 }
 
 impl<const N: usize> ResourceOutput for &[u8; N] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         self.to_vec().write(reply)
     }
 }
 
 impl<T: Serialize + JsonSchema> ResourceOutput for Json<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         let mut json = Vec::new();
         write::value(&mut json, &self.0)
-            .map_err(|error| Fault::internal(format!("the contents cannot be serialised: {error}")))?;
+            .map_err(|error| Fault::internal(format!("the contents cannot be serialized: {error}")))?;
         let text = String::from_utf8(json).map_err(|error| Fault::internal(error.to_string()))?;
         reply.text(&text, Some("application/json"));
         Ok(())
@@ -109,17 +122,17 @@ impl<T: Serialize + JsonSchema> ResourceOutput for Json<T> {
 }
 
 impl ResourceOutput for Resource {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         reply.contents(&self);
         Ok(())
     }
 }
 
 impl ResourceOutput for Vec<Resource> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
-        // An empty list would leave open whether the resource exists.
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+        // An empty list would not tell the client whether the resource exists.
         if self.is_empty() {
-            return Err(reply.missing());
+            return Err(reply.not_found());
         }
         self.iter().for_each(|resource| reply.contents(resource));
         Ok(())
@@ -127,20 +140,20 @@ impl ResourceOutput for Vec<Resource> {
 }
 
 impl<T: ResourceOutput> ResourceOutput for Option<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         match self {
             Some(value) => value.write(reply),
-            None => Err(reply.missing()),
+            None => Err(reply.not_found()),
         }
     }
 }
 
 impl<T: ResourceOutput, E: Display + 'static> ResourceOutput for Result<T, E> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Outcome {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         match self {
             Ok(value) => value.write(reply),
-            Err(error) if is_not_found(&error) => Err(reply.missing()),
-            Err(error) => Err(Refusal::of_error(error)),
+            Err(error) if is_not_found(&error) => Err(reply.not_found()),
+            Err(error) => Err(HandlerError::from_error(error)),
         }
     }
 }
@@ -149,25 +162,25 @@ fn is_not_found(error: &dyn Any) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// What a function that lists resources may return.
+/// A type that a function that lists resources may return.
 #[diagnostic::on_unimplemented(
     message = "a list function cannot return `{Self}`",
     label = "expected `Vec<ResourceLink>`, or a `Result` of it"
 )]
 pub trait ListOutput {
-    /// Turns it into a list.
+    /// Converts the value into a list.
     #[doc(hidden)]
-    fn resources(self) -> Result<Vec<ResourceLink>, Refusal>;
+    fn resources(self) -> Result<Vec<ResourceLink>, HandlerError>;
 }
 
 impl ListOutput for Vec<ResourceLink> {
-    fn resources(self) -> Result<Vec<ResourceLink>, Refusal> {
+    fn resources(self) -> Result<Vec<ResourceLink>, HandlerError> {
         Ok(self)
     }
 }
 
 impl<T: ListOutput, E: Display + 'static> ListOutput for Result<T, E> {
-    fn resources(self) -> Result<Vec<ResourceLink>, Refusal> {
-        self.map_err(Refusal::of_error)?.resources()
+    fn resources(self) -> Result<Vec<ResourceLink>, HandlerError> {
+        self.map_err(HandlerError::from_error)?.resources()
     }
 }

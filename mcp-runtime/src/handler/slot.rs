@@ -1,109 +1,110 @@
 use schemars::JsonSchema;
 use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
 
-/// A type that a caller can give by value: anything that serde reads and schemars describes.
+/// A type that a caller can pass as an argument: any type that implements `serde::Deserialize` and
+/// `schemars::JsonSchema`.
 ///
-/// There is nothing to implement: `#[derive(serde::Deserialize, schemars::JsonSchema)]` does it.
+/// It is implemented automatically: `#[derive(serde::Deserialize, schemars::JsonSchema)]` is enough.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be an argument: it must be `serde::Deserialize` and `schemars::JsonSchema`",
-    label = "this type, or a type inside it, lacks one of the two",
-    note = "for a type of your own add `#[derive(serde::Deserialize, schemars::JsonSchema)]`, with `schemars` 1.x as a dependency",
-    note = "a value that the server gives (state, `&Context`) is taken by reference: `&{Self}`"
+    message = "`{Self}` cannot be an argument: it must implement `serde::Deserialize` and `schemars::JsonSchema`",
+    label = "this type, or a type inside it, does not implement both traits",
+    note = "for a type of your own, add `#[derive(serde::Deserialize, schemars::JsonSchema)]`, with `schemars` 1.x as a dependency",
+    note = "a value that the server provides (shared state, `&Context`) is taken by reference: `&{Self}`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema + Send + 'static {}
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Argument for T {}
 
-/// The place that an argument is decoded into.
+/// The slot that an argument is decoded into.
 ///
-/// It takes what it needs of its type when it is made, so that a type that does not fit is refused in one place.
+/// It captures everything that depends on the type, so that an unsupported type is reported in one place.
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct ArgumentSlot<T> {
     value: Option<T>,
     fallback: Fallback<T>,
     read: fn(&str) -> Result<T, serde_json::Error>,
 }
 
+/// The value of an argument that is missing.
 #[derive(Debug)]
 enum Fallback<T> {
-    /// None but what serde has for a missing field.
+    /// What serde provides for a missing field, if anything.
     Missing(fn() -> Option<T>),
     Json(&'static str),
-    Value(fn() -> T),
+    Expression(fn() -> T),
 }
 
-/// A slot for an argument without a default.
-pub fn slot<T: Argument>() -> Slot<T> {
-    Slot {
+/// Creates a slot for an argument without a default.
+pub fn slot<T: Argument>() -> ArgumentSlot<T> {
+    ArgumentSlot {
         value: None,
         fallback: Fallback::Missing(|| T::deserialize(Missing).ok()),
         read: |json| serde_json::from_str(json),
     }
 }
 
-/// A slot for an argument whose default is a literal, as JSON.
-pub fn slot_or_json<T: Argument>(default: &'static str) -> Slot<T> {
-    Slot { fallback: Fallback::Json(default), ..slot() }
+/// Creates a slot for an argument whose default is a literal, as JSON.
+pub fn slot_or_json<T: Argument>(default: &'static str) -> ArgumentSlot<T> {
+    ArgumentSlot { fallback: Fallback::Json(default), ..slot() }
 }
 
-/// A slot for an argument whose default is an expression.
-pub fn slot_or_else<T: Argument>(default: fn() -> T) -> Slot<T> {
-    Slot { fallback: Fallback::Value(default), ..slot() }
+/// Creates a slot for an argument whose default is an expression.
+pub fn slot_or_else<T: Argument>(default: fn() -> T) -> ArgumentSlot<T> {
+    ArgumentSlot { fallback: Fallback::Expression(default), ..slot() }
 }
 
-impl<T> Slot<T> {
-    /// Takes the decoded argument.
+impl<T> ArgumentSlot<T> {
+    /// Takes the decoded argument out of the slot.
     ///
     /// # Panics
     ///
-    /// Panics if [`Input::decode`](super::Input::decode) did not succeed before.
+    /// Panics unless [`Input::decode`](super::Input::decode) succeeded before, and when it is called twice.
     pub fn take(&mut self) -> T {
         self.value.take().expect("an argument is taken once, after decoding")
     }
-
-    fn fall_back(&mut self) -> bool {
-        self.value = match self.fallback {
-            Fallback::Missing(value) => value(),
-            Fallback::Json(json) => (self.read)(json).ok(),
-            Fallback::Value(make) => Some(make()),
-        };
-        self.value.is_some()
-    }
 }
 
-/// A slot without its type, so that decoding is compiled once.
-pub trait Fill {
-    /// Decodes the JSON of the argument.
+/// A slot of any type, which lets decoding be compiled once for all functions.
+pub trait Decode {
+    /// Decodes the argument from JSON.
     #[doc(hidden)]
-    fn fill(&mut self, json: &str) -> Result<(), serde_json::Error>;
-    /// Puts the default into an argument that was not given; false if it has none.
+    fn decode(&mut self, json: &str) -> Result<(), serde_json::Error>;
+
+    /// Fills an empty slot with the default. Returns `false` if the slot is empty and there is no default.
     #[doc(hidden)]
-    fn settle(&mut self) -> bool;
+    fn apply_default(&mut self) -> bool;
 }
 
-impl<T> Fill for Slot<T> {
-    fn fill(&mut self, json: &str) -> Result<(), serde_json::Error> {
+impl<T> Decode for ArgumentSlot<T> {
+    fn decode(&mut self, json: &str) -> Result<(), serde_json::Error> {
         match (self.read)(json) {
             Ok(value) => self.value = Some(value),
-            // Models write `null` for what they leave out.
+            // Models write `null` for arguments that they leave out.
             Err(_) if json == "null" && !matches!(self.fallback, Fallback::Missing(_)) => self.value = None,
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn settle(&mut self) -> bool {
-        self.value.is_some() || self.fall_back()
+    fn apply_default(&mut self) -> bool {
+        if self.value.is_none() {
+            self.value = match self.fallback {
+                Fallback::Missing(value) => value(),
+                Fallback::Json(json) => (self.read)(json).ok(),
+                Fallback::Expression(value) => Some(value()),
+            };
+        }
+        self.value.is_some()
     }
 }
 
-/// Says whether a type has a value for an argument that is not there, as `Option` has: serde itself decides.
+/// Returns whether a type has a value for a missing argument, as `Option` has. serde decides.
 pub(super) fn is_optional<T: DeserializeOwned>() -> bool {
     T::deserialize(Missing).is_ok()
 }
 
-/// What serde reads when a field is missing: nothing, unless the type asks for an option.
+/// The deserializer of a missing field, which has a value only for types that deserialize an option.
 struct Missing;
 
 impl<'de> Deserializer<'de> for Missing {
@@ -161,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn null_stands_for_a_default_but_not_for_a_value() {
+    fn null_selects_the_default_but_is_not_a_value() {
         let mut with_default = slot_or_json::<u8>("7");
-        assert!(with_default.fill("null").is_ok() && with_default.settle());
+        assert!(with_default.decode("null").is_ok() && with_default.apply_default());
         assert_eq!(with_default.take(), 7);
-        assert!(slot::<u8>().fill("null").is_err());
+        assert!(slot::<u8>().decode("null").is_err());
     }
 }

@@ -1,15 +1,15 @@
-//! Arguments that arrive as strings: of a prompt, of a URI template, of a command line.
+//! Arguments that arrive as strings: from prompts, URI templates and command lines.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::Contract;
+use super::{Contract, comma};
 use crate::jsonrpc::{raw, write};
 
-/// Brings strings into the JSON object that the contract's schema describes: `"5"` becomes `5` where a number is asked for.
+/// Converts strings to the JSON object that the schema describes: `"5"` becomes `5` if the argument is a number.
 ///
-/// What does not fit stays a string, so that the violation shows it as it came.
+/// A string that is not valid JSON stays a string, and violations show it unchanged.
 pub(crate) fn from_strings<'a>(
     contract: &Contract,
     strings: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>,
@@ -17,16 +17,17 @@ pub(crate) fn from_strings<'a>(
     let mut out = vec![b'{'];
     for (name, text) in strings {
         let property = contract.schema.get("properties").and_then(|properties| properties.get(&*name));
-        // Forms send an empty string for what was left empty.
-        if text.is_empty() && !takes_strings(property) && !is_required(contract, &name) {
+        // Forms send an empty string for a field that was left empty.
+        if text.is_empty() && !accepts_strings(property) && !is_required(contract, &name) {
             continue;
         }
-        super::reply::comma(&mut out);
+        comma(&mut out);
         write::string(&mut out, &name);
         out.push(b':');
-        match !takes_strings(property) && is_other_json(&text) {
-            true => out.extend_from_slice(text.trim().as_bytes()),
-            false => write::string(&mut out, &text),
+        if !accepts_strings(property) && is_other_json(&text) {
+            out.extend_from_slice(text.trim().as_bytes());
+        } else {
+            write::string(&mut out, &text);
         }
     }
     out.push(b'}');
@@ -37,8 +38,8 @@ fn is_required(contract: &Contract, name: &str) -> bool {
     contract.schema["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
-/// Says whether a schema allows a string, as far as its own keywords tell.
-fn takes_strings(schema: Option<&Value>) -> bool {
+/// Returns whether a schema accepts strings, judging by its `type`, `enum`, `anyOf` and `oneOf` keywords.
+fn accepts_strings(schema: Option<&Value>) -> bool {
     let Some(schema) = schema else { return true };
     match schema.get("type") {
         Some(Value::String(kind)) => kind == "string",
@@ -48,11 +49,12 @@ fn takes_strings(schema: Option<&Value>) -> bool {
             _ => ["anyOf", "oneOf"]
                 .iter()
                 .find_map(|key| schema.get(key)?.as_array())
-                .is_none_or(|branches| branches.iter().any(|branch| takes_strings(Some(branch)))),
+                .is_none_or(|branches| branches.iter().any(|branch| accepts_strings(Some(branch)))),
         },
     }
 }
 
+/// Returns whether the text is valid JSON other than a string.
 fn is_other_json(text: &str) -> bool {
     raw::kind(text) != raw::Kind::String && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
 }

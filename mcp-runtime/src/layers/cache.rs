@@ -8,7 +8,7 @@ use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::{Answering, Call, Ending, Layer, Next, Outcome};
+use super::{Call, CallStatus, Layer, LayerFuture, Next, Outcome};
 use crate::{handler::entry::EntryKind, jsonrpc::canonical};
 
 /// The bytes of answers that are kept, unless set.
@@ -192,7 +192,7 @@ impl CacheReadOnly {
 }
 
 impl Layer for CacheReadOnly {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         if !self.keeps(&call) {
             return Box::pin(next.run(call));
         }
@@ -202,7 +202,7 @@ impl Layer for CacheReadOnly {
                 return Outcome::again(&call, &answer.body);
             }
             let outcome = next.run(call.clone()).await;
-            if outcome.ending() == Ending::Success
+            if outcome.status() == CallStatus::Success
                 && !call.is_conversation()
                 && let Some(json) = outcome.json()
             {

@@ -1,12 +1,12 @@
 use std::time::Instant;
 
-use super::{Answering, Call, Layer, Next};
+use super::{Call, Layer, LayerFuture, Next};
 use crate::handler::entry::EntryKind;
 
 /// Logs each call when it is over: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome`
 /// and `elapsed`.
 ///
-/// The outcome is [that of the call](super::Ending::as_str), or `dropped` if it was cancelled or took too long. Arguments
+/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if it was cancelled or took too long. Arguments
 /// and results are not logged, unless the arguments are [asked for](Self::with_arguments).
 ///
 /// ```
@@ -34,12 +34,12 @@ impl LogCalls {
 }
 
 impl Layer for LogCalls {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let (arguments, began) = (self.arguments, Instant::now());
         Box::pin(async move {
             let mut line = Line { call: call.clone(), arguments, began, outcome: "dropped" };
             let outcome = next.run(call).await;
-            line.outcome = outcome.ending().as_str();
+            line.outcome = outcome.status().as_str();
             outcome
         })
     }

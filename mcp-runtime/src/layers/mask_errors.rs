@@ -1,6 +1,6 @@
 use std::{any::TypeId, fmt::Write as _};
 
-use super::{Answering, Call, Layer, Next, Outcome};
+use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::random;
 
 /// Keeps the texts of errors to the log: the client gets a neutral sentence with a reference, under which the log has the
@@ -65,7 +65,7 @@ impl MaskErrors {
 }
 
 impl Layer for MaskErrors {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let outcome = next.run(call.clone()).await;
             let Some((why, of)) = outcome.failure_of() else { return outcome };

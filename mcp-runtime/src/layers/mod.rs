@@ -51,6 +51,6 @@ pub use mask_errors::MaskErrors;
 pub use rate_limit::RateLimit;
 
 pub use crate::{
-    engine::layers::{Answering, Call, Ending, Layer, Next, Outcome, from_fn},
+    engine::layers::{Call, CallStatus, Layer, LayerFuture, Next, Outcome, from_fn},
     handler::entry::Hints,
 };

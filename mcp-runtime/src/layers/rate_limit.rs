@@ -16,7 +16,7 @@ use lru::LruCache;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Answering, Call, Layer, Next, Outcome};
+use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::{error::Fault, handler::entry::EntryKind};
 
 /// The keys that are counted for at once, unless set.
@@ -155,7 +155,7 @@ impl RateLimit {
 }
 
 impl Layer for RateLimit {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             match self.check(&call) {
                 Ok(()) => next.run(call).await,

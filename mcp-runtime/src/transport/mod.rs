@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: nothing here knows a method.
+//! Moving messages over stdio, byte streams and HTTP. Nothing in this module knows the methods of the protocol.
 
 #[cfg(feature = "http")]
 pub(crate) mod http;
@@ -7,5 +7,5 @@ mod signal;
 mod stdio;
 
 pub(crate) use lines::serve;
-pub(crate) use signal::stop;
+pub(crate) use signal::shutdown_signal;
 pub(crate) use stdio::Stdio;

@@ -1,48 +1,48 @@
-//! Being told to stop.
+//! Shutdown signals.
 
 use std::{future::pending, io, process, thread, time::Duration};
 
-/// How much longer than its calls the process may take to end.
+/// The time that the process may take to end after the grace period of its calls.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Ends when the process is told to stop.
+/// Completes when the process receives a shutdown signal: SIGTERM or Ctrl-C.
 ///
-/// A thread of its own listens as well, so that a function which keeps the server's thread to itself cannot keep the process
-/// alive: it ends after `grace` at the latest, and at once when it is told a second time. Signals are heard as soon as this is
-/// first polled; the thread learns of those that came before it ran.
-pub(crate) async fn stop(grace: Duration) {
-    let (mut signals, heard_by_thread) = match Signals::listen().and_then(|one| Ok((one, Signals::listen()?))) {
+/// The signal handlers are registered on the first poll. A separate thread listens for signals as well, so that a function
+/// that blocks the server's thread cannot keep the process alive. That thread ends the process at the second signal, or
+/// shortly after the grace period.
+pub(crate) async fn shutdown_signal(grace: Duration) {
+    let (mut signals, watchdog_signals) = match Signals::register().and_then(|one| Ok((one, Signals::register()?))) {
         Ok(both) => both,
         Err(error) => {
-            tracing::warn!(%error, "signals end the process at once");
+            tracing::warn!(%error, "cannot handle signals: they will end the process without a graceful shutdown");
             return pending().await;
         }
     };
     let watchdog = thread::Builder::new().name("signals".to_owned());
-    if let Err(error) = watchdog.spawn(move || end_in_time(heard_by_thread, grace)) {
-        warn_of_hanging(&error);
+    if let Err(error) = watchdog.spawn(move || exit_in_time(watchdog_signals, grace)) {
+        warn_about_hanging(&error);
     }
-    // The server often asks whether to stop, and a task is cheaper to ask than signals.
-    let told = tokio::spawn(async move { signals.next().await });
-    let _ = told.await;
+    // The transport polls this future often, and a task is cheaper to poll than signals.
+    let received = tokio::spawn(async move { signals.next().await });
+    let _ = received.await;
 }
 
-/// Ends the process when its time to stop is over, whatever it is doing.
-fn end_in_time(mut signals: Signals, grace: Duration) {
+/// Ends the process at the second signal, or when the grace period of the first has expired.
+fn exit_in_time(mut signals: Signals, grace: Duration) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return warn_of_hanging(&error),
+        Err(error) => return warn_about_hanging(&error),
     };
     runtime.block_on(async {
         signals.next().await;
         let _ = tokio::time::timeout(grace + MARGIN, signals.next()).await;
-        tracing::warn!("the process is ended with calls in flight");
+        tracing::warn!("ending the process with calls in flight");
         process::exit(0);
     });
 }
 
-fn warn_of_hanging(error: &io::Error) {
-    tracing::warn!(%error, "signals do not end a function that never returns");
+fn warn_about_hanging(error: &io::Error) {
+    tracing::warn!(%error, "cannot watch the shutdown: a blocking function can keep the process from ending");
 }
 
 #[cfg(unix)]
@@ -53,7 +53,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    fn register() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
 
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
@@ -73,7 +73,7 @@ struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    fn register() -> io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Self)
     }
 

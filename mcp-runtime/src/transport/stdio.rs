@@ -1,7 +1,7 @@
-//! The process's own stdin and stdout.
+//! The stdin and stdout of the process.
 //!
-//! Pipes and sockets are read and written where the server runs, without a thread between. Terminals and files cannot be
-//! waited for that way, so that tokio's blocking threads read and write them.
+//! Pipes and sockets are registered with the I/O driver. Terminals and files do not support that, so tokio's blocking
+//! threads read and write them.
 
 use std::{
     fs::File,
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Stdin and stdout, kept from everything else in the process.
+/// Exclusive access to stdin and stdout.
 #[derive(Debug)]
 pub(crate) struct Stdio {
     stdin: File,
@@ -21,12 +21,12 @@ pub(crate) struct Stdio {
 pub(crate) type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 impl Stdio {
-    /// Takes stdin and stdout. What the program prints from now on goes to stderr, where it cannot break a message, and
-    /// a process that it starts has nothing on stdin.
+    /// Claims stdin and stdout. From then on, whatever the process prints goes to stderr, where it cannot corrupt a
+    /// message, and the stdin of child processes is empty.
     ///
     /// # Errors
     ///
-    /// Those of the operating system, when stdin or stdout is closed.
+    /// Returns an error if stdin or stdout is closed.
     #[cfg(unix)]
     pub(crate) fn claim() -> io::Result<Self> {
         use std::os::fd::AsFd;
@@ -38,11 +38,12 @@ impl Stdio {
         Ok(Self { stdin, stdout })
     }
 
-    /// Takes stdin and stdout. What the program prints goes to stdout all the same: nothing that is safe code moves it here.
+    /// Claims stdin and stdout. Whatever the process prints still goes to stdout, since safe code cannot redirect it on
+    /// Windows.
     ///
     /// # Errors
     ///
-    /// Those of the operating system, when stdin or stdout is closed.
+    /// Returns an error if stdin or stdout is closed.
     #[cfg(windows)]
     pub(crate) fn claim() -> io::Result<Self> {
         use std::os::windows::io::AsHandle;
@@ -52,21 +53,21 @@ impl Stdio {
         Ok(Self { stdin, stdout })
     }
 
-    /// Prints for a person; a reader that has gone has seen enough.
+    /// Prints text for the user. Ignores errors, such as a closed pipe.
     pub(crate) fn print(&self, text: &str) {
         let _ = (&self.stdout).write_all(text.as_bytes());
     }
 
-    /// Says whether a person sits at stdin.
+    /// Returns whether stdin is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         io::IsTerminal::is_terminal(&self.stdin)
     }
 
-    /// Makes streams of them.
+    /// Converts both into asynchronous streams.
     ///
     /// # Errors
     ///
-    /// Those of the operating system.
+    /// Returns an error if a pipe or socket cannot be registered with the I/O driver.
     pub(crate) fn into_streams(self) -> io::Result<Streams> {
         #[cfg(unix)]
         return Ok((unix::reader(self.stdin)?, unix::writer(self.stdout)?));
@@ -93,23 +94,27 @@ mod unix {
 
     pub(super) fn reader(file: File) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
-        Ok(match () {
-            () if kind.is_fifo() => Box::new(pipe::Receiver::from_owned_fd(file.into())?),
-            () if kind.is_socket() => Box::new(stream(file)?),
-            () => Box::new(tokio::fs::File::from_std(file)),
+        Ok(if kind.is_fifo() {
+            Box::new(pipe::Receiver::from_owned_fd(file.into())?)
+        } else if kind.is_socket() {
+            Box::new(stream(file)?)
+        } else {
+            Box::new(tokio::fs::File::from_std(file))
         })
     }
 
     pub(super) fn writer(file: File) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
-        Ok(match () {
-            () if kind.is_fifo() => Box::new(pipe_writer(file)?),
-            () if kind.is_socket() => Box::new(stream(file)?),
-            () => Box::new(tokio::fs::File::from_std(file)),
+        Ok(if kind.is_fifo() {
+            Box::new(pipe_writer(file)?)
+        } else if kind.is_socket() {
+            Box::new(stream(file)?)
+        } else {
+            Box::new(tokio::fs::File::from_std(file))
         })
     }
 
-    /// Opens the pipe once more, so that stderr keeps blocking where it is the same pipe.
+    /// Reopens the pipe, so that stderr stays in blocking mode if it is the same pipe.
     fn pipe_writer(file: File) -> io::Result<pipe::Sender> {
         use std::os::fd::AsRawFd;
 

@@ -1,7 +1,8 @@
-//! Requests from a function to its client: the same functions in every revision, with complete conversations as golden files.
+//! Requests from a function to its client: the same functions in every revision, with complete conversations as golden
+//! files.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- asking` regenerates the files. Every message of the server is also
-//! validated against the official schema of its revision, if the schema is available.
+//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- asking` regenerates the files. Every message of the server is
+//! also validated against the official schema of its revision, if the schema is available.
 
 mod bad_input;
 mod capabilities;
@@ -82,7 +83,7 @@ async fn order(ctx: &Context) -> Result<String, Fault> {
     }
 }
 
-/// Sample, with everything that a request can say.
+/// Sample, with every option of a request.
 #[tool]
 async fn sample(ctx: &Context) -> Result<String, Fault> {
     let request = SampleRequest::new("What is the capital of France?")

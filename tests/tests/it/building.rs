@@ -130,7 +130,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
-        "two values of type `u8` were given as state: functions could not tell them apart".to_owned(),
+        "duplicate state of type `u8`\nhelp: wrap one of the values in a type of its own".to_owned(),
         format!(
             "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {given}",
             here(line_of_fn("needs_db"))
@@ -232,10 +232,10 @@ mod mirrored {
 #[test]
 fn headers_that_cannot_be_mirrored_are_refused() {
     for (server, expected) in [
-        (empty().with::<mirrored::items>(), "an `x-mcp-header` stands where no chain of `properties` leads to"),
-        (empty().with::<mirrored::share>(), "`_share.share` has a header, but is no string, integer or boolean"),
-        (empty().with::<mirrored::injected>(), "the header \"A\\r\\nB\" of `_injected.injected` is no HTTP token"),
-        (empty().with::<mirrored::twice>(), "the header `item` is used for two arguments"),
+        (empty().with::<mirrored::items>(), "an `x-mcp-header` is not reachable through `properties` alone"),
+        (empty().with::<mirrored::share>(), "`_share.share` has a header, but is not a string, integer or boolean"),
+        (empty().with::<mirrored::injected>(), "the header \"A\\r\\nB\" of `_injected.injected` is not an HTTP token"),
+        (empty().with::<mirrored::twice>(), "two arguments use the header `item`"),
     ] {
         let error = server.check().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

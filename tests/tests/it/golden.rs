@@ -73,7 +73,7 @@ async fn structured_results_fit_their_schemas() {
 /// Plays one case to a new server: either a method with parameters, or lines as they are.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
     let mut client = match case["silent"] == true {
-        true => TestClient::silent(server(), revision),
+        true => TestClient::uninitialized(server(), revision),
         false => server().test_client(revision),
     };
     if let Some(method) = case["method"].as_str() {

@@ -15,7 +15,7 @@ use std::{
 
 use mcp_runtime::{
     Context, EntryKind, Fault, Json, PromptMessage, Resource, Revision, Server, TestClient, ToolResult,
-    layers::{Answering, Call, Ending, Layer, Next, Outcome, from_fn},
+    layers::{Call, CallStatus, Layer, LayerFuture, Next, Outcome, from_fn},
     prompt, resource, tool,
 };
 use serde_json::{Map, Value, json};
@@ -162,13 +162,13 @@ impl Diary {
 struct Watch(&'static str, Diary);
 
 impl Layer for Watch {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let Self(own, diary) = self;
             diary.write(format!("{own} > {:?} {} {}", call.kind(), call.name(), call.arguments()));
             let name = call.entry().name;
             let outcome = next.run(call).await;
-            diary.write(format!("{own} < {name} {}", outcome.ending()));
+            diary.write(format!("{own} < {name} {}", outcome.status()));
             outcome
         })
     }
@@ -267,15 +267,15 @@ async fn layers_that_do_not_wait_cost_no_task() {
 #[tokio::test]
 async fn every_ending_is_seen() {
     let cases = [
-        ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), Ending::Success, None, None),
-        ("tools/call", json!({"name": "fails"}), Ending::ToolError, Some("password=hunter2"), None),
-        ("tools/call", json!({"name": "refuses"}), Ending::ToolError, None, None),
-        ("tools/call", json!({"name": "faults"}), Ending::Fault, None, Some("out of paper")),
-        ("tools/call", json!({"name": "panics"}), Ending::Fault, None, Some("`panics` failed: internal error")),
-        ("tools/call", json!({"name": "double"}), Ending::ToolError, None, None),
-        ("resources/read", json!({"uri": "pages://0"}), Ending::Fault, Some("password=hunter2"), None),
-        ("resources/read", json!({"uri": "pages://seven"}), Ending::Fault, None, None),
-        ("prompts/get", json!({"name": "greeting"}), Ending::Fault, None, None),
+        ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), CallStatus::Success, None, None),
+        ("tools/call", json!({"name": "fails"}), CallStatus::ToolError, Some("password=hunter2"), None),
+        ("tools/call", json!({"name": "refuses"}), CallStatus::ToolError, None, None),
+        ("tools/call", json!({"name": "faults"}), CallStatus::Fault, None, Some("out of paper")),
+        ("tools/call", json!({"name": "panics"}), CallStatus::Fault, None, Some("`panics` failed: internal error")),
+        ("tools/call", json!({"name": "double"}), CallStatus::ToolError, None, None),
+        ("resources/read", json!({"uri": "pages://0"}), CallStatus::Fault, Some("password=hunter2"), None),
+        ("resources/read", json!({"uri": "pages://seven"}), CallStatus::Fault, None, None),
+        ("prompts/get", json!({"name": "greeting"}), CallStatus::Fault, None, None),
     ];
     for (method, params, ending, failure, fault) in cases {
         let seen = Arc::new(Mutex::new(None));
@@ -286,7 +286,7 @@ async fn every_ending_is_seen() {
                 let outcome = next.run(call).await;
                 let failure = outcome.failure().map(ToOwned::to_owned);
                 let fault = outcome.fault().map(ToString::to_string);
-                *keep.lock().unwrap() = Some((outcome.ending(), failure, fault, outcome.json().is_some()));
+                *keep.lock().unwrap() = Some((outcome.status(), failure, fault, outcome.json().is_some()));
                 outcome
             }
         });
@@ -424,7 +424,7 @@ async fn a_decision_that_panics_leaves_the_layer_in_place() {
 struct Guard(Arc<Runs>);
 
 impl Layer for Guard {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         struct Unfinished<'a>(Option<&'a Runs>);
         impl Drop for Unfinished<'_> {
             fn drop(&mut self) {
@@ -488,8 +488,8 @@ async fn a_layer_may_try_again() {
     let (runs, server) = server();
     let again = from_fn(|call: Call, next: Next| async move {
         let first = next.clone().run(call.clone()).await;
-        match first.ending() {
-            Ending::ToolError => next.run(call).await,
+        match first.status() {
+            CallStatus::ToolError => next.run(call).await,
             _ => first,
         }
     });

@@ -50,7 +50,7 @@ compatible  tool `find_pages`: the description changed
 compatible  tool `find_pages`: argument `drafts` is new and optional
 
 the server does not match `mcp.lock.json`: 5 breaking changes and 2 compatible changes
-help: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to accept";
+help: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to accept the changes";
 
 fn old() -> Server {
     Server::empty("pages", "1.0.0").with::<old::find_pages>()
@@ -80,7 +80,7 @@ fn write(directory: &Path, server: Server) {
 fn a_changed_function_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let none = "there is no `mcp.lock.json` yet\nhelp: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to write it";
+    let none = "`mcp.lock.json` does not exist yet\nhelp: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to write it";
     assert_eq!(said(directory, old()), Err(none.to_owned()));
     write(directory, old());
     assert_eq!(said(directory, old()), Ok(()));
@@ -89,7 +89,7 @@ fn a_changed_function_fails() {
 
 #[test]
 fn a_main_that_is_no_server_is_told() {
-    let expected = "`main` is neither `main!()` nor a `#[server]`: give the server itself, as in `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
+    let expected = "`main` is neither `main!()` nor a `#[server]` function\nhelp: pass the server instead: `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
     for main in [|| {}, || drop(old().build())] {
         let said = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));
         let said = said.expect_err("it panics").downcast::<String>().expect("a panic with a text");

@@ -3,7 +3,9 @@
 #![allow(missing_docs, clippy::too_many_arguments, reason = "the functions stand for an author's")]
 
 use mcp_runtime::{
-    __private::{ArgumentEntry, Bound, Common, Default, Entry, Operator, Part, Role, Rule, Run, inventory},
+    __private::{
+        ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Handler, Operator, Part, Role, Rule, inventory,
+    },
     Collect, Context, Json, PromptMessage, ResourceLink, prompt, resource, tool, tools,
 };
 use serde_json::{Value, json};
@@ -115,7 +117,7 @@ impl Notes {
     }
 }
 
-fn common(entry: &Entry) -> &'static Common {
+fn common(entry: &Entry) -> &'static CommonEntry {
     match entry {
         Entry::Tool(tool) => &tool.common,
         Entry::Resource(resource) => &resource.common,
@@ -136,7 +138,7 @@ fn argument<F: Collect>(name: &str) -> &'static ArgumentEntry {
 #[test]
 fn options_and_comments_arrive() {
     let Entry::Tool(tool) = only::<search>() else { panic!("expected a tool") };
-    let Common { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
+    let CommonEntry { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
     assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
     assert_eq!(*description, "Find notes.\n\nEvery word must\nappear.");
     assert_eq!(icons.iter().map(|icon| &*icon.src).collect::<Vec<_>>(), ["https://example.com/icon.png"]);
@@ -150,7 +152,7 @@ fn options_and_comments_arrive() {
     );
 
     let Entry::Tool(tool) = only::<bare>() else { panic!("expected a tool") };
-    let Common { name, title, description, tags, timeout, .. } = &tool.common;
+    let CommonEntry { name, title, description, tags, timeout, .. } = &tool.common;
     assert_eq!((*name, *title, *description, *tags, *timeout), ("bare", None, "", &[][..], None));
     assert_eq!(common(&only::<from_a_file>()).description, "From a file:\nA line of a file.\n\nAnd after it.");
 }
@@ -170,8 +172,8 @@ fn parameters_come_from_the_caller_or_from_the_server() {
     let common = common(&only::<search>());
     let names: Vec<_> = common.arguments.iter().map(|argument| argument.name).collect();
     assert_eq!(names, ["words", "limit", "more", "offset", "as", "pair", "weight"]);
-    let needs: Vec<_> = common.needs.iter().map(|need| need.parameter).collect();
-    assert_eq!(needs, ["db", "context"]);
+    let dependencies: Vec<_> = common.dependencies.iter().map(|dependency| dependency.parameter).collect();
+    assert_eq!(dependencies, ["db", "context"]);
     let words = argument::<search>("words");
     assert_eq!((words.description, words.title, words.env), ("Words.\n\n- one a line", None, None));
     let renamed = argument::<search>("as");
@@ -181,8 +183,8 @@ fn parameters_come_from_the_caller_or_from_the_server() {
 #[test]
 fn defaults_are_json_or_expressions() {
     let default = |name| match argument::<search>(name).default {
-        Some(Default::Json(json)) => Some(serde_json::from_str(json).expect("JSON")),
-        Some(Default::Value(value)) => Some(value().expect("a value that can be serialised")),
+        Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json).expect("JSON")),
+        Some(ArgumentDefault::Expression(value)) => Some(value().expect("a value that can be serialized")),
         None => None::<Value>,
     };
     let defaults = ["limit", "more", "offset", "words"].map(default);
@@ -238,7 +240,7 @@ fn templates_are_taken_apart() {
 
 #[test]
 fn functions_run_as_they_are_written() {
-    let runs_at_once = |entry: &Entry| matches!(common(entry).run, Run::Sync(_));
+    let runs_at_once = |entry: &Entry| matches!(common(entry).handler, Handler::Sync(_));
     assert!(runs_at_once(&only::<bare>()) && runs_at_once(&only::<page>()) && runs_at_once(&only::<ask>()));
     assert!(!runs_at_once(&only::<search>()) && !runs_at_once(&only::<all>()) && !runs_at_once(&only::<from_a_file>()));
 }
@@ -250,9 +252,11 @@ fn methods_are_collected_with_their_type() {
     assert_eq!(names, ["read", "without a receiver", "count"]);
     let functions: Vec<_> = entries.iter().map(|common| common.source.function).collect();
     assert_eq!(functions, ["Notes::read", "Notes::write", "Notes::count"]);
-    let needs: Vec<_> =
-        entries.iter().map(|common| common.needs.iter().map(|need| need.parameter).collect::<Vec<_>>()).collect();
-    assert_eq!(needs, [vec!["self"], vec![], vec!["self"]]);
+    let dependencies: Vec<_> = entries
+        .iter()
+        .map(|common| common.dependencies.iter().map(|dependency| dependency.parameter).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(dependencies, [vec!["self"], vec![], vec!["self"]]);
     assert_eq!(Notes(vec!["a".to_owned()]).read(Notes::FIRST).as_deref(), Some("a"));
 }
 

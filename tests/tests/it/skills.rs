@@ -75,7 +75,7 @@ fn uris(items: &[Value]) -> Vec<&str> {
 async fn the_extension_is_declared_where_there_is_one() {
     for revision in Revision::ALL {
         for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
-            let mut client = TestClient::silent(server, revision);
+            let mut client = TestClient::uninitialized(server, revision);
             let is_stateless = revision == Revision::V2026_07_28;
             let introduction = match is_stateless {
                 true => client.request("server/discover", json!({})).await.unwrap(),

@@ -1,6 +1,7 @@
 //! Tasks: experimental in 2025-11-25, an extension in 2026-07-28, unsupported elsewhere.
 //!
-//! Every message of the server is also validated against the official schema of its revision, if the schema is available.
+//! Every message of the server is also validated against the official schema of its revision, if the schema is
+//! available.
 
 mod bad_input;
 mod ends;
@@ -350,7 +351,7 @@ async fn the_capability_is_declared_if_a_tool_supports_tasks() {
     ] {
         let gate = Arc::default();
         for (server, has_tasks) in [(server(&gate), true), (Server::empty("none", "1").with::<greet>(), false)] {
-            let mut client = TestClient::silent(server, revision);
+            let mut client = TestClient::uninitialized(server, revision);
             let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
             let id = client.send_request(method, params);
             let description = client.answer(id).await.unwrap();

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{Context, Encoding, Finished, Input, Outcome, Reason, Refusal, Reply, Running, write_tool_error},
+    handler::{
+        CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
+        write_tool_error,
+    },
     jsonrpc::Id,
     revision::Feature,
 };
@@ -31,7 +34,7 @@ pub(crate) struct Callee {
 }
 
 /// The generated entry point of an async function.
-pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<Running, Refusal>;
+pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;
 
 impl Callee {
     /// Decodes the arguments of an async function and creates its future.
@@ -41,7 +44,7 @@ impl Callee {
         input: Input<'_>,
         log_context: Option<&Context>,
         id: &Id<'_>,
-    ) -> Result<Running, Refusal> {
+    ) -> Result<CallFuture, HandlerError> {
         catch_unwind(AssertUnwindSafe(|| Context::enter(log_context, || function(input))))
             .unwrap_or_else(|panic| Err(self.panic_fault(&*panic, id).into()))
     }
@@ -113,21 +116,23 @@ impl Callee {
         start: usize,
         encoding: &Encoding,
         id: &Id<'_>,
-        outcome: Outcome,
+        outcome: HandlerResult,
     ) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
-            Err(refusal) => refusal.into_reason(),
+            Err(refusal) => refusal.into_kind(),
         };
         out.truncate(start);
         let fault = match reason {
-            Reason::Fault(fault) => fault,
-            Reason::Failed { why, .. } if self.is_tool => return write_error_result(out, encoding, id, &why),
-            Reason::Failed { why, .. } => {
+            HandlerErrorKind::Fault(fault) => fault,
+            HandlerErrorKind::Failed { message: why, .. } if self.is_tool => {
+                return write_error_result(out, encoding, id, &why);
+            }
+            HandlerErrorKind::Failed { message: why, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), why, "function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
-            Reason::Arguments(violations) => {
+            HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("invalid arguments for `{}`:{lines}", self.name);
                 if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::handler::{Context, Finished, Outcome, Reason, Running};
+use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult};
 
 /// A function that blocks its thread for longer than this is reported in the log.
 const SLOW: Duration = Duration::from_millis(100);
@@ -20,7 +20,7 @@ pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 /// A future whose panics are caught, including those of its destructor.
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
-    running: Option<Running>,
+    running: Option<CallFuture>,
     /// The context of the function. `None` if an inner guard handles it.
     context: Option<Arc<Context>>,
     /// Whether log events of the function are sent to the client.
@@ -34,13 +34,18 @@ pub(crate) struct GuardedCall {
 
 impl GuardedCall {
     /// Guards the future of a function.
-    pub(crate) fn new(running: Running, context: Option<Arc<Context>>, forwards_log: bool, name: &'static str) -> Self {
+    pub(crate) fn new(
+        running: CallFuture,
+        context: Option<Arc<Context>>,
+        forwards_log: bool,
+        name: &'static str,
+    ) -> Self {
         let running = Some(running);
         Self { running, context, forwards_log, warns_if_slow: false, handoff_context: None, name }
     }
 
     /// Guards the future of a layer. The function that it wraps has its own guard.
-    pub(crate) fn layer(running: Running, name: &'static str) -> Self {
+    pub(crate) fn layer(running: CallFuture, name: &'static str) -> Self {
         Self::new(running, None, false, name)
     }
 
@@ -110,9 +115,9 @@ impl Drop for GuardedCall {
 }
 
 /// Replaces the error of a function that failed because of a missing client capability by the fault that names it.
-pub(super) fn with_missing_capability(outcome: Outcome, context: Option<&Context>) -> Outcome {
-    outcome.map_err(|refusal| match (refusal.reason(), context.and_then(Context::missing_capability)) {
-        (Reason::Failed { .. }, Some(fault)) => fault.into(),
+pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
+    outcome.map_err(|refusal| match (refusal.kind(), context.and_then(Context::missing_capability)) {
+        (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
         _ => refusal,
     })
 }

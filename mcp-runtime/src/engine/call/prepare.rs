@@ -11,12 +11,12 @@ use crate::{
     },
     error::Fault,
     handler::{
-        ClientRequester, Context, ContextParts, Finished, Input, LogThreshold, OwnedEnv, Peer, Produced, Refusal,
-        StatusMessages, TaskHandoff,
-        entry::{Common, Hints, Run, ServerFnEntry},
-        on_a_thread,
+        CallEnv, ClientRequester, Context, ContextParts, Finished, HandlerError, Input, LogThreshold, Peer,
+        ServerFnOutput, StatusMessages, TaskHandoff,
+        entry::{CommonEntry, Handler, Hints, ServerFnEntry},
+        run_blocking,
     },
-    registry::Item,
+    registry::Function,
     revision::Feature,
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct CallOptions {
 /// Calls a function. Returns whether the response was written.
 pub(crate) fn call(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     out: &mut Vec<u8>,
@@ -54,7 +54,7 @@ pub(crate) fn call(
 /// Calls a function with options. Returns whether the response was written.
 pub(crate) fn call_with(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     options: CallOptions,
@@ -64,7 +64,7 @@ pub(crate) fn call_with(
     let uses_context = item.uses_context || options.handoff.is_some();
     let next = request.engine().layers.around(item);
     let mut call = prepare(request, item.common, target.name, is_tool, uses_context, options)?;
-    if next.is_none() && matches!(item.common.run, Run::Sync(_)) {
+    if next.is_none() && matches!(item.common.handler, Handler::Sync(_)) {
         check_room(request)?;
     } else {
         call.permit = admit(request)?;
@@ -82,13 +82,13 @@ pub(crate) fn call_with(
         encoding: call.encoding,
         uri: target.uri,
     };
-    Ok(call.run(&item.common.run, input, out))
+    Ok(call.run(&item.common.handler, input, out))
 }
 
 /// Returns what layers see of a call, and what is needed to call its function behind them.
 pub(crate) fn call_info(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     callee: Callee,
     context: Option<Arc<Context>>,
@@ -134,7 +134,7 @@ fn check_room(request: &RequestContext<'_>) -> Result<(), Fault> {
 /// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
 pub(crate) fn prepare<'a>(
     request: &RequestContext<'a>,
-    common: &'static Common,
+    common: &'static CommonEntry,
     name: &str,
     is_tool: bool,
     uses_context: bool,
@@ -239,8 +239,8 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
 }
 
 /// Returns the environment of a server function.
-pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Context>>) -> OwnedEnv {
-    OwnedEnv {
+pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Context>>) -> CallEnv {
+    CallEnv {
         states: Arc::clone(&request.engine().states),
         context,
         completing: None,
@@ -256,13 +256,13 @@ pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Co
 pub(crate) async fn run_server_fn(
     function: &'static ServerFnEntry,
     blocking: bool,
-    env: OwnedEnv,
-) -> Result<Produced, Refusal> {
+    env: CallEnv,
+) -> Result<ServerFnOutput, HandlerError> {
     if !blocking {
-        return (function.run)(env).await;
+        return (function.call)(env).await;
     }
     let runtime = tokio::runtime::Handle::current();
-    let produced = on_a_thread(move || runtime.block_on((function.run)(env))).await;
+    let produced = run_blocking(move || runtime.block_on((function.call)(env))).await;
     produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
-    handler::{Context, Encoding, Input, Outcome, Reply, Running, entry::Run},
+    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, entry::Handler},
     jsonrpc::Id,
 };
 
@@ -38,13 +38,13 @@ pub(crate) struct PreparedCall<'a> {
 
 impl PreparedCall<'_> {
     /// Runs an annotated function. Returns whether the response was written.
-    pub(crate) fn run(self, run: &Run, input: Input<'_>, out: &mut Vec<u8>) -> bool {
-        match run {
-            Run::Sync(function) => {
+    pub(crate) fn run(self, handler: &Handler, input: Input<'_>, out: &mut Vec<u8>) -> bool {
+        match handler {
+            Handler::Sync(function) => {
                 self.run_sync(|reply| function(input, reply), input, out);
                 true
             }
-            Run::Async(function) => match self.callee.start(*function, input, self.log_context(), &self.id) {
+            Handler::Async(function) => match self.callee.start(*function, input, self.log_context(), &self.id) {
                 Ok(running) => self.run_future(running, out),
                 Err(refusal) => {
                     let start = out.len();
@@ -55,10 +55,10 @@ impl PreparedCall<'_> {
         }
     }
 
-    fn run_sync(&self, function: impl FnOnce(&mut Reply<'_>) -> Outcome, input: Input<'_>, out: &mut Vec<u8>) {
+    fn run_sync(&self, function: impl FnOnce(&mut Reply<'_>) -> HandlerResult, input: Input<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         response::begin_result(out, &self.id);
-        let result = input.contract.result();
+        let result = input.contract.output_schema();
         let mut reply = Reply {
             out,
             encoding: self.encoding,
@@ -77,13 +77,13 @@ impl PreparedCall<'_> {
     }
 
     /// Polls a future once, and spawns it as a task only if it is not ready. Returns whether the response was written.
-    pub(crate) fn run_future(self, running: Running, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn run_future(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
         let call = GuardedCall::new(running, self.context.clone(), self.forwards_log, self.callee.name);
         self.run_guarded(call, out)
     }
 
     /// Does the same with the future of a layer. The function that it wraps has its own guard.
-    pub(crate) fn run_layered(self, running: Running, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
         let call = GuardedCall::layer(running, self.callee.name);
         self.run_guarded(call, out)
     }

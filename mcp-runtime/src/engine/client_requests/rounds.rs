@@ -132,7 +132,7 @@ impl RoundsRequester {
         let response = self.responses.get(key).filter(|response| is_valid(response))?;
         let is_for_this_question = match &self.asked {
             Some(asked) => asked.get(key).is_some_and(|asked| asked == digest),
-            // Without state, from a client that drops it or that answers unasked, only the key tells questions apart.
+            // A client may drop the state, or answer before it is asked. Then only the key identifies the question.
             None => is_first_with_key,
         };
         if !is_for_this_question {

@@ -130,8 +130,8 @@ impl StateKeys {
         if Timestamp::now() >= expires { Err("expired") } else { Ok(state) }
     }
 
-    /// Returns the key that seals. A generated key is replaced once every state that its predecessor sealed has expired;
-    /// the predecessor is kept for the states that clients still carry.
+    /// Returns the key that seals. A generated key is replaced when the first state that it sealed expires, and kept
+    /// until the next replacement for the states that clients still carry.
     fn sealing_key(&self) -> Result<StateKey, Fault> {
         let mut ring = self.ring();
         let is_generated = ring.keys.is_empty() || ring.generated.is_some();

@@ -14,7 +14,8 @@ use crate::random;
 pub(super) const KEY_LEN: usize = 32;
 pub(super) const KEY_ID_LEN: usize = 4;
 
-/// A key that seals the state of requests between their rounds: 32 bytes, written as 64 hexadecimal digits or as base64.
+/// A key that seals the state of requests between their rounds: 32 bytes, written as 64 hexadecimal digits or as
+/// base64.
 ///
 /// ```
 /// use mcp_runtime::StateKey;

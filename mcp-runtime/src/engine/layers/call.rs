@@ -5,37 +5,37 @@ use serde_json::{Map, Value};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     handler::{
-        Context, Contract, Encoding, Finished, Input, States,
-        entry::{Common, EntryInfo, EntryKind, Hints, Run},
+        Context, Contract, Encoding, Finished, Input, StateMap,
+        entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
     },
     jsonrpc::{Id, raw},
 };
 
-/// One call of a function, as layers see it. A clone is the same call, and costs little.
+/// A call of a function, as layers see it. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Call {
     pub(super) info: Arc<CallInfo>,
     arguments: Arc<str>,
 }
 
-/// What does not change on the way through the layers.
+/// The properties of a call that layers cannot change.
 pub(crate) struct CallInfo {
     pub(crate) entry: EntryInfo<'static>,
-    pub(crate) common: &'static Common,
+    pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     pub(crate) name: Box<str>,
-    /// Empty where nothing is read.
+    /// The URI of a resource. Empty for tools and prompts.
     pub(crate) uri: Box<str>,
     pub(crate) hints: Hints,
     pub(crate) caller: Caller,
-    /// Whether the client brings what an earlier round asked for.
+    /// Whether the request continues an earlier round.
     pub(crate) is_continued: bool,
     pub(crate) id: Id<'static>,
     pub(crate) callee: Callee,
-    pub(crate) states: Arc<States>,
+    pub(crate) states: Arc<StateMap>,
     pub(crate) context: Option<Arc<Context>>,
-    /// Whether the log of the function goes to the client.
+    /// Whether log events of the function are sent to the client.
     pub(crate) forwards_log: bool,
     pub(crate) encoding: Arc<Encoding>,
 }
@@ -45,68 +45,68 @@ impl Call {
         Self { info: Arc::new(info), arguments: arguments.into() }
     }
 
-    /// Whether it is a tool, a resource or a prompt.
+    /// Returns whether the call is of a tool, a resource or a prompt.
     pub fn kind(&self) -> EntryKind {
         self.info.entry.kind
     }
 
-    /// The name of the tool or prompt; of a resource its URI.
+    /// Returns the name of the tool or prompt, or the URI of the resource.
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// The annotated function. Unlike the URI of a resource, its name is one of a few.
+    /// Returns the called entry. Unlike the URI of a resource, its name is one of a fixed set.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.info.entry
     }
 
-    /// What the author said about what a tool does; nothing of resources and prompts.
+    /// Returns the behaviour hints of a tool. They are empty for resources and prompts.
     pub fn hints(&self) -> Hints {
         self.info.hints
     }
 
-    /// Who calls.
+    /// Returns the sender of the request.
     pub fn caller(&self) -> &Caller {
         &self.info.caller
     }
 
-    /// The JSON of the request's id, as log files know it.
+    /// Returns the JSON of the request's id, as it appears in the log.
     pub fn request_id(&self) -> &str {
         self.info.id.as_json()
     }
 
-    /// The JSON object of the arguments. Those of a prompt, and the variables of a resource's template, have been brought
-    /// into the types that the function takes.
+    /// Returns the JSON object of the arguments. Arguments of prompts and variables of resource templates are already
+    /// converted to the types of the function's parameters.
     ///
-    /// Nobody has checked them yet: that comes after the layers.
+    /// The arguments are validated after the layers, so they may be invalid.
     pub fn arguments(&self) -> &str {
         &self.arguments
     }
 
-    /// One of the arguments, as it came.
+    /// Returns one of the arguments, without validation.
     pub fn argument(&self, name: &str) -> Option<Value> {
         let found = raw::members(&self.arguments).filter(|(key, _)| key == name).last()?;
         serde_json::from_str(found.1).ok()
     }
 
-    /// Replaces the arguments. The schema holds for the new ones as for any others.
+    /// Replaces the arguments. The new ones are validated like those of the client.
     pub fn set_arguments(&mut self, arguments: Map<String, Value>) {
         self.arguments = Value::Object(arguments).to_string().into();
     }
 
-    /// Whether the function takes [`Context`](crate::Context), so that the answer may depend on more than the arguments
-    /// and the state of the server.
+    /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more than
+    /// the arguments and the state of the server.
     pub fn uses_context(&self) -> bool {
         self.info.uses_context
     }
 
-    /// Whether the function has asked its client for something, in this round or an earlier one, so that the answer is
-    /// for nobody else.
+    /// Returns whether the function has sent requests to its client, in this round or an earlier one, in which case its
+    /// result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
         self.info.is_continued || self.info.context.as_ref().is_some_and(|context| context.has_asked())
     }
 
-    /// What tells the function from all others, also from a later one of the same name.
+    /// Returns a number that identifies the function, even among functions that are registered under its name later.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self.info.common).addr()
@@ -124,9 +124,9 @@ impl Call {
                 encoding: &info.encoding,
                 uri: &info.uri,
             };
-            match info.common.run {
-                Run::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
-                Run::Async(function) => function(input),
+            match info.common.handler {
+                Handler::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
+                Handler::Async(function) => function(input),
             }
         };
         match running {

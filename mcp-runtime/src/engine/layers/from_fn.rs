@@ -1,12 +1,12 @@
 use super::{
     call::Call,
-    layer::{Answering, Layer, Next},
+    layer::{Layer, LayerFuture, Next},
     outcome::Outcome,
 };
 
-/// Makes a layer of an async function, or of a closure that gives a future.
+/// Creates a layer from an async function, or from a closure that returns a future.
 ///
-/// It returns an [`Outcome`], or a `Result` of it whose error is a [`Fault`](crate::Fault).
+/// The function returns an [`Outcome`], or a `Result` of it whose error is a [`Fault`](crate::Fault).
 ///
 /// ```
 /// use std::time::Instant;
@@ -27,7 +27,7 @@ use super::{
 /// async fn timed(call: Call, next: Next) -> Outcome {
 ///     let (name, began) = (call.name().to_owned(), Instant::now());
 ///     let outcome = next.run(call).await;
-///     println!("{name}: {} after {:?}", outcome.ending(), began.elapsed());
+///     println!("{name}: {} after {:?}", outcome.status(), began.elapsed());
 ///     outcome
 /// }
 ///
@@ -35,7 +35,7 @@ use super::{
 /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(from_fn(timed)).layer(from_fn(
 ///     |call: Call, next: Next| async move {
 ///         match call.argument("a") {
-///             Some(a) if a == 13 => Err(Fault::invalid_params("13 is not to be added")),
+///             Some(a) if a == 13 => Err(Fault::invalid_params("13 is not allowed")),
 ///             _ => Ok(next.run(call).await),
 ///         }
 ///     },
@@ -60,7 +60,7 @@ where
     F: Fn(Call, Next) -> R + Send + Sync + 'static,
     R: Future<Output: Into<Outcome>> + Send + 'static,
 {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let future = (self.0)(call, next);
         Box::pin(async move { future.await.into() })
     }

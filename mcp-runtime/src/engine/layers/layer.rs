@@ -1,24 +1,25 @@
 use std::{fmt, pin::Pin, sync::Arc, vec};
 
 use super::{call::Call, outcome::Outcome};
-use crate::{engine::call::guard::GuardedCall, handler::Running};
+use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 
-/// Something that stands around calls.
+/// A layer around calls.
 ///
-/// It gets each call before its function does, and runs it with [`Next::run`], or answers in its place. What comes back
-/// may be passed on as it is or replaced. A layer that waits for nothing costs no task.
+/// A layer receives each call before its function does. It continues the call with [`Next::run`], or answers it without
+/// running the function, and it may replace the outcome. A layer whose future is ready at once does not cause the call to
+/// be spawned as a task.
 ///
-/// A layer is dropped in the middle of its `call` when the call is cancelled or takes too long. One that panics fails the
+/// When a call is cancelled or times out, the future of [`call`](Self::call) is dropped. A panic in a layer fails the
 /// call.
 ///
 /// ```
-/// use mcp_runtime::layers::{Answering, Call, Layer, Next, Outcome};
+/// use mcp_runtime::layers::{LayerFuture, Call, Layer, Next, Outcome};
 ///
-/// /// Lets nobody in who is not on the list.
+/// /// Rejects callers that are not on the list.
 /// struct Guests(Vec<String>);
 ///
 /// impl Layer for Guests {
-///     fn call(&self, call: Call, next: Next) -> Answering<'_> {
+///     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
 ///         Box::pin(async move {
 ///             match call.caller().principal() {
 ///                 Some(name) if self.0.iter().any(|guest| guest == name) => next.run(call).await,
@@ -29,28 +30,28 @@ use crate::{engine::call::guard::GuardedCall, handler::Running};
 /// }
 /// ```
 ///
-/// [`from_fn`] makes one of an async function.
+/// [`from_fn`] creates a layer from an async function.
 pub trait Layer: Send + Sync + 'static {
-    /// Answers a call, by means of `next` or by itself.
-    fn call(&self, call: Call, next: Next) -> Answering<'_>;
+    /// Handles a call, by continuing with `next` or by answering it directly.
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_>;
 }
 
-/// The future of a layer's answer.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+/// The future that [`Layer::call`] returns.
+pub type LayerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 impl<L: Layer + ?Sized> Layer for Arc<L> {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         (**self).call(call, next)
     }
 }
 
 impl<L: Layer + ?Sized> Layer for Box<L> {
-    fn call(&self, call: Call, next: Next) -> Answering<'_> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         (**self).call(call, next)
     }
 }
 
-/// The layers that are still to come, and the function behind them. A clone runs the call once more.
+/// The remaining layers and the function behind them. Running a clone runs the function again.
 #[derive(Clone)]
 pub struct Next(vec::IntoIter<Arc<dyn Layer>>);
 
@@ -59,11 +60,11 @@ impl Next {
         Self(layers.into_iter())
     }
 
-    /// Goes on with the call, and gives what it came to. A panic has become a fault.
+    /// Continues the call and returns its outcome. A panic becomes a fault.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it cancels the call.
+    /// Dropping the future cancels the call.
     pub async fn run(mut self, call: Call) -> Outcome {
         let info = Arc::clone(&call.info);
         let name = info.callee.name;
@@ -77,8 +78,8 @@ impl Next {
         }
     }
 
-    /// The whole of a call, for the engine to drive.
-    pub(crate) fn start(self, call: Call) -> Running {
+    /// Returns a future that runs the call through all layers.
+    pub(crate) fn start(self, call: Call) -> CallFuture {
         Box::pin(async move { self.run(call).await.finished })
     }
 }

@@ -9,6 +9,6 @@ mod stack;
 pub use call::Call;
 pub(crate) use call::CallInfo;
 pub use from_fn::from_fn;
-pub use layer::{Answering, Layer, Next};
-pub use outcome::{Ending, Outcome};
+pub use layer::{Layer, LayerFuture, Next};
+pub use outcome::{CallStatus, Outcome};
 pub(crate) use stack::Layers;

@@ -3,52 +3,55 @@ use std::{any::TypeId, fmt};
 use super::call::{Call, CallInfo};
 use crate::{
     error::Fault,
-    handler::{Finished, Input, PromptOutput, Reason, Refusal, Reply, ResourceOutput, ToolOutput, entry::EntryKind},
+    handler::{
+        Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
+        ToolOutput, entry::EntryKind, write_prompt, write_resource, write_tool,
+    },
     jsonrpc::raw,
     revision::Feature,
 };
 
-/// What a call came to.
+/// The outcome of a call: a result or an error.
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) finished: Finished,
-    refusals: Refusals,
+    model_errors: ModelErrors,
 }
 
-/// Which refusals a model reads, as results.
+/// Which errors become results that the model reads.
 #[derive(Debug, Clone, Copy, Default)]
-struct Refusals {
-    /// The function's own errors.
+struct ModelErrors {
+    /// Errors that the function returns.
     failures: bool,
-    /// What is wrong with the arguments.
+    /// Invalid arguments.
     arguments: bool,
 }
 
-impl Refusals {
+impl ModelErrors {
     fn of(info: &CallInfo) -> Self {
         let is_tool = info.entry.kind == EntryKind::Tool;
         Self { failures: is_tool, arguments: is_tool && info.encoding.has(Feature::InputErrorsAsResults) }
     }
 }
 
-/// How a call ended.
+/// The status of a finished call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Ending {
-    /// With a result.
+pub enum CallStatus {
+    /// The call returned a result.
     Success,
-    /// With a result that tells the model what went wrong.
+    /// The call returned a result that reports an error to the model.
     ToolError,
-    /// With questions for the client, which will call again with the answers.
+    /// The call needs answers from the client, which repeats the request with them.
     InputRequired,
-    /// With a task, which goes on.
+    /// The call became a task, which continues to run.
     TaskCreated,
-    /// With a protocol error.
+    /// The call failed with a protocol error.
     Fault,
 }
 
-impl Ending {
-    /// A word for log files: `success`, `tool_error`, `input_required`, `task_created` or `fault`.
+impl CallStatus {
+    /// Returns the name of the status: `success`, `tool_error`, `input_required`, `task_created` or `fault`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -59,29 +62,29 @@ impl Ending {
         }
     }
 
-    /// Finds out what a result is, by what it says of itself.
+    /// Returns the status of an encoded result.
     fn of_result(body: &str) -> Self {
-        let mut ending = Self::Success;
+        let mut status = Self::Success;
         for (name, value) in raw::members(body) {
             match (&*name, value) {
-                ("isError", "true") => ending = Self::ToolError,
+                ("isError", "true") => status = Self::ToolError,
                 ("resultType", r#""input_required""#) => return Self::InputRequired,
                 ("resultType", r#""task""#) | ("task", _) => return Self::TaskCreated,
                 _ => {}
             }
         }
-        ending
+        status
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for CallStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
 impl Outcome {
-    /// Answers the call of a tool.
+    /// Returns the outcome of a tool call.
     ///
     /// ```
     /// use mcp_runtime::{
@@ -90,25 +93,25 @@ impl Outcome {
     /// };
     ///
     /// async fn closed(call: Call, _: Next) -> Outcome {
-    ///     Outcome::tool(&call, ToolResult::error("we are closed on Sundays"))
+    ///     Outcome::tool(&call, ToolResult::error("closed on Sundays"))
     /// }
     /// ```
     pub fn tool(call: &Call, value: impl ToolOutput) -> Self {
-        Self::written(call, EntryKind::Tool, |reply| reply.tool(value))
+        Self::written(call, EntryKind::Tool, |reply| write_tool(reply, value))
     }
 
-    /// Answers the reading of a resource.
+    /// Returns the outcome of reading a resource.
     pub fn resource(call: &Call, value: impl ResourceOutput) -> Self {
-        Self::written(call, EntryKind::Resource, |reply| reply.resource(value))
+        Self::written(call, EntryKind::Resource, |reply| write_resource(reply, value))
     }
 
-    /// Answers the request for a prompt.
+    /// Returns the outcome of getting a prompt.
     pub fn prompt(call: &Call, value: impl PromptOutput) -> Self {
-        Self::written(call, EntryKind::Prompt, |reply| reply.prompt(value))
+        Self::written(call, EntryKind::Prompt, |reply| write_prompt(reply, value))
     }
 
-    /// Refuses a call with a sentence: of a tool for the model to read, of anything else as a protocol error. The client
-    /// gets it, so it must not hold secrets.
+    /// Rejects a call with a message: as a result that the model reads if it is a tool, and as a protocol error otherwise.
+    /// The client receives the message, so it must not contain secrets.
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
             EntryKind::Tool => Self::tool(call, crate::ToolResult::error(text)),
@@ -117,18 +120,18 @@ impl Outcome {
     }
 
     pub(super) fn of(finished: Finished, info: &CallInfo) -> Self {
-        Self { finished, refusals: Refusals::of(info) }
+        Self { finished, model_errors: ModelErrors::of(info) }
     }
 
-    /// Answers with the JSON of a result that a call of the same function in the same revision came to.
+    /// Returns an outcome with the JSON of an earlier result of the same function in the same revision.
     #[cfg(feature = "cache")]
     pub(crate) fn again(call: &Call, body: &[u8]) -> Self {
         Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
-    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> crate::handler::Outcome) -> Self {
+    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
-            tracing::error!(name = call.name(), "a layer answered with the result of another kind of function");
+            tracing::error!(name = call.name(), "a layer returned a result of the wrong kind");
             return Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into();
         }
         let info = &*call.info;
@@ -143,55 +146,57 @@ impl Outcome {
         Self::of(input.into_owned().finish(write), info)
     }
 
-    /// How the call ended.
-    pub fn ending(&self) -> Ending {
-        let refusal = match (&self.finished.outcome, self.json()) {
-            (Err(refusal), _) => refusal,
-            (Ok(()), body) => return Ending::of_result(body.unwrap_or_default()),
+    /// Returns the status of the call.
+    pub fn status(&self) -> CallStatus {
+        let error = match (&self.finished.outcome, self.json()) {
+            (Err(error), _) => error,
+            (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
         };
-        match refusal.reason() {
-            Reason::Failed { .. } if self.refusals.failures => Ending::ToolError,
-            Reason::Arguments(_) if self.refusals.arguments => Ending::ToolError,
-            Reason::Fault(_) | Reason::Failed { .. } | Reason::Arguments(_) => Ending::Fault,
+        match error.kind() {
+            HandlerErrorKind::Failed { .. } if self.model_errors.failures => CallStatus::ToolError,
+            HandlerErrorKind::InvalidArguments(_) if self.model_errors.arguments => CallStatus::ToolError,
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => {
+                CallStatus::Fault
+            }
         }
     }
 
-    /// The protocol error that the function, a layer or the framework answered.
+    /// Returns the protocol error that the function, a layer or the framework raised.
     pub fn fault(&self) -> Option<&Fault> {
-        match self.reason()? {
-            Reason::Fault(fault) => Some(fault),
-            Reason::Failed { .. } | Reason::Arguments(_) => None,
+        match self.error_kind()? {
+            HandlerErrorKind::Fault(fault) => Some(fault),
+            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
-    /// The text of the error that the function returned, unless that was a [`Fault`]. Of a tool the model will read it; of a
-    /// resource or a prompt only the log will.
+    /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
+    /// function is a tool; otherwise it is only logged.
     pub fn failure(&self) -> Option<&str> {
         self.failure_of().map(|(why, _)| why)
     }
 
-    /// The JSON of the result, in the words of the caller's revision, if the function gave one.
+    /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.
     pub fn json(&self) -> Option<&str> {
         self.finished.outcome.is_ok().then(|| std::str::from_utf8(&self.finished.body).ok()).flatten()
     }
 
-    /// The text of the function's own error, and its type.
+    /// Returns the text of the error that the function returned, and its type.
     pub(crate) fn failure_of(&self) -> Option<(&str, TypeId)> {
-        match self.reason()? {
-            Reason::Failed { why, of } => Some((why, *of)),
-            Reason::Fault(_) | Reason::Arguments(_) => None,
+        match self.error_kind()? {
+            HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
+            HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,
         }
     }
 
-    fn reason(&self) -> Option<&Reason> {
-        self.finished.outcome.as_ref().err().map(Refusal::reason)
+    fn error_kind(&self) -> Option<&HandlerErrorKind> {
+        self.finished.outcome.as_ref().err().map(HandlerError::kind)
     }
 }
 
 impl From<Fault> for Outcome {
     fn from(fault: Fault) -> Self {
         let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
-        Self { finished, refusals: Refusals::default() }
+        Self { finished, model_errors: ModelErrors::default() }
     }
 }
 
@@ -203,20 +208,20 @@ impl<E: Into<Self>> From<Result<Self, E>> for Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::Ending;
+    use super::CallStatus;
 
     #[test]
-    fn a_result_says_what_it_is() {
-        for (body, ending) in [
-            (r#"{"content":[]}"#, Ending::Success),
-            (r#"{"content":[],"isError":false,"resultType":"complete"}"#, Ending::Success),
-            (r#"{"structuredContent":{"isError":true},"content":[]}"#, Ending::Success),
-            (r#"{"content":[],"isError":true,"resultType":"complete"}"#, Ending::ToolError),
-            (r#"{"inputRequests":{},"resultType":"input_required"}"#, Ending::InputRequired),
-            (r#"{"resultType":"task","taskId":"1"}"#, Ending::TaskCreated),
-            (r#"{"task":{"taskId":"1"}}"#, Ending::TaskCreated),
+    fn the_status_of_a_result_follows_from_its_members() {
+        for (body, status) in [
+            (r#"{"content":[]}"#, CallStatus::Success),
+            (r#"{"content":[],"isError":false,"resultType":"complete"}"#, CallStatus::Success),
+            (r#"{"structuredContent":{"isError":true},"content":[]}"#, CallStatus::Success),
+            (r#"{"content":[],"isError":true,"resultType":"complete"}"#, CallStatus::ToolError),
+            (r#"{"inputRequests":{},"resultType":"input_required"}"#, CallStatus::InputRequired),
+            (r#"{"resultType":"task","taskId":"1"}"#, CallStatus::TaskCreated),
+            (r#"{"task":{"taskId":"1"}}"#, CallStatus::TaskCreated),
         ] {
-            assert_eq!(Ending::of_result(body), ending, "{body}");
+            assert_eq!(CallStatus::of_result(body), status, "{body}");
         }
     }
 }

@@ -5,45 +5,45 @@ use std::{
 };
 
 use super::layer::{Layer, Next};
-use crate::{handler::entry::EntryInfo, registry::Item};
+use crate::{handler::entry::EntryInfo, registry::Function};
 
-/// Says whether a layer stands around the calls of an entry.
+/// Decides whether a layer applies to the calls of an entry.
 type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
 
-/// The layers of a server, the outermost first.
+/// The layers of a server, outermost first.
 #[derive(Clone, Default)]
-pub(crate) struct Layers(Vec<Placed>);
+pub(crate) struct Layers(Vec<LayerEntry>);
 
 #[derive(Clone)]
-struct Placed {
+struct LayerEntry {
     layer: Arc<dyn Layer>,
-    /// None where it stands around every call.
+    /// `None` if it applies to every call.
     applies: Option<Applies>,
 }
 
 impl Layers {
     pub(crate) fn push(&mut self, layer: Arc<dyn Layer>, applies: Option<Applies>) {
-        self.0.push(Placed { layer, applies });
+        self.0.push(LayerEntry { layer, applies });
     }
 
-    /// The layers around an item's calls; none if there are none.
-    pub(crate) fn around(&self, item: &Item) -> Option<Next> {
+    /// Returns the layers that apply to the calls of an item, or `None` if there are none.
+    pub(crate) fn around(&self, item: &Function) -> Option<Next> {
         if self.0.is_empty() {
             return None;
         }
         let info = item.info();
-        let applying = self.0.iter().filter(|placed| placed.applies_to(&info));
-        let layers: Vec<_> = applying.map(|placed| Arc::clone(&placed.layer)).collect();
+        let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
+        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
     }
 }
 
-impl Placed {
-    /// A decision that panics is none, and leaves the layer where it is.
+impl LayerEntry {
+    /// If the decision panics, the layer applies.
     fn applies_to(&self, info: &EntryInfo<'_>) -> bool {
         let Some(applies) = &self.applies else { return true };
         catch_unwind(AssertUnwindSafe(|| applies(info))).unwrap_or_else(|_| {
-            tracing::error!(name = info.name, "the function of `layer_for` panicked, so that the layer is applied");
+            tracing::error!(name = info.name, "the function of `layer_for` panicked: the layer is applied");
             true
         })
     }

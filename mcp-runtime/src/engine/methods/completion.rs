@@ -12,11 +12,11 @@ use crate::{
     },
     error::Fault,
     handler::{
-        Completing, Completions, EarlierArguments, Encoding, Finished, OwnedEnv, Produced,
-        entry::{Common, ServerFnEntry},
+        CallEnv, CompletionInput, Completions, EarlierArguments, Encoding, Finished, ServerFnOutput,
+        entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
-    registry::{Completed, Item},
+    registry::{Completed, Function},
     revision::encode::{self, Object},
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         None => Err(unknown_argument(item, &name)),
         Some(Completed::By(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
-            let completing = Completing { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+            let completing = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
             complete_by(request, item.common, function, uses_context, completing, out)
         }
         Some(Completed::From(values)) => {
@@ -46,14 +46,14 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the prompt or resource template that `ref` names.
-fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Item, Fault> {
+fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry(), request.visible_to());
     match &*params::string(params::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(params::member(reference, "name"), "ref.name")?;
-            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.item));
-            prompt.map(|prompt| &prompt.item).ok_or_else(|| Fault::UnknownPrompt(name.into_owned()))
+            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
+            prompt.map(|prompt| &prompt.function).ok_or_else(|| Fault::UnknownPrompt(name.into_owned()))
         }
         "ref/resource" => {
             let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
@@ -71,7 +71,7 @@ fn missing(name: &str) -> Fault {
     Fault::invalid_params(format!("`{name}` is missing"))
 }
 
-fn unknown_argument(item: &Item, name: &str) -> Fault {
+fn unknown_argument(item: &Function, name: &str) -> Fault {
     let known: Vec<_> = item.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
     let known =
         if known.is_empty() { "it has none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
@@ -81,20 +81,20 @@ fn unknown_argument(item: &Item, name: &str) -> Fault {
 /// Completes a value with a function.
 fn complete_by(
     request: &RequestContext<'_>,
-    common: &'static Common,
+    common: &'static CommonEntry,
     function: &'static ServerFnEntry,
     uses_context: bool,
-    completing: Completing,
+    completing: CompletionInput,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
-    let env = OwnedEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
+    let env = CallEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
     let running = Box::pin(async move {
         let completions = match run_server_fn(function, common.blocking, env).await {
-            Ok(Produced::Completions(completions)) => completions,
-            Ok(Produced::Resources(_)) => Completions::default(),
+            Ok(ServerFnOutput::Completions(completions)) => completions,
+            Ok(ServerFnOutput::Resources(_)) => Completions::default(),
             Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
         };
         Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }

@@ -26,21 +26,21 @@ use crate::{
         request::context::RequestContext,
     },
     error::Fault,
-    handler::{Context, Finished, Input, Refusal, Running, entry::Run},
-    registry::Item,
+    handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
+    registry::Function,
     revision::Feature,
 };
 
 /// Runs a call as a task. Responds with the task as soon as it is created.
 pub(crate) fn call_as_task(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
-    let Run::Async(function) = item.common.run else {
+    let Handler::Async(function) = item.common.handler else {
         return call_with(request, item, target, arguments, CallOptions::default(), out);
     };
     check_in_flight(request)?;
@@ -87,13 +87,13 @@ pub(crate) fn call_as_task(
 /// Calls the function of a task, through its layers if it has any. Returns whether it has.
 fn start(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     function: AsyncFn,
     callee: Callee,
     context: Option<&Arc<Context>>,
-) -> (Result<Running, Refusal>, bool) {
+) -> (Result<CallFuture, HandlerError>, bool) {
     let engine = request.engine();
     if let Some(next) = engine.layers.around(item) {
         let info = call_info(request, item, target, callee, context.cloned());
@@ -114,7 +114,7 @@ fn start(
 /// Calls a function that may become a task.
 pub(crate) fn call_deferred(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     at_once: bool,

@@ -78,8 +78,8 @@ impl ClientRequester for TaskClient {
         })
     }
 
-    /// With the extension, a question stays open until its response is valid. In a session, a response answers a JSON-RPC
-    /// request and cannot be repeated.
+    /// With the extension, a question stays open until its response is valid. In a session, a response answers a
+    /// JSON-RPC request and cannot be repeated.
     fn asks_again(&self) -> bool {
         self.session.is_none()
     }
@@ -115,8 +115,8 @@ impl StatusMessages for TaskClient {
     }
 }
 
-/// Sends notifications to the session instead of to the connection of the call, which may be gone. With the extension there
-/// is no session, and notifications are discarded.
+/// Sends notifications to the session instead of to the connection of the call, which may be gone. With the extension
+/// there is no session, and notifications are discarded.
 impl Peer for TaskClient {
     fn notify(&self, message: &[u8]) -> bool {
         let Some(TaskSession { task_id, outbox, .. }) = &self.session else { return true };

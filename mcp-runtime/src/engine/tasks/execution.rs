@@ -27,8 +27,8 @@ impl Execution {
     ///
     /// # Errors
     ///
-    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client does
-    /// not request or accept one.
+    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
+    /// does not request or accept one.
     pub(crate) fn of(request: &RequestContext<'_>, tool: &Tool) -> Result<Self, Fault> {
         let support = tool.entry.task;
         if support == TaskSupport::Forbidden && request.params.task.is_none() {
@@ -54,7 +54,7 @@ impl Execution {
         let name = || params::string(request.params.name, "name");
         match (support, request.params.task) {
             // A server that declares no tasks ignores the parameter.
-            (TaskSupport::Forbidden, Some(_)) if !request.registry().offers().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) if !request.registry().capabilities().tasks => Ok(Self::Plain),
             (TaskSupport::Forbidden, Some(_)) => {
                 Err(Fault::MethodNotFound(format!("tools/call as a task: `{}` does not support tasks", name()?)))
             }

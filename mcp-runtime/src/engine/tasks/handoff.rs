@@ -18,7 +18,9 @@ use super::{
 use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Context, Encoding, Finished, Peer, Running, TaskHandoff, ask::Question},
+    handler::{
+        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, TaskHandoff, ask::Question,
+    },
     jsonrpc::Id,
     model::Level,
 };
@@ -72,7 +74,7 @@ impl DeferredTask {
 
 impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
-    async fn start(self, client: Arc<TaskClient>, rest: Running, context: Arc<Context>) -> Result<Finished, Fault> {
+    async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
@@ -108,7 +110,7 @@ impl TaskHandoff for DeferredTask {
         if self.is_requested.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn hand_off(&self, rest: Running, context: Arc<Context>) -> Running {
+    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture {
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(pending) = pending else { return rest };
         let started = pending.start(Arc::clone(&self.client), rest, context);

@@ -3,8 +3,8 @@
 use super::service::new_id;
 use crate::{engine::request::context::RequestContext, error::Fault, revision::Feature};
 
-/// Returns the owner of the tasks of a request: its principal or, if the transport does not know one, its session. Without
-/// a session the owner is empty, and knowing the id of a task is enough to use it.
+/// Returns the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
+/// Without a session the owner is empty, and knowing the id of a task is enough to use it.
 ///
 /// # Errors
 ///

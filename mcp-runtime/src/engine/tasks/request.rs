@@ -102,7 +102,7 @@ pub(crate) fn decode_cursor(cursor: &str) -> Result<TaskCursor, Fault> {
     let parts = decoded.as_deref().and_then(|text| text.strip_prefix("task:")?.split_once(':'));
     let parsed =
         parts.and_then(|(millis, id)| Some(TaskCursor::new(Timestamp::from_unix_millis(millis.parse().ok()?), id)));
-    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` is none that this list gave: {cursor:?}")))
+    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}")))
 }
 
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.

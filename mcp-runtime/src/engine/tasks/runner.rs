@@ -20,7 +20,7 @@ use crate::{
     backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp},
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
-    handler::{Context, Encoding, Finished, Running},
+    handler::{CallFuture, Context, Encoding, Finished},
     jsonrpc::{Id, raw},
 };
 
@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) callee: Callee,
     pub(super) context: Option<Arc<Context>>,
     pub(super) forwards_log: bool,
-    /// Whether layers wrap the function, which then has a guard of its own.
+    /// Whether layers wrap the function. They guard it themselves.
     pub(super) is_layered: bool,
     pub(super) client: Arc<TaskClient>,
 }
@@ -116,7 +116,7 @@ impl Runner {
     }
 
     /// Runs the function until it finishes, or until its task is cancelled or expires.
-    pub(super) async fn run(self, running: Running) {
+    pub(super) async fn run(self, running: CallFuture) {
         let Err(error) = self.try_run(running).await else { return };
         tracing::error!(%error, "the task store failed, ending the task");
         for attempt in 0..ATTEMPTS {
@@ -150,7 +150,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn try_run(&self, running: Running) -> Result<(), TaskStoreError> {
+    async fn try_run(&self, running: CallFuture) -> Result<(), TaskStoreError> {
         let Job { callee, context, client, .. } = &self.job;
         let end_guard = EndGuard(context.clone());
         let guarded = if self.job.is_layered {

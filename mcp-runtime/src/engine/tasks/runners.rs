@@ -9,10 +9,10 @@ use tokio::task::AbortHandle;
 
 /// The runners of one server. Dropping it aborts them.
 #[derive(Debug, Default)]
-pub(super) struct Runners(Mutex<Running>);
+pub(super) struct Runners(Mutex<CallFuture>);
 
 #[derive(Debug, Default)]
-struct Running {
+struct CallFuture {
     last_id: u64,
     handles: HashMap<u64, AbortHandle>,
 }
@@ -33,7 +33,7 @@ impl Runners {
         running.handles.insert(id, task.abort_handle());
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, CallFuture> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

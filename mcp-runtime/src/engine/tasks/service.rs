@@ -13,7 +13,7 @@ use super::{
 use crate::{
     backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
     error::Fault,
-    handler::Running,
+    handler::CallFuture,
     random,
 };
 
@@ -38,7 +38,7 @@ pub(super) struct NewTask {
 /// A call that could not become a task.
 pub(super) struct Rejected {
     pub(super) fault: Fault,
-    pub(super) running: Running,
+    pub(super) running: CallFuture,
 }
 
 impl Tasks {
@@ -60,7 +60,7 @@ impl Tasks {
     /// # Errors
     ///
     /// Fails if there are too many tasks, or if the store fails.
-    pub(super) async fn create(&self, new: NewTask, job: Job, running: Running) -> Result<Vec<u8>, Rejected> {
+    pub(super) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
         let NewTask { id, owner, ttl } = new;
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
         let mut limits = self.options.limits;

@@ -2,7 +2,7 @@ use super::{
     field::{FieldKind, FieldType},
     filled::Filled,
 };
-use crate::handler::entry::{Bound, Default, Rule};
+use crate::handler::entry::rule::{ArgumentDefault, Bound, Rule};
 
 /// A form that a person fills in: a struct that derives [`Elicit`](derive@crate::Elicit).
 ///
@@ -69,7 +69,7 @@ pub struct FormField {
     /// Whether it may stay empty.
     pub optional: bool,
     /// What stands in for it when it stays empty.
-    pub default: Option<Default>,
+    pub default: Option<ArgumentDefault>,
     /// Constraints beyond the type.
     pub rules: &'static [Rule],
 }
@@ -81,7 +81,7 @@ impl FormField {
         title: Option<&'static str>,
         description: &'static str,
         of: &FieldType<T>,
-        default: Option<Default>,
+        default: Option<ArgumentDefault>,
         rules: &'static [Rule],
     ) -> Self {
         Self { name, title, description, kind: of.kind, optional: of.optional, default, rules }

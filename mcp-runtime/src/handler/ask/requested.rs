@@ -12,7 +12,7 @@ use super::{
     form::FormField,
 };
 use crate::{
-    handler::entry::{Bound, Default, Rule},
+    handler::entry::rule::{ArgumentDefault, Bound, Rule},
     jsonrpc::write::{plain, string},
     revision::{
         Feature, Features,
@@ -49,8 +49,8 @@ pub(super) fn name_of_choice(field: &FormField, choice: &Choice) -> String {
 /// Works out a default, as JSON.
 pub(super) fn default_of(field: &FormField) -> Option<Value> {
     let value = match field.default? {
-        Default::Json(json) => serde_json::from_str(json),
-        Default::Value(make) => make(),
+        ArgumentDefault::Json(json) => serde_json::from_str(json),
+        ArgumentDefault::Expression(make) => make(),
     };
     value.ok().filter(|value| !value.is_null())
 }

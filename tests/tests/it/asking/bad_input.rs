@@ -11,7 +11,7 @@ const REVISION: Revision = Revision::V2025_11_25;
 
 /// Connects a client that declares elicitation and whose answers the test sends itself.
 fn connect(server: Server) -> TestClient {
-    let mut client = TestClient::silent(server, REVISION);
+    let mut client = TestClient::uninitialized(server, REVISION);
     let params = json!({"protocolVersion": REVISION.as_str(), "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1.0.0"}});
     send(&mut client, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
@@ -222,7 +222,7 @@ async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
 
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let outcome = Outcome::default();
-        let server = Server::empty("beside", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
+        let server = Server::empty("spawning", "1.0.0").with::<spawns_task>().with_state(Arc::clone(&outcome));
         let mut client = server.test_client(revision).answering(|_| json!(null));
         let id = client.send_request("tools/call", json!({"name": "spawns_task"}));
         // The call ends with the result of the function, or with the question of the spawned task.

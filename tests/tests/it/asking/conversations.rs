@@ -149,7 +149,7 @@ fn masked(mut transcript: Value) -> Value {
 async fn converse(case: Case, revision: Revision) -> Vec<Value> {
     let Case { method, params, capabilities, mut answers, .. } = case;
     let stateless = revision >= Revision::V2026_07_28;
-    let mut client = TestClient::silent(server(), revision);
+    let mut client = TestClient::uninitialized(server(), revision);
     if !stateless {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
             "clientInfo": {"name": "scripted", "version": "1.0.0"}});

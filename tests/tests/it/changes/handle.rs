@@ -72,7 +72,7 @@ mod same {
 }
 
 async fn capabilities(server: Server, revision: Revision) -> Value {
-    let mut client = TestClient::silent(server, revision);
+    let mut client = TestClient::uninitialized(server, revision);
     let result = match revision {
         Revision::V2026_07_28 => client.request("server/discover", json!({})).await,
         _ => {
@@ -286,7 +286,7 @@ async fn bad_entries_are_refused() {
         false
     }));
     drop((client, built));
-    assert!(handle.add::<comes>().unwrap_err().to_string().contains("a server that is gone"));
+    assert!(handle.add::<comes>().unwrap_err().to_string().contains("has been dropped"));
     assert!(!handle.remove::<stays>());
 }
 

@@ -182,7 +182,7 @@ async fn so_many_requests_listen_on_a_connection() {
     assert_eq!(client.notifications().len(), 1023);
     let refused = client.request("subscriptions/listen", json!({"notifications": {}})).await.unwrap_err();
     assert_eq!(refused.code, -32603);
-    assert!(refused.message.contains("at most 1024"), "{refused}");
+    assert!(refused.message.contains("the limit is 1024"), "{refused}");
     assert_eq!(client.call("stays", ()).await.unwrap().text(), "stayed");
     client.notify("notifications/cancelled", json!({"requestId": first}));
     listen(&mut client, json!({}));

@@ -104,7 +104,7 @@ async fn a_session_subscribes_to_so_many_resources() {
     let one_more = json!({"uri": "test://fixed"});
     let refused = client.request("resources/subscribe", one_more.clone()).await.unwrap_err();
     assert_eq!(refused.code, -32602);
-    assert!(refused.message.contains("at most 1024 resources"), "{refused}");
+    assert!(refused.message.contains("the limit is 1024 resources"), "{refused}");
     assert_eq!(code(&mut client, "resources/subscribe", json!({"uri": "test://item/1"})).await, 0);
     assert_eq!(code(&mut client, "resources/unsubscribe", json!({"uri": "test://item/1"})).await, 0);
     assert_eq!(code(&mut client, "resources/subscribe", one_more).await, 0);
@@ -123,7 +123,7 @@ async fn nothing_is_told_before_the_client_is_ready() {
     for revision in HANDSHAKES {
         let server = server();
         let handle = server.handle();
-        let mut client = TestClient::silent(server, revision);
+        let mut client = TestClient::uninitialized(server, revision);
         let who = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
         client.request("initialize", params).await.unwrap();

@@ -20,7 +20,7 @@ async fn invalid_requests_are_rejected() {
             "tasks/list",
             json!({"cursor": "nonsense"}),
             -32602,
-            "invalid params: `cursor` is none that this list gave: \"nonsense\"",
+            "invalid params: `cursor` was not returned by this list: \"nonsense\"",
         ),
         (11, "tasks/list", json!({"cursor": 7}), -32602, "invalid params: `cursor` must be a string"),
         (

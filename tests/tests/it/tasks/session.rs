@@ -143,7 +143,7 @@ async fn one_request_at_a_time_asks_a_question() {
     let mut client = ValidatingClient::connect(server, REVISION);
     let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
-    client.client = TestClient::silent(super::server(&Arc::default()), REVISION);
+    client.client = TestClient::uninitialized(super::server(&Arc::default()), REVISION);
     client.client.send_raw(capable.to_string().as_bytes());
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
@@ -172,7 +172,7 @@ async fn one_request_at_a_time_asks_a_question() {
 #[tokio::test]
 async fn an_error_response_of_the_client_fails_the_task() {
     let mut client = connect(&Arc::default());
-    client.client = TestClient::silent(server(&Arc::default()), REVISION);
+    client.client = TestClient::uninitialized(server(&Arc::default()), REVISION);
     let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     client.client.send_raw(capable.to_string().as_bytes());
@@ -182,10 +182,10 @@ async fn an_error_response_of_the_client_fails_the_task() {
     let waiting = client.send("tasks/result", json!({"taskId": id}));
     sleep(Duration::from_millis(10)).await;
     let asked = client.notifications();
-    let error = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "error": {"code": -1, "message": "nobody is here"}});
+    let error = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "error": {"code": -1, "message": "not available"}});
     client.client.send_raw(error.to_string().as_bytes());
     let failed = client.answer(waiting, "tasks/result").await.unwrap_err();
-    assert!(failed.message.ends_with("nobody is here"), "{failed}");
+    assert!(failed.message.ends_with("not available"), "{failed}");
 }
 
 #[tokio::test]

@@ -1,0 +1,208 @@
+//! Running a program: reads its command line, builds its server and serves it.
+
+use std::{fmt::Display, io, process::ExitCode, sync::Arc};
+
+use super::{
+    help,
+    main_fn::{MainFn, ServerFuture},
+    options::{Mode, Options},
+    package::Package,
+    show,
+};
+use crate::{
+    handler::{Contract, Encoding, Input, StateMap, entry::ArgumentEntry, from_strings},
+    registry, revision,
+    server::{BuiltServer, Server},
+    testing::TestClient,
+    transport::Stdio,
+};
+
+/// The exit code for an invalid command line.
+const USAGE: u8 = 2;
+
+/// Expands to a `main` function that serves every annotated function of the program.
+///
+/// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration, write
+/// a `main` function with [`#[server]`](crate::server) instead.
+///
+/// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
+/// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
+/// once the server accepts connections, which tells other programs the port if port 0 was requested.
+#[macro_export]
+macro_rules! main {
+    () => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::__private::start($crate::__private::package!(), &[], $crate::__private::default_main)
+        }
+    };
+}
+
+/// An error that ends the program.
+struct Failure {
+    exit_code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(error: impl Display) -> Self {
+        Self { exit_code: 1, message: error.to_string() }
+    }
+
+    fn usage(package: &Package, error: impl Display) -> Self {
+        Self { exit_code: USAGE, message: format!("{error}\n\nsee `{} --help`", package.name) }
+    }
+}
+
+/// Runs a program.
+pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> ExitCode {
+    #[cfg(feature = "lock")]
+    if crate::lock::intercept::answer(|words| lock(&package, flags, main, words)) {
+        return ExitCode::SUCCESS;
+    }
+    try_start(&package, flags, main).unwrap_or_else(|failure| {
+        let message = format!("{}: {}\n", package.name, failure.message);
+        let _ = io::Write::write_all(&mut io::stderr(), message.as_bytes());
+        ExitCode::from(failure.exit_code)
+    })
+}
+
+fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<ExitCode, Failure> {
+    let contract = flags_contract(flags)?;
+    let options =
+        Options::parse(std::env::args_os().skip(1), &contract).map_err(|error| Failure::usage(package, error))?;
+    match options.mode {
+        Mode::Help => return Ok(print(&help::help(package, &contract))),
+        Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
+        _ => {}
+    }
+    // Claimed before any code of the author's runs, since it may print.
+    let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
+    #[cfg(feature = "log")]
+    crate::log::install(options.mode.serves());
+    let runtime = options.mode.runtime().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
+    let result = runtime.block_on(run(package, &contract, options, main, stdio));
+    // Threads that block on stdin or in a function must not keep the process from ending.
+    runtime.shutdown_background();
+    result
+}
+
+/// Returns the contract of the flags of a `#[server]` function.
+fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Contract, Failure> {
+    registry::contract(flags).map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))
+}
+
+async fn run(
+    package: &Package,
+    contract: &Contract,
+    options: Options,
+    main: MainFn,
+    stdio: Stdio,
+) -> Result<ExitCode, Failure> {
+    let server = build(package, contract, &options, main).await?;
+    match options.mode {
+        Mode::List => stdio.print(&show::list(server.engine())),
+        Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
+        Mode::Call { name, arguments } => {
+            let exchange = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
+            stdio.print(&exchange.text);
+            if exchange.failed {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        #[cfg(feature = "http")]
+        Mode::Http(address) => serve_http(package, &server, address, options.http).await.map_err(Failure::new)?,
+        Mode::Serve | Mode::Help | Mode::Version => {
+            if stdio.is_terminal() {
+                let banner = show::terminal_banner(package, server.engine());
+                let _ = io::Write::write_all(&mut io::stderr(), banner.as_bytes());
+            }
+            server.serve_claimed(stdio).await.map_err(Failure::new)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "http")]
+async fn serve_http(
+    package: &Package,
+    server: &BuiltServer,
+    address: std::net::SocketAddr,
+    options: crate::transport::http::HttpOptions,
+) -> io::Result<()> {
+    let path = options.path.clone();
+    let listener = server.bind_http(address, options).await?;
+    super::address::report(package, &format!("http://{}{path}", listener.address()))?;
+    listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace)).await;
+    Ok(())
+}
+
+/// Configures and builds the server.
+async fn build(
+    package: &Package,
+    contract: &Contract,
+    options: &Options,
+    main: MainFn,
+) -> Result<BuiltServer, Failure> {
+    let mut server = configure(package, contract, options, main)?.await.map_err(Failure::new)?;
+    if !options.state_keys.is_empty() {
+        server = server.state_keys(options.state_keys.iter().cloned());
+    }
+    server.build().map_err(Failure::new)
+}
+
+/// Calls the author's `main` with the flags of the command line.
+fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
+    let mut server = Server::new(package.name, package.version);
+    if !package.description.is_empty() {
+        server = server.description(package.description);
+    }
+    if !package.homepage.is_empty() {
+        server = server.website_url(package.homepage);
+    }
+    let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
+    let arguments = from_strings(contract, strings);
+    let dialect = revision::newest();
+    let encoding =
+        Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
+    let input = Input {
+        arguments: &arguments,
+        contract,
+        states: &Arc::new(StateMap::default()),
+        context: None,
+        encoding: &encoding,
+        uri: "",
+    };
+    main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
+}
+
+/// Locks the server of a command line instead of serving it.
+#[cfg(feature = "lock")]
+fn lock(
+    package: &Package,
+    flags: &'static [ArgumentEntry],
+    main: MainFn,
+    words: Vec<std::ffi::OsString>,
+) -> Result<mcp_lock::Lock, crate::lock::LockError> {
+    use crate::lock::{LockError, listing};
+
+    let main_error = |failure: Failure| LockError::Main(failure.message);
+    let contract = flags_contract(flags).map_err(main_error)?;
+    let options = Options::parse(words.into_iter(), &contract).map_err(|error| LockError::Main(error.to_string()))?;
+    let runtime = options.mode.runtime().enable_all().build().map_err(|error| LockError::Main(error.to_string()))?;
+    // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
+    runtime.block_on(async {
+        let server = build(package, &contract, &options, main).await.map_err(main_error)?;
+        listing::lock(&server).await
+    })
+}
+
+fn client(server: &BuiltServer) -> TestClient {
+    server.test_client(revision::newest().revision())
+}
+
+/// Prints to stdout. Ignores errors, such as a closed pipe.
+fn print(text: &str) -> ExitCode {
+    let _ = io::Write::write_all(&mut io::stdout(), text.as_bytes());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,109 @@
+//! `completion/complete`: what a completion function receives and returns.
+
+use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
+
+use super::HandlerError;
+
+/// The maximum number of values in one result.
+///
+/// See [Completion results](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion#completion-results).
+const MAX_VALUES: usize = 100;
+
+/// The values of the arguments that the user has already filled in, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EarlierArguments(pub(crate) BTreeMap<String, String>);
+
+impl EarlierArguments {
+    /// Returns the value of an argument, if the client sent it. Clients send it since revision 2025-06-18.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+/// What a completion function receives in addition to shared state.
+#[derive(Debug, Clone)]
+pub(crate) struct CompletionInput {
+    pub(crate) value: Arc<str>,
+    pub(crate) earlier: Arc<EarlierArguments>,
+}
+
+impl CompletionInput {
+    /// Returns the text to complete or the earlier arguments, depending on `T`.
+    pub(crate) fn get<T: ?Sized + 'static>(&self) -> Option<&T> {
+        let is_requested = |value: &'_ dyn Any| value.is::<Arc<T>>();
+        let found: &dyn Any = if is_requested(&self.value) { &self.value } else { &self.earlier };
+        found.downcast_ref::<Arc<T>>().map(|value| &**value)
+    }
+}
+
+/// The result of a completion: at most 100 values, ordered by relevance.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completions {
+    pub(crate) values: Vec<String>,
+    pub(crate) total: Option<usize>,
+    pub(crate) has_more: bool,
+}
+
+impl Completions {
+    /// Creates a result from all matches. The first 100 are sent, the rest only counted.
+    pub fn new(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut values = values.into_iter();
+        let first: Vec<String> = values.by_ref().take(MAX_VALUES).map(Into::into).collect();
+        let total = first.len() + values.count();
+        Self { has_more: total > first.len(), total: Some(total), values: first }
+    }
+
+    /// Sets the total number of matches, if the values are only the first of them.
+    #[must_use]
+    pub fn with_total(mut self, total: usize) -> Self {
+        self.has_more = total > self.values.len();
+        self.total = Some(total);
+        self
+    }
+}
+
+/// A type that a completion function may return.
+#[diagnostic::on_unimplemented(
+    message = "a completion function cannot return `{Self}`",
+    label = "expected strings, `Completions`, or a `Result` of them"
+)]
+pub trait CompletionsOutput {
+    /// Converts the value into a result.
+    #[doc(hidden)]
+    fn completions(self) -> Result<Completions, HandlerError>;
+}
+
+impl CompletionsOutput for Completions {
+    fn completions(self) -> Result<Completions, HandlerError> {
+        Ok(self)
+    }
+}
+
+impl<S: Into<String>> CompletionsOutput for Vec<S> {
+    fn completions(self) -> Result<Completions, HandlerError> {
+        Ok(Completions::new(self))
+    }
+}
+
+impl<S: Into<String>, const N: usize> CompletionsOutput for [S; N] {
+    fn completions(self) -> Result<Completions, HandlerError> {
+        Ok(Completions::new(self))
+    }
+}
+
+impl<T: CompletionsOutput, E: Display + 'static> CompletionsOutput for Result<T, E> {
+    fn completions(self) -> Result<Completions, HandlerError> {
+        self.map_err(HandlerError::from_error)?.completions()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_100_values_are_sent_and_all_are_counted() {
+        let completions = Completions::new((0..250).map(|n| n.to_string()));
+        assert_eq!((completions.values.len(), completions.total, completions.has_more), (100, Some(250), true));
+    }
+}

@@ -1,0 +1,80 @@
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::{
+    entry::argument::{ArgumentEntry, OutputType},
+    schema::{self, Checker, SchemaError},
+};
+
+/// The arguments that a function accepts and the result that it returns, with their schemas.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    pub(crate) arguments: &'static [ArgumentEntry],
+    pub(crate) schema: Value,
+    /// Whether the schema has constraints that decoding into the argument types does not enforce.
+    pub(crate) has_constraints: bool,
+    checker: OnceLock<Checker>,
+    output: Option<OutputType>,
+    output_schema: OnceLock<Option<OutputSchema>>,
+    pub(crate) mime_type: Option<&'static str>,
+}
+
+/// The schema of a structured result.
+#[derive(Debug)]
+pub(crate) struct OutputSchema {
+    pub(crate) schema: Value,
+    /// Whether results are not objects, which some dialects require to be wrapped in one.
+    pub(crate) wraps: bool,
+}
+
+impl Contract {
+    /// Creates a contract. Compiles the schema if it has constraints; otherwise it is compiled for the first invalid
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the schema is invalid.
+    pub(crate) fn new(
+        arguments: &'static [ArgumentEntry],
+        schema: Value,
+        has_constraints: bool,
+    ) -> Result<Self, SchemaError> {
+        let checker = if has_constraints { OnceLock::from(Checker::compile(&schema)?) } else { OnceLock::new() };
+        let output_schema = OnceLock::new();
+        Ok(Self { arguments, schema, has_constraints, checker, output: None, output_schema, mime_type: None })
+    }
+
+    /// Sets the return type.
+    pub(crate) fn with_output(mut self, output: OutputType) -> Self {
+        self.output = Some(output);
+        self
+    }
+
+    /// Sets the media type of a resource.
+    pub(crate) fn with_mime_type(mut self, mime_type: Option<&'static str>) -> Self {
+        self.mime_type = mime_type;
+        self
+    }
+
+    /// Returns the schema of the result if the function returns structured results. It is generated on first use.
+    pub(crate) fn output_schema(&self) -> Option<&OutputSchema> {
+        self.output_schema
+            .get_or_init(|| {
+                let mut generator = schema::output_generator();
+                let schema = (self.output?.schema)(&mut generator)?;
+                let schema = schema::output(schema.to_value(), generator);
+                Some(OutputSchema { wraps: !schema::is_object(&schema), schema })
+            })
+            .as_ref()
+    }
+
+    pub(super) fn checker(&self) -> &Checker {
+        self.checker.get_or_init(|| {
+            Checker::compile(&self.schema).unwrap_or_else(|error| {
+                tracing::error!(%error, "the schema of a function cannot be compiled");
+                Checker::default()
+            })
+        })
+    }
+}

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    jsonrpc::write,
+    revision::{Dialect, Feature, Features},
+};
+
+/// How results are encoded in one revision.
+#[derive(Debug)]
+pub(crate) struct Encoding {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) features: Features,
+    /// The members of `_meta` in every result, as JSON; empty if the dialect has none.
+    pub(crate) identity: Vec<u8>,
+    /// Whether lists depend on the caller, in which case shared caches must not store them.
+    pub(crate) is_private: bool,
+}
+
+impl Encoding {
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.features.has(feature)
+    }
+
+    /// Writes for how long a result may be cached, and by whom, if the dialect has cache hints.
+    pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
+        if self.has(Feature::CacheHints) {
+            let scope = if self.is_private { "private" } else { "public" };
+            out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"{scope}""#, ttl.as_millis()).as_bytes());
+        }
+    }
+
+    /// Completes a result object: writes the members that the dialect adds, then `_meta` and the closing brace.
+    pub(crate) fn end_result(&self, out: &mut Vec<u8>, meta: Option<&Map<String, Value>>) {
+        self.end_result_as(out, "complete", meta);
+    }
+
+    /// Completes a result object with the given `resultType`. See [`end_result`](Self::end_result).
+    pub(crate) fn end_result_as(&self, out: &mut Vec<u8>, result_type: &str, meta: Option<&Map<String, Value>>) {
+        if self.has(Feature::ResultType) {
+            comma(out);
+            out.extend_from_slice(br#""resultType":"#);
+            write::string(out, result_type);
+        }
+        for (name, json) in self.dialect.result_members() {
+            comma(out);
+            write::string(out, name);
+            out.push(b':');
+            out.extend_from_slice(json.as_bytes());
+        }
+        let meta = meta.filter(|meta| !meta.is_empty());
+        if meta.is_some() || !self.identity.is_empty() {
+            comma(out);
+            out.extend_from_slice(br#""_meta":{"#);
+            out.extend_from_slice(&self.identity);
+            for (key, value) in meta.into_iter().flatten() {
+                comma(out);
+                write::string(out, key);
+                out.push(b':');
+                write::plain(out, value);
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+}
+
+/// Writes a comma unless the next member or element is the first.
+pub(crate) fn comma(out: &mut Vec<u8>) {
+    if !matches!(out.last(), Some(b'{' | b'[' | b',')) {
+        out.push(b',');
+    }
+}

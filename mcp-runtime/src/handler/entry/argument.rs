@@ -1,0 +1,99 @@
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+
+use super::rule::{ArgumentDefault, Rule};
+use crate::handler::{Argument, CallEnv, Dependency, output::ToolOutput, server_fn::ServerFnFuture, slot::is_optional};
+
+/// One argument.
+#[derive(Debug)]
+pub struct ArgumentEntry {
+    /// The name in the schema.
+    pub name: &'static str,
+    /// The display name of a prompt's argument.
+    pub title: Option<&'static str>,
+    /// The doc comment; empty if there is none.
+    pub description: &'static str,
+    /// The type.
+    pub of: ArgumentType,
+    /// The value of a missing argument.
+    pub default: Option<ArgumentDefault>,
+    /// Constraints beyond those of the type.
+    pub rules: &'static [Rule],
+    /// Completes the argument.
+    pub complete: Option<ServerFnEntry>,
+    /// The environment variable that provides a missing argument on a command line.
+    pub env: Option<&'static str>,
+    /// Whether the parameter receives all arguments of its tool.
+    pub flattened: bool,
+}
+
+/// The schema of an argument's type.
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentType {
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) optional: fn() -> bool,
+}
+
+impl ArgumentType {
+    /// Describes the type `T`.
+    pub const fn of<T: Argument>() -> Self {
+        Self { schema: schema_of::<T>, optional: is_optional::<T> }
+    }
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The schema of a tool's return type, if its results are structured.
+#[derive(Debug, Clone, Copy)]
+pub struct OutputType {
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Option<Schema>,
+}
+
+impl OutputType {
+    /// Describes the type `T`.
+    pub const fn of<T: ToolOutput>() -> Self {
+        Self { schema: T::schema }
+    }
+}
+
+/// A function that lists resources or completes an argument.
+#[derive(Clone, Copy)]
+pub struct ServerFnEntry {
+    /// The name in the source code.
+    pub function: &'static str,
+    /// Appends the parameters.
+    pub dependencies: fn(&mut Vec<Dependency>),
+    /// Calls the function.
+    pub call: fn(CallEnv) -> ServerFnFuture,
+}
+
+impl fmt::Debug for ServerFnEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.function)
+    }
+}
+
+/// Serializes the value of a default expression for the schema.
+///
+/// # Errors
+///
+/// Returns the error of the type's `Serialize` implementation.
+pub fn default_json<T: DefaultValue>(value: T) -> Result<serde_json::Value, serde_json::Error> {
+    serde_json::to_value(value)
+}
+
+/// A type whose values can be written to the schema as a default.
+#[diagnostic::on_unimplemented(
+    message = "a default of type `{Self}` cannot be written to the schema",
+    label = "this type does not implement `serde::Serialize`",
+    note = "for a type of your own, add `#[derive(serde::Serialize)]`",
+    note = "a literal needs no implementation: `#[arg(default = \"…\")]` is read as JSON"
+)]
+pub trait DefaultValue: Serialize {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize> DefaultValue for T {}

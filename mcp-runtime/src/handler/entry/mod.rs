@@ -1,0 +1,260 @@
+//! The description of an annotated function that a macro generates: static data and function pointers, no logic.
+
+pub(super) mod argument;
+pub(super) mod rule;
+
+use std::time::Duration;
+
+use super::{CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
+use crate::model::{Icon, Role};
+
+pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
+pub use rule::{ArgumentDefault, Bound, Rule};
+
+/// A part of a URI template, usable in constants.
+pub type Part = mcp_uri_template::Part<&'static str, &'static [&'static str]>;
+
+/// One annotated function.
+#[derive(Debug, Clone, Copy)]
+pub enum Entry {
+    /// A `#[tool]`.
+    Tool(&'static ToolEntry),
+    /// A `#[resource]`.
+    Resource(&'static ResourceEntry),
+    /// A `#[prompt]`.
+    Prompt(&'static PromptEntry),
+}
+
+impl Entry {
+    /// The fields that all kinds have in common.
+    pub(crate) fn common(&self) -> &'static CommonEntry {
+        match self {
+            Self::Tool(entry) => &entry.common,
+            Self::Resource(entry) => &entry.common,
+            Self::Prompt(entry) => &entry.common,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self {
+            Self::Tool(_) => EntryKind::Tool,
+            Self::Resource(_) => EntryKind::Resource,
+            Self::Prompt(_) => EntryKind::Prompt,
+        }
+    }
+
+    pub(crate) fn info(&self) -> EntryInfo<'static> {
+        self.common().info(self.kind())
+    }
+}
+
+/// The kind of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A `#[tool]`.
+    Tool,
+    /// A `#[resource]`, static or templated.
+    Resource,
+    /// A `#[prompt]`.
+    Prompt,
+}
+
+/// An annotated function or a skill, as passed to the filters [`Server::only`](crate::Server::only),
+/// [`Server::visible_to`](crate::Server::visible_to) and [`Handle::set_enabled`](crate::Handle::set_enabled).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct EntryInfo<'a> {
+    /// The kind.
+    pub kind: EntryKind,
+    /// The name in the protocol. For a resource, it is not the URI.
+    pub name: &'a str,
+    /// The `tags(…)` of the annotation.
+    pub tags: &'a [&'a str],
+    /// The crate that defines the function, as named in its `Cargo.toml`.
+    pub krate: &'a str,
+    /// The module that defines the function, as `module_path!()` names it.
+    pub module: &'a str,
+}
+
+impl EntryInfo<'_> {
+    /// Returns whether the function has a tag.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.contains(&tag)
+    }
+}
+
+inventory::collect!(Entry);
+
+/// A type that stands for annotated functions: the item that a macro generates for a function, or the type of a
+/// `#[tools]` block.
+///
+/// Pass it to [`Server::with`](crate::Server::with) to register functions explicitly instead of collecting all of them.
+pub trait Collect {
+    /// Returns the functions.
+    #[doc(hidden)]
+    fn entries() -> &'static [Entry];
+}
+
+/// Expands the URI template of an annotated resource. Variables are percent-encoded according to RFC 6570.
+///
+/// Use it in `list` functions and for resource links in the results of tools.
+///
+/// ```
+/// use mcp_runtime::{resource, resource_uri};
+///
+/// /// A file.
+/// #[resource("docs:///{+path}")]
+/// fn document(path: String) -> String {
+///     path
+/// }
+///
+/// assert_eq!(resource_uri::<document>(&[("path", "notes/to do.md")]), "docs:///notes/to%20do.md");
+/// ```
+///
+/// # Panics
+///
+/// Panics if the type does not stand for a single resource.
+pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
+    match R::entries() {
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_uri_template::expand(parts, variables),
+        [Entry::Resource(entry)] => entry.uri.to_owned(),
+        _ => panic!("`{}` is not a resource", std::any::type_name::<R>()),
+    }
+}
+
+/// The location of a function in the source code.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceLocation {
+    /// `file!()`
+    pub file: &'static str,
+    /// `line!()`
+    pub line: u32,
+    /// `env!("CARGO_PKG_NAME")` of the crate that defines it.
+    pub package: &'static str,
+    /// `module_path!()`
+    pub module: &'static str,
+    /// The name of the function, qualified by the type if it is a method.
+    pub function: &'static str,
+}
+
+/// The fields that all kinds of entries have in common.
+#[derive(Debug)]
+pub struct CommonEntry {
+    /// The name in the protocol.
+    pub name: &'static str,
+    /// The display name.
+    pub title: Option<&'static str>,
+    /// The doc comment; empty if there is none.
+    pub description: &'static str,
+    /// Icons.
+    pub icons: &'static [Icon],
+    /// Labels for [`Server::only`](crate::Server::only).
+    pub tags: &'static [&'static str],
+    /// The OAuth scopes that a caller must have.
+    pub scopes: &'static [&'static str],
+    /// The members of `_meta`: names, and values as JSON.
+    pub meta: &'static [(&'static str, &'static str)],
+    /// The maximum duration of a call, if it differs from the server's default.
+    pub timeout: Option<Duration>,
+    /// Whether the function and its `list` and `complete` functions block, and are therefore run on threads of the
+    /// blocking pool.
+    pub blocking: bool,
+    /// The location of the function.
+    pub source: SourceLocation,
+    /// The parameters that the caller provides.
+    pub arguments: &'static [ArgumentEntry],
+    /// The parameters that the server provides.
+    pub dependencies: &'static [Dependency],
+    /// Calls the function.
+    pub handler: Handler,
+}
+
+impl CommonEntry {
+    pub(crate) fn info(&self, kind: EntryKind) -> EntryInfo<'static> {
+        let Self { name, tags, source, .. } = self;
+        EntryInfo { kind, name, tags, krate: source.package, module: source.module }
+    }
+}
+
+/// A `#[tool]`.
+#[derive(Debug)]
+pub struct ToolEntry {
+    /// The fields that all kinds have in common.
+    pub common: CommonEntry,
+    /// The annotations of the tool.
+    pub hints: Hints,
+    /// The schema of the return type, if its results are structured.
+    pub output: OutputType,
+    /// Whether calls may be tasks.
+    pub task: TaskSupport,
+}
+
+/// Whether a call of a tool may be a task, whose result the client fetches later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// Calls are never tasks.
+    Forbidden,
+    /// A call is a task if the client supports tasks.
+    Optional,
+    /// A call is a task. Calls from clients without support for tasks are rejected.
+    Required,
+    /// A call becomes a task when the function requests it and the client supports tasks.
+    Deferred,
+}
+
+/// The annotations of a tool; `None` if the author did not specify them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hints {
+    /// The tool does not modify its environment.
+    pub read_only: Option<bool>,
+    /// The tool may perform destructive updates.
+    pub destructive: Option<bool>,
+    /// Repeated calls with the same arguments have no additional effect.
+    pub idempotent: Option<bool>,
+    /// The tool interacts with external entities.
+    pub open_world: Option<bool>,
+}
+
+/// A `#[resource]`, static or templated.
+#[derive(Debug)]
+pub struct ResourceEntry {
+    /// The fields that all kinds have in common.
+    pub common: CommonEntry,
+    /// The URI, or the URI template as written.
+    pub uri: &'static str,
+    /// The parsed template; `None` for a static URI.
+    pub template: Option<&'static [Part]>,
+    /// The media type.
+    pub mime_type: Option<&'static str>,
+    /// The size in bytes.
+    pub size: Option<u64>,
+    /// The intended audience.
+    pub audience: &'static [Role],
+    /// The importance, from 0 to 1.
+    pub priority: Option<f64>,
+    /// Lists the resources that match the template.
+    pub list: Option<ServerFnEntry>,
+}
+
+/// A `#[prompt]`.
+#[derive(Debug)]
+pub struct PromptEntry {
+    /// The fields that all kinds have in common.
+    pub common: CommonEntry,
+}
+
+/// How a function is called.
+#[derive(Debug, Clone, Copy)]
+pub enum Handler {
+    /// Runs while the request is dispatched.
+    Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
+    /// Runs as a future.
+    Async(for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>),
+}
+
+/// Boxes the future of an async function's call.
+pub fn boxed(future: impl Future<Output = Finished> + Send + 'static) -> CallFuture {
+    Box::pin(future)
+}

@@ -1,0 +1,72 @@
+use std::{any::Any, sync::Arc};
+
+use super::{CompletionInput, Context, Encoding, Finished, HandlerResult, Reply, StateMap, blocking::run_blocking};
+use crate::error::Fault;
+
+/// What a function needs after its arguments are decoded. It is independent of the request's message.
+#[derive(Debug, Clone)]
+pub struct CallEnv {
+    pub(crate) states: Arc<StateMap>,
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) completing: Option<CompletionInput>,
+    pub(crate) encoding: Arc<Encoding>,
+    pub(crate) structured: bool,
+    pub(crate) wraps: bool,
+    pub(crate) mime_type: Option<&'static str>,
+    pub(crate) uri: Box<str>,
+}
+
+impl CallEnv {
+    /// Returns the value for a parameter of type `&T`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no value of type `T`. Building the server has checked that there is one.
+    pub fn get<T: ?Sized + 'static>(&self) -> &T {
+        if let Some(value) = self.completing.as_ref().and_then(CompletionInput::get) {
+            return value;
+        }
+        find(self.context.as_ref(), &self.states)
+    }
+
+    /// Writes the result.
+    pub fn finish(&self, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Finished {
+        let mut body = Vec::new();
+        let mut reply = Reply {
+            out: &mut body,
+            encoding: &self.encoding,
+            structured: self.structured,
+            wraps: self.wraps,
+            uri: &self.uri,
+            mime_type: self.mime_type,
+        };
+        let outcome = write(&mut reply);
+        Finished { body, outcome }
+    }
+
+    /// Runs a blocking function on the pool of blocking threads.
+    ///
+    /// # Cancel safety
+    ///
+    /// A call that is cancelled before a thread is available does not run. If it is cancelled later, its response is
+    /// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
+    pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
+        let finished = run_blocking(move || call(&self)).await;
+        finished.unwrap_or_else(|| {
+            let fault = Fault::internal("the server is shutting down");
+            Finished { body: Vec::new(), outcome: Err(fault.into()) }
+        })
+    }
+}
+
+/// Returns the context or a value of the shared state, depending on `T`.
+///
+/// # Panics
+///
+/// Panics if there is no value of type `T`.
+pub(super) fn find<'a, T: ?Sized + 'static>(context: Option<&'a Arc<Context>>, states: &'a StateMap) -> &'a T {
+    if let Some(context) = context.and_then(|context| (context as &dyn Any).downcast_ref::<Arc<T>>()) {
+        return context;
+    }
+    states.get().unwrap_or_else(|| panic!("the server has no state of type `{}`", std::any::type_name::<T>()))
+}

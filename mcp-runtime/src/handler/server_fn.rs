@@ -1,0 +1,210 @@
+//! Functions that an annotation names: completions of an argument, lists of resources.
+//!
+//! Like annotated functions, they take shared state and [`Context`](super::Context) by reference. A completion function
+//! also takes the text to complete as `&str`, and the arguments already filled in as
+//! [`EarlierArguments`](super::EarlierArguments).
+
+use std::{any::type_name, pin::Pin};
+
+use super::{CallEnv, Completions, CompletionsOutput, Dependency, HandlerError, ListOutput};
+use crate::model::ResourceLink;
+
+/// The result of a server function.
+#[derive(Debug)]
+pub enum ServerFnOutput {
+    /// Values for an argument.
+    Completions(Completions),
+    /// Resources that can be read.
+    Resources(Vec<ResourceLink>),
+}
+
+/// The future of a server function.
+pub type ServerFnFuture = Pin<Box<dyn Future<Output = Result<ServerFnOutput, HandlerError>> + Send>>;
+
+/// A plain or async function whose parameters are all references.
+///
+/// `K` selects what it returns, values or links. `M` distinguishes the signatures and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used here: unsupported parameters or return type",
+    label = "expected a plain or async function of up to four `&T`: shared state, `&Context`, and for completions the text to complete as `&str`",
+    note = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
+)]
+pub trait ServerFn<K, M>: Sized {
+    /// The return type.
+    type Output: ServerFnReturn<K>;
+
+    /// Appends the parameters.
+    #[doc(hidden)]
+    fn dependencies(&self, into: &mut Vec<Dependency>);
+
+    /// Calls the function.
+    #[doc(hidden)]
+    fn call(self, env: CallEnv) -> impl Future<Output = Self::Output> + Send + 'static;
+}
+
+/// Marks functions that complete an argument.
+#[derive(Debug)]
+pub struct CompleteKind;
+/// Marks functions that list resources.
+#[derive(Debug)]
+pub struct ListKind;
+
+/// A type that a server function of one kind may return.
+#[diagnostic::on_unimplemented(
+    message = "a function that is named here cannot return `{Self}`",
+    label = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
+)]
+pub trait ServerFnReturn<K> {
+    /// Converts the return value into a result.
+    #[doc(hidden)]
+    fn into_output(self) -> Result<ServerFnOutput, HandlerError>;
+}
+
+impl<T: CompletionsOutput> ServerFnReturn<CompleteKind> for T {
+    fn into_output(self) -> Result<ServerFnOutput, HandlerError> {
+        self.completions().map(ServerFnOutput::Completions)
+    }
+}
+
+impl<T: ListOutput> ServerFnReturn<ListKind> for T {
+    fn into_output(self) -> Result<ServerFnOutput, HandlerError> {
+        self.resources().map(ServerFnOutput::Resources)
+    }
+}
+
+/// Calls a completion function.
+pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
+    let call = function.call(env);
+    Box::pin(async move { call.await.into_output() })
+}
+
+/// Calls a list function.
+pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
+    let call = function.call(env);
+    Box::pin(async move { call.await.into_output() })
+}
+
+/// Appends the parameters of a completion function.
+pub fn complete_dependencies<M, F: ServerFn<CompleteKind, M>>(function: F, into: &mut Vec<Dependency>) {
+    function.dependencies(into);
+}
+
+/// Appends the parameters of a list function.
+pub fn list_dependencies<M, F: ServerFn<ListKind, M>>(function: F, into: &mut Vec<Dependency>) {
+    function.dependencies(into);
+}
+
+/// Marks a plain function.
+#[derive(Debug)]
+pub struct SyncFn;
+/// Marks an async function.
+#[derive(Debug)]
+pub struct AsyncFn;
+
+macro_rules! server_fn {
+    ($helper:ident: $($arg:ident),*) => {
+        impl<K, F, R, $($arg: ?Sized + 'static),*> ServerFn<K, (SyncFn, fn($(&$arg),*) -> R)> for F
+        where
+            F: Fn($(&$arg),*) -> R + Send + 'static,
+            R: ServerFnReturn<K> + Send + 'static,
+        {
+            type Output = R;
+
+            #[allow(unused_variables)]
+            fn dependencies(&self, into: &mut Vec<Dependency>) {
+                $(into.push(Dependency::of::<$arg>(type_name::<$arg>()));)*
+            }
+
+            #[allow(unused_variables)]
+            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
+                async move { self($(env.get::<$arg>()),*) }
+            }
+        }
+
+        /// An async function of this number of references, whose future borrows them.
+        #[doc(hidden)]
+        pub trait $helper<'a, $($arg: ?Sized + 'a),*>: Send + 'static {
+            type Future: Future<Output = Self::Output> + Send + 'a;
+            type Output;
+            fn start(&self, $(_: &'a $arg),*) -> Self::Future;
+        }
+
+        impl<'a, F, U, $($arg: ?Sized + 'a),*> $helper<'a, $($arg),*> for F
+        where
+            F: Fn($(&'a $arg),*) -> U + Send + 'static,
+            U: Future + Send + 'a,
+        {
+            type Future = U;
+            type Output = U::Output;
+
+            #[allow(non_snake_case)]
+            fn start(&self, $($arg: &'a $arg),*) -> U {
+                self($($arg),*)
+            }
+        }
+
+        impl<K, F, R, $($arg: ?Sized + Sync + 'static),*> ServerFn<K, (AsyncFn, fn($(&$arg),*) -> R)> for F
+        where
+            F: for<'a> $helper<'a, $($arg,)* Output = R> + Sync,
+            R: ServerFnReturn<K> + Send + 'static,
+        {
+            type Output = R;
+
+            #[allow(unused_variables)]
+            fn dependencies(&self, into: &mut Vec<Dependency>) {
+                $(into.push(Dependency::of::<$arg>(type_name::<$arg>()));)*
+            }
+
+            #[allow(unused_variables)]
+            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
+                async move { self.start($(env.get::<$arg>()),*).await }
+            }
+        }
+    };
+}
+
+server_fn!(AsyncFn0:);
+server_fn!(AsyncFn1: A);
+server_fn!(AsyncFn2: A, B);
+server_fn!(AsyncFn3: A, B, C);
+server_fn!(AsyncFn4: A, B, C, D);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Db;
+
+    fn sync_fn(_: &Db, prefix: &str) -> Vec<String> {
+        vec![prefix.to_owned()]
+    }
+
+    async fn async_fn(_: &Db) -> Result<Vec<&'static str>, std::io::Error> {
+        Ok(vec!["a"])
+    }
+
+    fn sync_fn_without_parameters() -> [&'static str; 1] {
+        ["x"]
+    }
+
+    async fn async_fn_without_parameters() -> Vec<String> {
+        Vec::new()
+    }
+
+    #[test]
+    fn sync_and_async_functions_are_supported() {
+        let mut dependencies = Vec::new();
+        complete_dependencies(sync_fn, &mut dependencies);
+        complete_dependencies(async_fn, &mut dependencies);
+        complete_dependencies(sync_fn_without_parameters, &mut dependencies);
+        complete_dependencies(async_fn_without_parameters, &mut dependencies);
+        let ids: Vec<_> = dependencies.iter().map(|dependency| (dependency.type_id)()).collect();
+        use std::any::TypeId;
+        assert_eq!(ids, [TypeId::of::<Db>(), TypeId::of::<str>(), TypeId::of::<Db>()]);
+        let _: [fn(CallEnv) -> ServerFnFuture; 3] = [
+            |env| complete(sync_fn, env),
+            |env| complete(async_fn, env),
+            |env| complete(sync_fn_without_parameters, env),
+        ];
+    }
+}

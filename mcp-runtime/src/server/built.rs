@@ -1,0 +1,118 @@
+use std::{io, sync::Arc};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+#[cfg(feature = "http")]
+use crate::transport::http::{HttpOptions, HttpService, Listener};
+use crate::{
+    engine::{Connection, Engine},
+    handle::Handle,
+    transport::{self, Stdio},
+};
+
+/// A server that has been built and can serve connections. Clones refer to the same server.
+#[derive(Debug, Clone)]
+pub struct BuiltServer {
+    engine: Arc<Engine>,
+    handle: Handle,
+}
+
+impl BuiltServer {
+    pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
+        Self { engine, handle }
+    }
+
+    /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can change.
+    pub fn handle(&self) -> Handle {
+        self.engine.announce_changes();
+        self.handle.issue()
+    }
+
+    /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
+    ///
+    /// On Unix, everything that the process prints from then on goes to stderr. On other systems, the process must not print
+    /// to stdout, which would corrupt the messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if stdin or stdout fails, or if the client does not read the responses in time.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        self.serve_claimed(Stdio::claim()?).await
+    }
+
+    pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
+        let (reader, writer) = stdio.into_streams()?;
+        let stop = transport::shutdown_signal(self.engine.limits.grace);
+        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
+    }
+
+    /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and the
+    /// calls in flight have been answered.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a stream fails, or if the client does not read the responses in time. A client that disconnects is
+    /// not an error.
+    pub async fn serve<R, W>(&self, reader: R, writer: W) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await
+    }
+
+    /// Serves HTTP on an address until the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::{HttpOptions, Server};
+    /// # async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
+    /// server.build()?.serve_http(([127, 0, 0, 1], 8080), HttpOptions::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is
+    /// [allowed](HttpOptions::allow_host).
+    #[cfg(feature = "http")]
+    pub async fn serve_http(&self, address: impl Into<std::net::SocketAddr>, options: HttpOptions) -> io::Result<()> {
+        let stop = transport::shutdown_signal(self.engine.limits.grace);
+        self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
+    }
+
+    /// Serves HTTP on an address until `stop` completes, then waits for the calls in flight. Calls `ready` with the bound
+    /// address, which has the actual port if port 0 was requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`serve_http`](Self::serve_http).
+    #[cfg(feature = "http")]
+    pub async fn serve_http_until(
+        &self,
+        address: impl Into<std::net::SocketAddr>,
+        options: HttpOptions,
+        stop: impl Future<Output = ()>,
+        ready: impl FnOnce(std::net::SocketAddr),
+    ) -> io::Result<()> {
+        let listener = self.bind_http(address.into(), options).await?;
+        ready(listener.address());
+        listener.serve(stop).await;
+        Ok(())
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) async fn bind_http(&self, address: std::net::SocketAddr, options: HttpOptions) -> io::Result<Listener> {
+        Listener::bind(Arc::clone(&self.engine), address, options).await
+    }
+
+    /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and `tower`.
+    #[cfg(feature = "http")]
+    pub fn into_http_service(self, options: HttpOptions) -> HttpService {
+        HttpService::new(self.engine, options)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+}

@@ -1,0 +1,10 @@
+//! Configuring, building and serving a server.
+
+mod built;
+mod error;
+#[allow(clippy::module_inception)]
+mod server;
+
+pub use built::BuiltServer;
+pub use error::ServeError;
+pub use server::Server;

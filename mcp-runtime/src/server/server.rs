@@ -1,0 +1,476 @@
+use std::{any::TypeId, fmt, sync::Arc, time::Duration};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{built::BuiltServer, error::ServeError};
+use crate::{
+    backend::{TaskLimits, TaskStore},
+    engine::{Caller, Engine, Profile, StateKey, Visibility, layers::Layer},
+    error::BuildError,
+    handle::Handle,
+    handler::{
+        StateMap,
+        entry::{Collect, Entry, EntryInfo},
+    },
+    model::{Icon, Implementation},
+    registry::{Registry, Selection, ServerCapabilities, Skills},
+};
+
+/// A server under construction: annotated functions, the state they share, and options.
+///
+/// `main!()` creates and serves one. A `#[server]` function receives one and adds state and options.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server, tool};
+///
+/// struct Db(Vec<&'static str>);
+///
+/// /// Count the notes.
+/// #[tool(read_only)]
+/// fn count(db: &Db) -> usize {
+///     db.0.len()
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::empty("notes", "1.0.0").with::<count>().with_state(Db(vec!["buy milk"]));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("count", ()).await.unwrap().text(), "1");
+/// # });
+/// ```
+#[must_use]
+pub struct Server {
+    entries: Vec<Entry>,
+    /// The entries that are disabled at startup.
+    disabled: Vec<Entry>,
+    states: StateMap,
+    profile: Profile,
+    handle: Handle,
+    #[cfg(feature = "skills")]
+    skills: Vec<std::path::PathBuf>,
+    problems: Vec<String>,
+}
+
+impl Server {
+    /// Creates a server with every annotated function of the program, in all crates.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let mut server = Self::empty(name, version);
+        server.entries.extend(inventory::iter::<Entry>().copied());
+        server
+    }
+
+    /// Creates a server without functions. [`with`](Self::with) adds them.
+    pub fn empty(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            entries: Vec::new(),
+            disabled: Vec::new(),
+            states: StateMap::default(),
+            profile: Profile {
+                identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
+                ..Profile::default()
+            },
+            handle: Handle::new(),
+            #[cfg(feature = "skills")]
+            skills: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds a function, or the functions of a `#[tools]` block, by the type of that name.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>();
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn with<C: Collect>(mut self) -> Self {
+        self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`] enables them.
+    pub fn disabled<C: Collect>(mut self) -> Self {
+        self.disabled.extend_from_slice(C::entries());
+        self.with::<C>()
+    }
+
+    /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists can
+    /// change.
+    pub fn handle(&self) -> Handle {
+        self.handle.issue()
+    }
+
+    /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and calls
+    /// to them fail as if they did not exist.
+    ///
+    /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even if
+    /// the changed functions are hidden from them.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("root"))
+    /// # }
+    /// ```
+    pub fn visible_to(mut self, is_visible: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.profile.visibility = Some(Visibility::new(is_visible));
+        self
+    }
+
+    /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the function. The
+    /// first layer added is the outermost.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, layers::LogCalls, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(LogCalls::new());
+    /// ```
+    ///
+    /// See [`layers`](crate::layers) for the available layers and for writing your own.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.profile.layers.push(Arc::new(layer), None);
+        self
+    }
+
+    /// Wraps the calls of the functions for which `applies` returns `true` in a [layer](Self::layer).
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, layers::LogCalls};
+    /// # fn configure(server: Server) -> Server {
+    /// server.layer_for(|entry| entry.has_tag("admin"), LogCalls::new().with_arguments())
+    /// # }
+    /// ```
+    pub fn layer_for(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        layer: impl Layer,
+    ) -> Self {
+        self.profile.layers.push(Arc::new(layer), Some(Arc::new(applies)));
+        self
+    }
+
+    /// Serves a directory of [agent skills](https://agentskills.io/specification). Each directory with a `SKILL.md`, at any
+    /// depth, is a skill. May be called several times.
+    ///
+    /// In every revision of the protocol, each file is a resource with the URI `skill://<directories>/<name>/<file>`. Clients
+    /// of revision 2026-07-28 also discover the skills through the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI gives
+    /// access to the file system. Files outside skills are ignored, and so are files and directories whose names start with
+    /// a dot. A relative path is resolved against the working directory of the process.
+    ///
+    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource with the skill's name, the
+    /// tag `skill`, no crate, and as its module the path of the skill's directory relative to this one. [`only`](Self::only)
+    /// and handles do not affect skills.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::Server;
+    /// let server = Server::new("billing", "1.0.0").skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name` and
+    /// `description`, if a skill's name is invalid or differs from its directory's, if a skill has more than 512 files or
+    /// 16 MiB, if there are more than 16,384 files in total, or if a link leads out of the directory.
+    #[cfg(feature = "skills")]
+    pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.skills.push(directory.into());
+        self
+    }
+
+    /// Adds shared state of type `T`. Functions receive it as `&T`.
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if there are two values of one type.
+    pub fn with_state<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared(Arc::new(value))
+    }
+
+    /// Adds shared state that is also used elsewhere, like [`with_state`](Self::with_state). `T` may be a trait object.
+    pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+        if !self.states.insert(value) {
+            let name = std::any::type_name::<T>();
+            self.problems
+                .push(format!("duplicate state of type `{name}`\nhelp: wrap one of the values in a type of its own"));
+        }
+        self
+    }
+
+    /// Keeps only the functions for which `keep` returns `true`.
+    pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
+        self.entries.retain(|entry| keep(&entry.info()));
+        self
+    }
+
+    /// Keeps only the functions with at least one of these tags.
+    pub fn only_tags(self, tags: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let tags: Vec<_> = tags.into_iter().collect();
+        self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag.as_ref())))
+    }
+
+    /// Keeps only the functions of these crates, named as in their `Cargo.toml`.
+    pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let crates: Vec<_> = crates.into_iter().collect();
+        self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
+    }
+
+    /// Sets the programmatic name of the server.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.profile.identity.name = name.into();
+        self
+    }
+
+    /// Sets the version of the server.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.profile.identity.version = version.into();
+        self
+    }
+
+    /// Sets the display name of the server.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.profile.identity.title = Some(title.into());
+        self
+    }
+
+    /// Sets the description of the server. `main!()` and `#[server]` use the crate's description by default.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.profile.identity.description = Some(description.into());
+        self
+    }
+
+    /// Sets the website of the server. `main!()` and `#[server]` use the crate's homepage by default.
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
+        self.profile.identity.website_url = Some(url.into());
+        self
+    }
+
+    /// Adds an icon.
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.profile.identity.icons.push(icon);
+        self
+    }
+
+    /// Sets instructions that tell the model how to use the server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.profile.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the timeout.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.profile.limits.timeout = timeout.into();
+        self
+    }
+
+    /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are rejected.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.profile.limits.in_flight = calls.max(1);
+        self
+    }
+
+    /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.profile.limits.message = bytes.max(1);
+        self
+    }
+
+    /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default is 5
+    /// seconds.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.profile.limits.grace = grace;
+        self
+    }
+
+    /// Sets the maximum number of items on a page of a list. The default is 1000.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.profile.limits.page = items.max(1);
+        self
+    }
+
+    /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
+    pub fn list_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.list_ttl = ttl;
+        self
+    }
+
+    /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The wait does
+    /// not count towards the timeout of the call.
+    ///
+    /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.profile.limits.answer = timeout;
+        self
+    }
+
+    /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
+    pub fn state_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.round = ttl;
+        self
+    }
+
+    /// Sets the keys that seal the state of requests between rounds. The first key seals, and all keys open, so that keys can
+    /// be rotated by adding the new one in front.
+    ///
+    /// By default, the server generates a random key that no other process knows. Replicas of a server must share a key. The
+    /// option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
+    ///
+    /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests of the
+    /// request and its questions, and is accepted only together with them.
+    ///
+    /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
+    pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
+        self.profile.state_keys = keys.into_iter().collect();
+        self
+    }
+
+    /// Sets the store of tasks. By default they are kept in memory.
+    pub fn task_store(mut self, store: impl TaskStore) -> Self {
+        self.profile.task_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets the time to live of tasks whose client does not request one, from their creation. The default is one hour. When it
+    /// expires, the task is deleted, and cancelled if it is still running.
+    pub fn task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.default_ttl = ttl;
+        self
+    }
+
+    /// Sets the maximum time to live that a client may request for a task. The default is one day.
+    pub fn max_task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.max_ttl = ttl;
+        self
+    }
+
+    /// Sets the interval at which clients should poll their tasks. The default is one second.
+    pub fn task_poll_interval(mut self, interval: Duration) -> Self {
+        self.profile.limits.tasks.poll_interval = interval;
+        self
+    }
+
+    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected, or run
+    /// as plain calls if their tool allows it.
+    pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
+        self.profile.limits.tasks.limits = limits;
+        self
+    }
+
+    /// Forwards the `tracing` events of functions to the client as log messages, at the level that the client requests.
+    ///
+    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in a
+    /// subscriber of your own.
+    #[cfg(feature = "log")]
+    pub fn forward_log(mut self) -> Self {
+        self.profile.forwards_log = true;
+        self
+    }
+
+    /// Checks that the server can be built, for use in a test.
+    ///
+    /// # Errors
+    ///
+    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
+    pub fn check(self) -> Result<(), BuildError> {
+        self.build().map(drop)
+    }
+
+    /// Builds the server and serves stdio. See [`BuiltServer::serve_stdio`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be built, or if stdin or stdout fails.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        Ok(self.build()?.serve_stdio().await?)
+    }
+
+    /// Builds the server and serves one client over a pair of byte streams. See [`BuiltServer::serve`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be built, or if a stream fails.
+    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        Ok(self.build()?.serve(reader, writer).await?)
+    }
+
+    /// Checks the server and generates its schemas, once for any number of connections.
+    ///
+    /// # Errors
+    ///
+    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
+    pub fn build(mut self) -> Result<BuiltServer, BuildError> {
+        #[cfg(feature = "lock")]
+        crate::lock::intercept::reject_foreign_main();
+        self.states.insert_builtin(Arc::new(self.handle.clone()));
+        #[cfg(feature = "skills")]
+        let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
+            self.problems.extend(problems);
+            Skills::default()
+        });
+        #[cfg(not(feature = "skills"))]
+        let skills = Skills::default();
+        let selection = Selection { entries: self.entries, states: &self.states };
+        let registry = Registry::new(skills, self.profile.forwards_log);
+        let registry = match (registry.with(selection), self.problems) {
+            (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
+            (Ok(_), problems) => return Err(BuildError::new(problems)),
+            (Err(error), mut problems) => {
+                problems.extend_from_slice(error.problems());
+                return Err(BuildError::new(problems));
+            }
+        };
+        let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
+        let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
+        self.handle.connect(&engine);
+        let registry = engine.registry();
+        tracing::info!(
+            server = engine.identity.name,
+            tools = registry.tools().len(),
+            resources = registry.resources().len(),
+            templates = registry.templates().len(),
+            prompts = registry.prompts().len(),
+            skills = registry.skills().all().len(),
+            "server built"
+        );
+        if registry.capabilities() == ServerCapabilities::default() {
+            tracing::warn!("the server has no functions: no linked crate has an annotated function, or none was kept");
+        }
+        if registry.skills().is_served() && registry.skills().all().is_empty() {
+            tracing::warn!("the directories of skills contain no `SKILL.md`");
+        }
+        for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
+            let tool = tool.entry.common.name;
+            tracing::warn!(tool, "tool without a description: models need one to decide when to call it");
+        }
+        drop(registry);
+        Ok(BuiltServer::new(engine, self.handle))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.entries.iter().map(|entry| entry.common().name).collect();
+        f.debug_struct("Server")
+            .field("name", &self.profile.identity.name)
+            .field("entries", &names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Buffers for lines, whose memory shrinks after a peak.
+
+use std::{
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+
+/// The number of bytes read at a time.
+pub(super) const CHUNK: usize = 64 << 10;
+/// The capacity up to which an empty buffer keeps its memory.
+const KEPT_CAPACITY: usize = 1 << 20;
+/// The number of consecutive small fillings after which a buffer releases its memory.
+const SMALL_FILLINGS: u8 = 16;
+
+/// Empties a buffer, and releases its memory unless it often holds much.
+#[derive(Debug, Default)]
+struct ShrinkPolicy {
+    /// How many times in a row the buffer held no more than [`KEPT_CAPACITY`] when it was emptied.
+    small_fillings: u8,
+}
+
+impl ShrinkPolicy {
+    fn clear(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.is_empty() {
+            return;
+        }
+        self.small_fillings = if buffer.len() > KEPT_CAPACITY { 0 } else { self.small_fillings.saturating_add(1) };
+        buffer.clear();
+        if self.small_fillings >= SMALL_FILLINGS && buffer.capacity() > KEPT_CAPACITY {
+            *buffer = Vec::new();
+        }
+    }
+}
+
+/// Splits input into lines. The unprocessed input is `buffer[start..]`.
+#[derive(Debug, Default)]
+pub(super) struct LineReader {
+    buffer: Vec<u8>,
+    start: usize,
+    /// There is no newline in `buffer[start..scanned]`.
+    scanned: usize,
+    /// Whether the current line is too long, so that the rest of it is discarded.
+    skipping: bool,
+    shrink: ShrinkPolicy,
+}
+
+pub(super) enum Line<'a> {
+    Complete(&'a [u8]),
+    TooLong,
+}
+
+impl LineReader {
+    /// Returns the next line without consuming it.
+    pub(super) fn peek(&self) -> Option<&[u8]> {
+        let length = memchr(b'\n', &self.buffer[self.scanned..])?;
+        Some(&self.buffer[self.start..self.scanned + length])
+    }
+
+    /// Consumes the next line. A line of more than `limit` bytes is too long.
+    pub(super) fn next(&mut self, limit: usize) -> Option<Line<'_>> {
+        let newline = memchr(b'\n', &self.buffer[self.scanned..]);
+        let Some(length) = newline else {
+            self.scanned = self.buffer.len();
+            return None;
+        };
+        let (from, to) = (self.start, self.scanned + length);
+        self.start = to + 1;
+        self.scanned = self.start;
+        Some(self.line(from, to, limit))
+    }
+
+    /// Consumes the line that the end of the input cut off.
+    pub(super) fn last(&mut self, limit: usize) -> Option<Line<'_>> {
+        let (from, to) = (self.start, self.buffer.len());
+        self.start = to;
+        (self.skipping || from < to).then(|| self.line(from, to, limit))
+    }
+
+    fn line(&mut self, from: usize, to: usize, limit: usize) -> Line<'_> {
+        if std::mem::take(&mut self.skipping) || to - from > limit {
+            Line::TooLong
+        } else {
+            Line::Complete(&self.buffer[from..to])
+        }
+    }
+
+    /// Reads available input and returns its length, which is 0 at the end of the input.
+    pub(super) fn poll_read(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let unprocessed = self.buffer.len() - self.start;
+        if unprocessed > limit {
+            self.skipping = true;
+        }
+        if self.skipping || unprocessed == 0 {
+            (self.start, self.scanned) = (0, 0);
+            self.shrink.clear(&mut self.buffer);
+        }
+        if self.buffer.capacity() - self.buffer.len() < CHUNK {
+            self.buffer.drain(..self.start);
+            self.scanned -= self.start;
+            self.start = 0;
+            self.buffer.reserve(CHUNK);
+        }
+        pin!(reader.read_buf(&mut self.buffer)).poll(cx)
+    }
+}
+
+/// Output that the peer has not accepted yet: `buffer[written..]`.
+#[derive(Debug, Default)]
+pub(super) struct WriteBuffer {
+    pub(super) buffer: Vec<u8>,
+    written: usize,
+    /// Whether the writer may still hold written bytes back.
+    unflushed: bool,
+    shrink: ShrinkPolicy,
+}
+
+impl WriteBuffer {
+    /// Returns the number of bytes not written yet.
+    pub(super) fn pending(&self) -> usize {
+        self.buffer.len() - self.written
+    }
+
+    /// Moves `output` to the end of the buffer.
+    pub(super) fn append(&mut self, output: &mut Vec<u8>) {
+        if self.buffer.is_empty() {
+            std::mem::swap(&mut self.buffer, output);
+        } else {
+            self.buffer.append(output);
+        }
+    }
+
+    /// Writes what the writer accepts at once. Returns whether it accepted anything.
+    pub(super) fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> io::Result<bool> {
+        if self.pending() == 0 {
+            return Ok(false);
+        }
+        match Pin::new(writer).poll_write(cx, &self.buffer[self.written..]) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Poll::Ready(Ok(written)) => {
+                self.written += written;
+                self.unflushed = true;
+            }
+            Poll::Ready(Err(error)) => return Err(error),
+        }
+        if self.pending() == 0 {
+            self.written = 0;
+            self.shrink.clear(&mut self.buffer);
+        }
+        Ok(true)
+    }
+
+    /// Flushes the writer once everything is written.
+    pub(super) fn flush(&mut self, writer: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> io::Result<()> {
+        if self.unflushed
+            && self.pending() == 0
+            && let Poll::Ready(flushed) = Pin::new(writer).poll_flush(cx)
+        {
+            flushed?;
+            self.unflushed = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Sleep,
+};
+
+use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
+use crate::engine::Connection;
+
+/// The number of turns of the loop after which the stop signal is polled again.
+const TURNS_PER_STOP_POLL: usize = 16;
+/// The time after which responses are written even if more messages are available.
+const MAX_RESPONSE_DELAY: Duration = Duration::from_millis(1);
+
+/// Serves one connection until its input ends or `stop` completes, then waits for the calls in flight.
+///
+/// # Errors
+///
+/// Returns the errors of the streams. A peer that disconnects is not an error.
+pub(crate) async fn serve<R, W>(
+    connection: Connection,
+    reader: R,
+    writer: W,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let (mut stop, mut runtime_turn) = (pin!(stop), pin!(tokio::task::yield_now()));
+    let mut transport = LineTransport {
+        input: LineReader::default(),
+        output: WriteBuffer::default(),
+        responses: Vec::new(),
+        connection,
+        reader,
+        writer,
+        polls_stop: false,
+        deadline: None,
+    };
+    let result = poll_fn(|cx| transport.poll(cx, stop.as_mut(), runtime_turn.as_mut())).await;
+    transport.connection.cancel_all();
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+struct LineTransport<R, W> {
+    connection: Connection,
+    reader: R,
+    writer: W,
+    input: LineReader,
+    output: WriteBuffer,
+    /// The responses to the lines being processed.
+    responses: Vec<u8>,
+    /// Whether the stop signal is being polled yet.
+    ///
+    /// Registering signal handlers takes a considerable part of the startup time. The client's first request is answered
+    /// before if it has arrived, as long as it does not call a function.
+    polls_stop: bool,
+    /// Set when reading has ended. Calls in flight may continue until then.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+        mut runtime_turn: Pin<&mut impl Future<Output = ()>>,
+    ) -> Poll<io::Result<()>> {
+        let mut turns = 0_usize;
+        loop {
+            if self.polls_stop {
+                // `stop` wakes this task, but streams that are always ready would keep this loop running.
+                if self.deadline.is_none()
+                    && turns.is_multiple_of(TURNS_PER_STOP_POLL)
+                    && stop.as_mut().poll(cx).is_ready()
+                {
+                    self.start_grace();
+                }
+                turns += 1;
+            }
+            if self.deadline.is_some() {
+                self.connection.end_listeners();
+            }
+            let was_open = self.connection.is_open();
+            let has_room = self.output.pending() < self.connection.engine().limits.unread;
+            let mut progress = has_room && self.process_input(cx)?;
+            if self.output.write(&mut self.writer, cx)? {
+                progress = true;
+                self.extend_grace();
+            }
+            if self.connection.is_open() != was_open {
+                self.output.flush(&mut self.writer, cx)?;
+            }
+            if progress {
+                self.polls_stop = true;
+                continue;
+            }
+            if !self.polls_stop {
+                // Input that has already arrived is noticed only after the runtime has polled for events.
+                if runtime_turn.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.polls_stop = true;
+                continue;
+            }
+            self.output.flush(&mut self.writer, cx)?;
+            if let Some(end) = self.poll_end(cx) {
+                return end;
+            }
+            if !has_room || self.connection.poll_output(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Processes buffered lines, or reads more if there are none, and collects all output. Returns whether it made
+    /// progress.
+    fn process_input(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        // Lines buffered before the end of reading are still processed.
+        let mut progress = self.process_lines();
+        if !progress && self.deadline.is_none() {
+            progress = self.read(cx)?;
+            self.process_lines();
+        }
+        progress |= self.connection.drain(&mut self.output.buffer);
+        self.output.append(&mut self.responses);
+        Ok(progress)
+    }
+
+    /// Completes when every response is written, or when the grace period expires.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
+        let deadline = self.deadline.as_mut()?;
+        let (calls, unread) = (self.connection.in_flight(), self.output.pending());
+        if calls == 0 && unread == 0 {
+            return Some(Pin::new(&mut self.writer).poll_flush(cx));
+        }
+        if deadline.as_mut().poll(cx).is_pending() {
+            return None;
+        }
+        if calls > 0 {
+            tracing::warn!(calls, "shutdown grace period expired: cancelling calls in flight");
+            self.connection.cancel_all();
+            self.start_grace();
+            cx.waker().wake_by_ref();
+            return None;
+        }
+        let why = format!("the client did not read {unread} bytes of responses in time");
+        Some(Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why))))
+    }
+
+    /// Ends reading and starts the grace period of the calls in flight.
+    fn start_grace(&mut self) {
+        let grace = self.connection.engine().limits.grace;
+        self.deadline = Some(Box::pin(tokio::time::sleep(grace)));
+    }
+
+    /// Restarts the grace period after a successful write once no call is in flight, so that a slow reader receives every
+    /// response.
+    fn extend_grace(&mut self) {
+        if self.deadline.is_some() && self.connection.in_flight() == 0 {
+            self.start_grace();
+        }
+    }
+
+    /// Processes buffered lines until finished responses would have to wait. Returns whether there were any.
+    ///
+    /// An `initialize` request is processed alone: no function delays its response, and no output of a function precedes
+    /// it.
+    fn process_lines(&mut self) -> bool {
+        let limit = self.connection.engine().limits.message;
+        if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_introduction_request(line)) {
+            self.polls_stop = true;
+            return true;
+        }
+        let was_open = self.connection.is_open();
+        let mut first = None;
+        while let Some(line) = self.input.next(limit) {
+            let (began, now) = match first {
+                Some(began) => (began, self.connection.time().max(began)),
+                None => {
+                    let now = Instant::now();
+                    (*first.insert(now), now)
+                }
+            };
+            receive(&mut self.connection, line, now, &mut self.responses);
+            // Only calls take long, and the connection reads the clock after each.
+            let elapsed = self.connection.time().saturating_duration_since(began);
+            if self.responses.len() > CHUNK
+                || elapsed > MAX_RESPONSE_DELAY
+                || !self.polls_stop
+                || self.connection.is_open() != was_open
+            {
+                break;
+            }
+        }
+        first.is_some()
+    }
+
+    /// Reads available input. Returns whether there was any, or whether the input ended.
+    fn read(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let limit = self.connection.engine().limits.message;
+        match self.input.poll_read(&mut self.reader, limit, cx) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(0)) if !self.polls_stop => {
+                // The rest of the input may be a call. The next read reports the end again.
+                self.polls_stop = true;
+                Ok(true)
+            }
+            Poll::Ready(Ok(0)) => {
+                if let Some(line) = self.input.last(limit) {
+                    receive(&mut self.connection, line, Instant::now(), &mut self.responses);
+                }
+                self.start_grace();
+                Ok(true)
+            }
+            Poll::Ready(Ok(_)) => Ok(true),
+        }
+    }
+}
+
+fn receive(connection: &mut Connection, line: Line<'_>, now: Instant, out: &mut Vec<u8>) {
+    match line {
+        Line::Complete(line) => {
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                connection.receive(line, now, out);
+            }
+        }
+        Line::TooLong => connection.reject_oversized(out),
+    }
+}
