@@ -41,9 +41,9 @@ impl Client {
             let mut body = Vec::new();
             Request::initialize().write(0, &mut body);
             let response = connection.exchange(&client.head(None), &body)?;
-            let response: Value = serde_json::from_slice(response.message()?)?;
-            if response["result"]["protocolVersion"] != revision.as_str() {
-                return Err(Failure::new(format!("unexpected response to `initialize`: {response}")));
+            let message: Value = serde_json::from_slice(response.message()?)?;
+            if message["result"]["protocolVersion"] != revision.as_str() {
+                return Err(Failure::new(format!("unexpected response to `initialize`: {message}")));
             }
             client.session = response.session;
             let response = connection.exchange(&client.head(None), INITIALIZED)?;
