@@ -247,7 +247,7 @@ impl Host {
         self.asking.store(true, Ordering::Relaxed);
         self.console.hold();
         let answered = self.answers.answer(request).await;
-        self.console.go_on();
+        self.console.resume();
         self.record_activity();
         self.asking.store(false, Ordering::Relaxed);
         answered.unwrap_or_else(|failure| {
@@ -294,7 +294,7 @@ fn root(path: &PathBuf) -> Result<Root, Failure> {
 /// Declares only the capabilities that the options provide, so that a server reports a missing one.
 fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
     let mut capabilities = ClientCapabilities::default();
-    if in_terminal() || !answers.are_none() {
+    if in_terminal() || !answers.is_empty() {
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
         let has_url = in_terminal() || !args.answer_json.is_empty();
         capabilities.elicitation =
