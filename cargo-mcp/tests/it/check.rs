@@ -106,15 +106,15 @@ fn the_report_for_humans() {
     let refused = "not supported: `server/discover` returned error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
-        \x20 2024-11-05  not supported: it offers 2025-06-18\n\
-        \x20 2025-03-26  not supported: it offers 2025-06-18\n\
+        \x20 2024-11-05  not supported: the server offers 2025-06-18\n\
+        \x20 2025-03-26  not supported: the server offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
         \x20 2026-07-28  {refused}\n\
         \n\
         server\n\
-        \x20 note[revision-refused]: 2024-11-05: it offers 2025-06-18\n\
-        \x20 note[revision-refused]: 2025-03-26: it offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2024-11-05: the server offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2025-03-26: the server offers 2025-06-18\n\
         \x20 note[revision-refused]: 2026-07-28: `server/discover` returned error -32601: method not found: server/discover\n\
         \x20   help: no action is required unless such clients matter\n\
         \n\
@@ -162,7 +162,7 @@ fn the_report_for_programs() {
             "formatVersion": 1,
             "server": listed(),
             "handshakes": [
-                {"revision": "2024-11-05", "outcome": "refused", "why": "it offers 2025-11-25"},
+                {"revision": "2024-11-05", "outcome": "refused", "why": "the server offers 2025-11-25"},
                 {
                     "revision": "2025-11-25", "outcome": "ok", "serverInfo": {"name": "bad", "version": "1.0.0"}, "ping": true,
                     "tools": 1, "resources": 0, "resourceTemplates": 0, "prompts": 0,
