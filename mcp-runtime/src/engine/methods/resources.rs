@@ -16,10 +16,10 @@ use crate::{
 /// Calls the function of a resource, or returns a file of a skill.
 ///
 /// See [Resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources).
-pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
-    let registry = request.registry();
+    let registry = request.registry;
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
         return skills::read_file(request, file, out);
     }
