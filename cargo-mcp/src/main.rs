@@ -12,6 +12,7 @@ mod host;
 mod near;
 mod probe;
 mod program;
+mod raw_connection;
 mod schema;
 mod session;
 mod sse;
@@ -20,7 +21,7 @@ mod style;
 mod table;
 mod target;
 mod temporary;
-mod wire;
+mod uri_template;
 mod workspace;
 
 use std::process::ExitCode;

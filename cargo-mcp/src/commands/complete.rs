@@ -11,9 +11,10 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
-    session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
+    session::{RequestOptions, Server, Session, SessionArgs, print_raw, suggest_package, with},
     stdout::outln,
     target::pair,
+    uri_template::variables,
 };
 
 /// Print the completions for an argument of a prompt or resource template
@@ -63,7 +64,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let server = if is_kind { None } else { args.session.target.take_server(&mut args.words) };
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     let completion = completion(&words).map_err(|failure| match (&server, words.first()) {
-        (None, Some(word)) => perhaps(&args.session.target, word, failure),
+        (None, Some(word)) => suggest_package(&args.session.target, word, failure),
         _ => failure,
     })?;
     let named = Server { name: server.as_deref(), word: None };
@@ -72,12 +73,14 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
             return Err(Failure::usage(format_args!("{} does not support completion", session.target())));
         }
         check_names(session, &completion, &args.with).await?;
-        let result =
-            match session.request("completion/complete", request(&completion, &args.with), Extras::default()).await? {
-                Ok(ServerResult::CompleteResult(result)) => result,
-                Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
-                Err(error) => return Err(session.refused("completion/complete", error)),
-            };
+        let result = match session
+            .request("completion/complete", request(&completion, &args.with), RequestOptions::default())
+            .await?
+        {
+            Ok(ServerResult::CompleteResult(result)) => result,
+            Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
+            Err(error) => return Err(session.refused("completion/complete", error)),
+        };
         if args.json {
             return print_raw(&result);
         }
@@ -150,14 +153,6 @@ async fn check_names(
     }
 }
 
-/// Returns the variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
-fn variables(template: &str) -> Vec<String> {
-    let expressions = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let names = expressions
-        .flat_map(|expression| expression.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']).split(','));
-    names.map(|name| name.trim_end_matches('*').split(':').next().unwrap_or_default().to_owned()).collect()
-}
-
 fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientRequest {
     let reference = match completion.kind {
         Kind::Prompt => Reference::for_prompt(completion.name),
@@ -172,21 +167,4 @@ fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientReq
         }
     };
     ClientRequest::CompleteRequest(CompleteRequest::new(params))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::variables;
-
-    #[test]
-    fn variables_are_found() {
-        for (template, names) in [
-            ("notes://note/{id}", &["id"][..]),
-            ("file:///{+path}{?first,last*}", &["path", "first", "last"]),
-            ("x://{name:3}/y", &["name"]),
-            ("x://none", &[]),
-        ] {
-            assert_eq!(variables(template), names, "{template}");
-        }
-    }
 }

@@ -103,19 +103,19 @@ fn the_report_for_humans() {
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
     });
     let done = Server::new(&file).run(&["check", "--deny", "dotted-name"]);
-    let refused = "not supported: `server/discover` is answered with error -32601: method not found: server/discover";
+    let refused = "not supported: `server/discover` returned error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
-        \x20 2024-11-05  not supported: it offers 2025-06-18\n\
-        \x20 2025-03-26  not supported: it offers 2025-06-18\n\
+        \x20 2024-11-05  not supported: the server offers 2025-06-18\n\
+        \x20 2025-03-26  not supported: the server offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
         \x20 2026-07-28  {refused}\n\
         \n\
         server\n\
-        \x20 note[revision-refused]: 2024-11-05: it offers 2025-06-18\n\
-        \x20 note[revision-refused]: 2025-03-26: it offers 2025-06-18\n\
-        \x20 note[revision-refused]: 2026-07-28: `server/discover` is answered with error -32601: method not found: server/discover\n\
+        \x20 note[revision-refused]: 2024-11-05: the server offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2025-03-26: the server offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2026-07-28: `server/discover` returned error -32601: method not found: server/discover\n\
         \x20   help: no action is required unless such clients matter\n\
         \n\
         tool `fetch.page`\n\
@@ -162,14 +162,14 @@ fn the_report_for_programs() {
             "formatVersion": 1,
             "server": listed(),
             "handshakes": [
-                {"revision": "2024-11-05", "outcome": "refused", "why": "it offers 2025-11-25"},
+                {"revision": "2024-11-05", "outcome": "refused", "why": "the server offers 2025-11-25"},
                 {
                     "revision": "2025-11-25", "outcome": "ok", "serverInfo": {"name": "bad", "version": "1.0.0"}, "ping": true,
                     "tools": 1, "resources": 0, "resourceTemplates": 0, "prompts": 0,
                 },
                 {
                     "revision": "2026-07-28", "outcome": "refused",
-                    "why": "`server/discover` is answered with error -32601: method not found: server/discover",
+                    "why": "`server/discover` returned error -32601: method not found: server/discover",
                 },
             ],
             "findings": [
@@ -210,11 +210,11 @@ fn findings_can_be_denied_and_allowed() {
 
 #[test]
 fn the_report_for_github() {
-    let told = Server::new(&with(json!({"name": "fetch.page"})))
+    let output = Server::new(&with(json!({"name": "fetch.page"})))
         .run(&["check", "--revision", "2025-11-25", "--format", "github"])
         .good();
     assert_eq!(
-        told,
+        output,
         "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
     );
 }
@@ -246,7 +246,7 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is not a lock file: not a JSON object: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
+            "error: `Cargo.toml` is not a lock file: not a JSON object: invalid type: sequence, expected a map at line 1 column 0\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
@@ -256,17 +256,17 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--", "/no/such/program"],
             3,
-            "error: `/no/such/program` cannot be started: No such file or directory (os error 2)\n",
+            "error: cannot run `/no/such/program`: No such file or directory (os error 2)\n",
         ),
         (
             &["check", "--", "sh", "-c", "echo what is this >&2"],
             3,
-            "error: `sh` cannot be connected to: the server has gone; its last words: what is this\nhelp: start it by hand to see what it says; what it prints to stdout must be JSON-RPC\n",
+            "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
         (
             &["lock", "--", "sh", "-c", "echo what is this >&2"],
             3,
-            "error: `sh` cannot be connected to: the server has gone; its last words: what is this\nhelp: start it by hand to see what it says; what it prints to stdout must be JSON-RPC\n",
+            "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
     ] {
         assert_eq!(run(words).failed(code), expected, "{words:?}");
@@ -327,7 +327,7 @@ fn the_lock_file_of_a_package_is_next_to_its_manifest() {
 #[test]
 fn the_examples_pass() {
     let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("a.txt"), "a file").expect("it is written");
+    fs::write(directory.path().join("a.txt"), "a file").expect("the file is written");
     for (name, notes) in [
         ("hello", "notes"),
         ("notes", "notes"),
@@ -361,11 +361,11 @@ impl Http {
 
     fn new(command: &mut Command) -> Self {
         let mut program = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the example starts");
-        let stderr = BufReader::new(program.stderr.take().expect("it has a stderr"));
+        let stderr = BufReader::new(program.stderr.take().expect("a pipe"));
         let mut lines = stderr.lines().map_while(Result::ok);
         let url = lines
             .find_map(|line| Some(line.split_once(" listens on ")?.1.to_owned()))
-            .expect("it says where it listens");
+            .expect("the log contains the address");
         // Keep reading, so that the program does not block.
         std::thread::spawn(move || lines.for_each(drop));
         Self { program, url }
@@ -397,14 +397,17 @@ fn every_revision_is_supported_over_stdio_and_http() {
     let elsewhere = http.url.replace("/mcp", "/nothing");
     for command in ["check", "lock"] {
         for (url, why) in [
-            (&*elsewhere, "it answers HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`"),
+            (
+                &*elsewhere,
+                "the server returned HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`",
+            ),
             ("http://127.0.0.1:9/mcp", "Connection refused (os error 111)"),
         ] {
             assert_eq!(
                 run(&[command, url]).failed(3),
                 format!(
-                    "error: `{url}` cannot be connected to: {why}\n\
-                     help: is the path right, and is it all that the server asks of `--header`?\n"
+                    "error: cannot connect to `{url}`: {why}\n\
+                     help: check the path, and whether the server requires headers (`--header`)\n"
                 )
             );
         }
@@ -414,5 +417,5 @@ fn every_revision_is_supported_over_stdio_and_http() {
     run(&["lock", &http.url, "--output", &path]).good();
     let committed =
         fs::read_to_string(repository().join("examples/notes/mcp.lock.json")).expect("the example has a lock");
-    assert_eq!(fs::read_to_string(path).expect("it is written"), committed);
+    assert_eq!(fs::read_to_string(path).expect("the file is written"), committed);
 }

@@ -304,19 +304,19 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "bad-handshake",
             json!({"answers": {"initialize": {"error": "no"}}}),
             none.clone(),
-            "server: 2025-11-25: `initialize`: the error is \"no\", without a `code` or a `message`".to_owned(),
+            "server: 2025-11-25: `initialize`: the error has no `code` or no `message`: \"no\"".to_owned(),
         ),
         (
             "revision-refused",
             json!({"speaks": ["2025-06-18"]}),
             none.clone(),
-            "server: 2025-11-25: it offers 2025-06-18".to_owned(),
+            "server: 2025-11-25: the server offers 2025-06-18".to_owned(),
         ),
         (
             "bad-answer",
             json!({"tools": [], "answers": {"tools/list": {"result": {}}}}),
             none.clone(),
-            "server: 2025-11-25: tools/list: the result of `tools/list` has no list `tools`".to_owned(),
+            "server: 2025-11-25: tools/list: the result of `tools/list` has no `tools` array".to_owned(),
         ),
         (
             "bad-answer",
@@ -373,14 +373,14 @@ fn every_code_is_reported() {
         let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
         let done = Server::new(&file).run(&words);
         let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
-        let told: Vec<String> = report["findings"]
+        let lines: Vec<String> = report["findings"]
             .as_array()
             .expect("findings")
             .iter()
             .filter(|found| found["code"] == code)
             .map(line)
             .collect();
-        assert!(told.contains(&expected), "{code}: {expected}\n{told:#?}\n{report:#}");
+        assert!(lines.contains(&expected), "{code}: {expected}\n{lines:#?}\n{report:#}");
         let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
         assert_eq!(done.code, Some(i32::from(fails)), "{code}");
     }
@@ -395,7 +395,7 @@ fn every_code_has_a_test_and_an_explanation() {
     tested.extend(["breaking-change", "compatible-change"]);
     assert_eq!(codes, tested);
     for code in codes {
-        let told = run(&["check", "--explain", code]).good();
-        assert!(told.contains(&format!("[{code}]: ")) && told.contains("\nhelp: "), "{told}");
+        let output = run(&["check", "--explain", code]).good();
+        assert!(output.contains(&format!("[{code}]: ")) && output.contains("\nhelp: "), "{output}");
     }
 }
