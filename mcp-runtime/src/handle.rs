@@ -13,7 +13,7 @@ use crate::{
     engine::Engine,
     error::BuildError,
     handler::entry::{Collect, CommonEntry, EntryInfo},
-    registry::{Selection, Stock},
+    registry::{Registry, Selection},
 };
 
 /// Changes a running server: adds, removes, enables and disables functions, and announces updated resources.
@@ -92,30 +92,25 @@ impl Handle {
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added = engine.change(|stock| {
-            let before = entries.iter().all(|entry| stock.has(entry.common()));
-            let enabled = stock.enable(&entries, true);
-            *stock = stock.with(Selection { entries, states: &states })?;
-            Ok(enabled || !before)
-        });
+        let added = engine.change(|registry| registry.with(Selection { entries, states: &states }));
         added.map(drop)
     }
 
     /// Removes the functions of a type. Returns whether any of them was present.
     pub fn remove<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.remove(C::entries()))
+        self.change(|registry| registry.without(C::entries()))
     }
 
     /// Enables the functions of a type. Returns whether any of them was disabled.
     pub fn enable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), true))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), true))
     }
 
     /// Disables the functions of a type. Returns whether any of them was enabled.
     ///
     /// To clients, disabled functions do not exist.
     pub fn disable<C: Collect>(&self) -> bool {
-        self.change(|stock| stock.enable(C::entries(), false))
+        self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
 
     /// Enables the functions for which `decide` returns `true`, and disables all others. Returns whether anything changed.
@@ -134,9 +129,11 @@ impl Handle {
         let Some(engine) = self.engine() else { return false };
         // `decide` may be slow or use this handle, so it is called outside the update.
         let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
-        let stock = engine.stock();
-        let decided: HashMap<_, _> = stock.items().map(|item| (key(item.common), decide(&item.info()))).collect();
-        let changed = engine.change(|stock| Ok(stock.set_enabled(|item| decided.get(&key(item.common)).copied())));
+        let functions = Arc::clone(&engine.registry());
+        let decided: HashMap<_, _> =
+            functions.functions().map(|(function, _)| (key(function.common), decide(&function.info()))).collect();
+        let changed =
+            engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common)).copied())));
         changed.unwrap_or_default()
     }
 
@@ -150,8 +147,8 @@ impl Handle {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Stock) -> bool) -> bool {
-        let changed = self.engine().and_then(|engine| engine.change(|stock| Ok(change(stock))).ok());
+    fn change(&self, change: impl FnOnce(&Registry) -> Option<Registry>) -> bool {
+        let changed = self.engine().and_then(|engine| engine.change(|registry| Ok(change(registry))).ok());
         changed.unwrap_or_default()
     }
 

@@ -9,8 +9,7 @@ use crate::{engine::Engine, handler::Contract, testing::TestClient};
 
 /// Lists the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
-    let catalog = engine.catalog();
-    let registry = &catalog.registry;
+    let registry = engine.registry();
     let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
     let mut section = |title: &str, rows: Vec<(String, &str)>| {
         if rows.is_empty() {
@@ -29,11 +28,14 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .tools()
             .iter()
-            .map(|tool| signature(tool.item.common.name, &tool.item.contract, tool.item.common.description))
+            .map(|tool| signature(tool.function.common.name, &tool.function.contract, tool.function.common.description))
             .collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
-    section("Resources", resources.map(|found| (found.entry.uri.to_owned(), found.item.common.description)).collect());
+    section(
+        "Resources",
+        resources.map(|found| (found.entry.uri.to_owned(), found.function.common.description)).collect(),
+    );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
     section(
@@ -41,7 +43,9 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| signature(prompt.entry.common.name, &prompt.item.contract, prompt.entry.common.description))
+            .map(|prompt| {
+                signature(prompt.entry.common.name, &prompt.function.contract, prompt.entry.common.description)
+            })
             .collect(),
     );
     out
@@ -148,8 +152,7 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
 /// Returns the text for a user who starts the server in a terminal: how to connect a client.
 pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
     let name = package.name;
-    let catalog = engine.catalog();
-    let registry = &catalog.registry;
+    let registry = engine.registry();
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let resources = registry.resources().len() + registry.templates().len();
     let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());

@@ -299,9 +299,9 @@ impl Connection {
                 return ReceiveOutcome::MALFORMED;
             }
         };
-        let catalog = connection.engine.catalog();
+        let registry = connection.engine.registry();
         let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, catalog: &catalog };
+            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry };
         match dispatch::request(&message.method, &request, out) {
             Ok(_) => ReceiveOutcome::REQUEST,
             Err(fault) => {

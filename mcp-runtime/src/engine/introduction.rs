@@ -7,7 +7,7 @@ use crate::{
     handler::{Encoding, comma},
     jsonrpc::write,
     model::Implementation,
-    registry::Offers,
+    registry::ServerCapabilities,
     revision::{Dialect, Feature, Revision, encode, encode::Object},
 };
 
@@ -37,7 +37,7 @@ fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding 
 pub(super) struct Introduction<'a> {
     pub(super) identity: &'a Implementation,
     pub(super) instructions: Option<&'a str>,
-    pub(super) offers: Offers,
+    pub(super) offers: ServerCapabilities,
     /// Whether the lists may change.
     pub(super) announces_changes: bool,
     /// How long clients may cache it.
@@ -68,7 +68,7 @@ impl Introduction<'_> {
 }
 
 /// Writes the capabilities of the server.
-fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, encoding: &Encoding) {
+fn capabilities(out: &mut Vec<u8>, offers: ServerCapabilities, changes: bool, encoding: &Encoding) {
     let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
     let mut object = Object::begin(out);
     for (name, offered, capability) in [
@@ -93,7 +93,7 @@ fn capabilities(out: &mut Vec<u8>, offers: Offers, changes: bool, encoding: &Enc
     object.end();
 }
 
-fn extensions(capabilities: &mut Object<'_>, offers: Offers, encoding: &Encoding) {
+fn extensions(capabilities: &mut Object<'_>, offers: ServerCapabilities, encoding: &Encoding) {
     let tasks = offers.tasks && encoding.has(Feature::TaskExtension);
     if !(offers.skills || tasks) {
         return;

@@ -4,9 +4,9 @@
 //! transports pass messages to a [`Connection`] and take its output.
 
 mod call;
-mod catalog;
 mod client_requests;
 mod connection;
+mod current_registry;
 mod dispatch;
 mod introduction;
 pub(crate) mod layers;

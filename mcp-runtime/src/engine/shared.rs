@@ -3,11 +3,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use arc_swap::ArcSwap;
-
 use super::{
-    catalog::{Catalog, Workshop},
     client_requests::{StateKey, StateKeys},
+    current_registry::CurrentRegistry,
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
@@ -20,7 +18,7 @@ use crate::{
     error::BuildError,
     handler::{Encoding, StateMap},
     model::Implementation,
-    registry::{Offers, Pager, Stock},
+    registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
 
@@ -43,8 +41,7 @@ pub(crate) struct Profile {
 /// A built server: the state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    catalog: ArcSwap<Catalog>,
-    workshop: Workshop,
+    current: CurrentRegistry,
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// Whether clients are told that the lists may change.
     announces_changes: AtomicBool,
@@ -63,14 +60,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(stock: Stock, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
+    pub(crate) fn new(registry: Registry, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
         let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
             profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
         Self {
-            catalog: ArcSwap::from_pointee(Catalog::new(&stock, Offers::default(), forwards_log)),
-            workshop: Workshop::new(stock),
+            current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
@@ -86,9 +82,9 @@ impl Engine {
         }
     }
 
-    /// Returns the current snapshot of what the server offers.
-    pub(crate) fn catalog(&self) -> arc_swap::Guard<Arc<Catalog>> {
-        self.catalog.load()
+    /// Returns the registry that the server offers now.
+    pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
+        self.current.load()
     }
 
     pub(super) fn announces_changes(&self) -> bool {
@@ -104,12 +100,12 @@ impl Engine {
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
-    pub(super) fn introduction<'a>(&self, catalog: &'a Catalog, dialect: &'static Dialect) -> &'a [u8] {
-        catalog.introduction(dialect, || {
+    pub(super) fn introduction<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
+        registry.introduction(dialect, || {
             let introduction = Introduction {
                 identity: &self.identity,
                 instructions: self.instructions.as_deref(),
-                offers: catalog.registry.offers(),
+                offers: registry.capabilities(),
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
             };
@@ -117,41 +113,27 @@ impl Engine {
         })
     }
 
-    /// Changes what the server offers and notifies subscribers. Returns whether anything changed.
+    /// Replaces the registry by the one that `change` returns, and notifies subscribers. Returns `true` if there is one.
     ///
     /// # Errors
     ///
     /// Returns the error of `change`, in which case nothing changes.
     pub(crate) fn change(
         &self,
-        change: impl FnOnce(&mut Stock) -> Result<bool, BuildError>,
+        change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
-        let mut stock = self.workshop.lock();
-        let mut changed = stock.clone();
-        if !change(&mut changed)? {
-            return Ok(false);
+        let changed = self.current.change(change)?;
+        if let Some(kinds) = changed {
+            self.subscriptions.lists_changed(kinds);
         }
-        let before = self.catalog.load_full();
-        let catalog = Catalog::new(&changed, before.registry.offers(), self.forwards_log);
-        let kinds = before.registry.differs(&catalog.registry);
-        *stock = changed;
-        self.catalog.store(catalog.into());
-        self.subscriptions.lists_changed(kinds);
-        Ok(true)
+        Ok(changed.is_some())
     }
 
-    /// Announces from now on that the lists may change.
+    /// Declares from now on that the lists may change.
     pub(crate) fn announce_changes(&self) {
-        if self.announces_changes.swap(true, Ordering::AcqRel) {
-            return;
+        if !self.announces_changes.swap(true, Ordering::AcqRel) {
+            // Cannot fail: the change never does.
+            let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
         }
-        let stock = self.workshop.lock();
-        let before = self.catalog.load().registry.offers();
-        self.catalog.store(Catalog::new(&stock, before, self.forwards_log).into());
-    }
-
-    /// Returns a copy of the registered items.
-    pub(crate) fn stock(&self) -> Stock {
-        self.workshop.lock().clone()
     }
 }

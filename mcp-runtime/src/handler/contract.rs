@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     entry::argument::{ArgumentEntry, OutputType},
-    schema::{self, Checker},
+    schema::{self, Checker, SchemaError},
 };
 
 /// The arguments that a function accepts and the result that it returns, with their schemas.
@@ -34,12 +34,12 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// Returns a message if the schema is invalid.
+    /// Returns an error if the schema is invalid.
     pub(crate) fn new(
         arguments: &'static [ArgumentEntry],
         schema: Value,
         has_constraints: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SchemaError> {
         let checker = if has_constraints { OnceLock::from(Checker::compile(&schema)?) } else { OnceLock::new() };
         let output_schema = OnceLock::new();
         Ok(Self { arguments, schema, has_constraints, checker, output: None, output_schema, mime_type: None })

@@ -13,7 +13,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Offers, Selection, Skills, Stock},
+    registry::{Registry, Selection, ServerCapabilities, Skills},
 };
 
 /// A server under construction: annotated functions, the state they share, and options.
@@ -427,20 +427,20 @@ impl Server {
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
         let selection = Selection { entries: self.entries, states: &self.states };
-        let mut stock = match (Stock::of_skills(skills).with(selection), self.problems) {
-            (Ok(stock), problems) if problems.is_empty() => stock,
+        let registry = Registry::new(skills, self.profile.forwards_log);
+        let registry = match (registry.with(selection), self.problems) {
+            (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),
             (Err(error), mut problems) => {
                 problems.extend_from_slice(error.problems());
                 return Err(BuildError::new(problems));
             }
         };
-        stock.enable(&self.disabled, false);
-        let changes = self.handle.is_issued() || stock.takes(TypeId::of::<Handle>());
-        let engine = Arc::new(Engine::new(stock, self.states, self.profile, changes));
+        let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
+        let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
         self.handle.connect(&engine);
-        let catalog = engine.catalog();
-        let registry = &catalog.registry;
+        let registry = engine.registry();
         tracing::info!(
             server = engine.identity.name,
             tools = registry.tools().len(),
@@ -450,7 +450,7 @@ impl Server {
             skills = registry.skills().all().len(),
             "server built"
         );
-        if registry.offers() == Offers::default() {
+        if registry.capabilities() == ServerCapabilities::default() {
             tracing::warn!("the server has no functions: no linked crate has an annotated function, or none was kept");
         }
         if registry.skills().is_served() && registry.skills().all().is_empty() {
@@ -460,7 +460,7 @@ impl Server {
             let tool = tool.entry.common.name;
             tracing::warn!(tool, "tool without a description: models need one to decide when to call it");
         }
-        drop(catalog);
+        drop(registry);
         Ok(BuiltServer::new(engine, self.handle))
     }
 }

@@ -232,10 +232,10 @@ mod mirrored {
 #[test]
 fn headers_that_cannot_be_mirrored_are_refused() {
     for (server, expected) in [
-        (empty().with::<mirrored::items>(), "an `x-mcp-header` stands where no chain of `properties` leads to"),
-        (empty().with::<mirrored::share>(), "`_share.share` has a header, but is no string, integer or boolean"),
-        (empty().with::<mirrored::injected>(), "the header \"A\\r\\nB\" of `_injected.injected` is no HTTP token"),
-        (empty().with::<mirrored::twice>(), "the header `item` is used for two arguments"),
+        (empty().with::<mirrored::items>(), "an `x-mcp-header` is not reachable through `properties` alone"),
+        (empty().with::<mirrored::share>(), "`_share.share` has a header, but is not a string, integer or boolean"),
+        (empty().with::<mirrored::injected>(), "the header \"A\\r\\nB\" of `_injected.injected` is not an HTTP token"),
+        (empty().with::<mirrored::twice>(), "two arguments use the header `item`"),
     ] {
         let error = server.check().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

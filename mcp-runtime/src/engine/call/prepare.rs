@@ -16,7 +16,7 @@ use crate::{
         entry::{CommonEntry, Handler, Hints, ServerFnEntry},
         run_blocking,
     },
-    registry::Item,
+    registry::Function,
     revision::Feature,
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct CallOptions {
 /// Calls a function. Returns whether the response was written.
 pub(crate) fn call(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     out: &mut Vec<u8>,
@@ -54,7 +54,7 @@ pub(crate) fn call(
 /// Calls a function with options. Returns whether the response was written.
 pub(crate) fn call_with(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     options: CallOptions,
@@ -88,7 +88,7 @@ pub(crate) fn call_with(
 /// Returns what layers see of a call, and what is needed to call its function behind them.
 pub(crate) fn call_info(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     callee: Callee,
     context: Option<Arc<Context>>,

@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::layer::{Layer, Next};
-use crate::{handler::entry::EntryInfo, registry::Item};
+use crate::{handler::entry::EntryInfo, registry::Function};
 
 /// Decides whether a layer applies to the calls of an entry.
 type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
@@ -27,7 +27,7 @@ impl Layers {
     }
 
     /// Returns the layers that apply to the calls of an item, or `None` if there are none.
-    pub(crate) fn around(&self, item: &Item) -> Option<Next> {
+    pub(crate) fn around(&self, item: &Function) -> Option<Next> {
         if self.0.is_empty() {
             return None;
         }

@@ -16,7 +16,7 @@ use crate::{
         entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
-    registry::{Completed, Item},
+    registry::{Completed, Function},
     revision::encode::{self, Object},
 };
 
@@ -46,14 +46,14 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the prompt or resource template that `ref` names.
-fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Item, Fault> {
+fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry(), request.visible_to());
     match &*params::string(params::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(params::member(reference, "name"), "ref.name")?;
-            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.item));
-            prompt.map(|prompt| &prompt.item).ok_or_else(|| Fault::UnknownPrompt(name.into_owned()))
+            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
+            prompt.map(|prompt| &prompt.function).ok_or_else(|| Fault::UnknownPrompt(name.into_owned()))
         }
         "ref/resource" => {
             let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
@@ -71,7 +71,7 @@ fn missing(name: &str) -> Fault {
     Fault::invalid_params(format!("`{name}` is missing"))
 }
 
-fn unknown_argument(item: &Item, name: &str) -> Fault {
+fn unknown_argument(item: &Function, name: &str) -> Fault {
     let known: Vec<_> = item.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
     let known =
         if known.is_empty() { "it has none".to_owned() } else { format!("expected one of {}", known.join(", ")) };

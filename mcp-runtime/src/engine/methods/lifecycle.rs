@@ -55,7 +55,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         subscriber,
     };
     connection.session.set(Arc::new(session)).map_err(|_| already_initialized())?;
-    response::write_result(out, request.id, engine.introduction(request.catalog, dialect));
+    response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(true)
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
 
 /// Describes the server to clients without a session.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
-    response::write_result(out, request.id, request.engine().introduction(request.catalog, request.dialect()));
+    response::write_result(out, request.id, request.engine().introduction(request.registry, request.dialect()));
     Ok(true)
 }
 

@@ -28,11 +28,12 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         return list_resources(request, cursor.as_deref(), functions, visible, out);
     }
     let pager = request.engine().pager(request.dialect());
-    let encoded = if visible.is_limited() { None } else { request.catalog.lists(&pager).page(kind, cursor.as_deref()) };
+    let encoded =
+        if visible.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
     if let Some(page) = encoded {
         response::write_result(out, request.id, page);
     } else {
-        let page = pager.page(registry, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
+        let page = registry.page(&pager, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
         response::write_result(out, request.id, &page);
     }
     Ok(true)
@@ -46,7 +47,7 @@ fn list_resources(
     visible: VisibleTo,
     out: &mut Vec<u8>,
 ) -> Result<bool, Fault> {
-    let (engine, catalog) = (Arc::clone(&request.connection.engine), Arc::clone(request.catalog));
+    let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), offset)?;
     let ResourceLists { common, functions, uses_context } = lists;
@@ -64,7 +65,7 @@ fn list_resources(
         }
         let encoding = engine.encoding(dialect);
         let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
-        match write_resources(&catalog.registry, &listed, encoding, start, engine.limits.page, sees) {
+        match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page, sees) {
             Ok(body) => Finished { body, outcome: Ok(()) },
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }

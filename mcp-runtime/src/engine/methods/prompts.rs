@@ -16,7 +16,7 @@ use crate::{
 pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(prompt) = request.registry().prompt(&name).filter(|prompt| visible.sees(&prompt.item)) else {
+    let Some(prompt) = request.registry().prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
     let mut strings = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<boo
         };
         strings.push((argument, text));
     }
-    let arguments = from_strings(&prompt.item.contract, strings);
+    let arguments = from_strings(&prompt.function.contract, strings);
     let target = CallTarget { method: "prompts/get", name: &name, uri: "", hints: Hints::default() };
-    call(request, &prompt.item, &target, &arguments, out)
+    call(request, &prompt.function, &target, &arguments, out)
 }

@@ -23,11 +23,11 @@ pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bo
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
         return skills::read_file(request, file, out);
     }
-    let Some(Found { item, variables }) = registry.resource(&uri, |item| visible.sees(item)) else {
+    let Some(Found { function, variables }) = registry.resource(&uri, |function| visible.sees(function)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
-    let arguments = from_strings(&item.contract, strings);
+    let arguments = from_strings(&function.contract, strings);
     let target = CallTarget { method: "resources/read", name: &uri, uri: &uri, hints: Hints::default() };
-    call(request, item, &target, &arguments, out)
+    call(request, function, &target, &arguments, out)
 }

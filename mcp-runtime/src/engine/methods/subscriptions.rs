@@ -63,7 +63,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<bool, Fault> {
     let (engine, connection) = (request.engine(), request.connection);
     let (registry, visible) = (request.registry(), request.visible_to());
     let is_known = |uri: &str| registry.resource(uri, |item| visible.sees(item)).is_some();
-    let offers = registry.offers();
+    let offers = registry.capabilities();
     let requested = Filter::read(request.params)?;
     if offers.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
         return Err(extension::undeclared());

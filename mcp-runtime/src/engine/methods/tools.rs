@@ -20,16 +20,16 @@ use crate::{
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(tool) = request.registry().tool(&name).filter(|tool| visible.sees(&tool.item)) else {
+    let Some(tool) = request.registry().tool(&name).filter(|tool| visible.sees(&tool.function)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
     let target = CallTarget { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
     match Execution::of(request, tool)? {
-        Execution::Plain => call(request, &tool.item, &target, arguments, out),
-        Execution::Task(ttl) => call_as_task(request, &tool.item, &target, arguments, ttl, out),
-        Execution::Deferred { at_once } => call_deferred(request, &tool.item, &target, arguments, at_once, out),
+        Execution::Plain => call(request, &tool.function, &target, arguments, out),
+        Execution::Task(ttl) => call_as_task(request, &tool.function, &target, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, &tool.function, &target, arguments, at_once, out),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     handler::{ClientInfo, RequestHead, entry::EntryInfo},
-    registry::Item,
+    registry::Function,
     revision::Revision,
 };
 
@@ -93,7 +93,7 @@ impl VisibleTo {
     }
 
     /// Returns whether the caller sees an item. If the decision panics, the item is hidden.
-    pub(crate) fn sees(&self, item: &Item) -> bool {
+    pub(crate) fn sees(&self, item: &Function) -> bool {
         self.sees_entry(&item.info())
     }
 

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     engine::{
         call::{batch::Sink, clock::Clock, in_flight::InFlight},
-        catalog::Catalog,
         outbox::{Outbox, SessionLevel},
         session::Session,
         shared::Engine,
@@ -44,7 +43,7 @@ pub(crate) struct RequestContext<'a> {
     /// The destination of the response.
     pub(crate) sink: &'a Sink,
     /// A snapshot of what the server offers, which stays the same while the request is answered.
-    pub(crate) catalog: &'a Arc<Catalog>,
+    pub(crate) registry: &'a Arc<Registry>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -53,7 +52,7 @@ impl<'a> RequestContext<'a> {
     }
 
     pub(crate) fn registry(&self) -> &'a Registry {
-        &self.catalog.registry
+        self.registry
     }
 
     pub(crate) fn session(&self) -> Option<&'a Arc<Session>> {

@@ -11,7 +11,7 @@ use crate::{
     error::Fault,
     handler::entry::EntryKind,
     jsonrpc::{raw, write},
-    registry::{Kinds, Offers},
+    registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
 };
 
@@ -58,7 +58,12 @@ impl Filter {
 
     /// Removes everything that the server does not offer to the client. Unknown task ids and those of other clients stay,
     /// but cause no notifications.
-    pub(crate) fn supported(mut self, offers: Offers, lists_change: bool, is_known: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn supported(
+        mut self,
+        offers: ServerCapabilities,
+        lists_change: bool,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut lists = Kinds::default();
         for kind in Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && offers.has(*kind)) {
             lists.insert(kind);

@@ -27,14 +27,14 @@ use crate::{
     },
     error::Fault,
     handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
-    registry::Item,
+    registry::Function,
     revision::Feature,
 };
 
 /// Runs a call as a task. Responds with the task as soon as it is created.
 pub(crate) fn call_as_task(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     ttl: Option<Duration>,
@@ -87,7 +87,7 @@ pub(crate) fn call_as_task(
 /// Calls the function of a task, through its layers if it has any. Returns whether it has.
 fn start(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     function: AsyncFn,
@@ -114,7 +114,7 @@ fn start(
 /// Calls a function that may become a task.
 pub(crate) fn call_deferred(
     request: &RequestContext<'_>,
-    item: &Item,
+    item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     at_once: bool,

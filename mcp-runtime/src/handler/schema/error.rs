@@ -7,7 +7,7 @@ use std::{error::Error, fmt};
 pub(crate) struct SchemaError(String);
 
 impl SchemaError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 

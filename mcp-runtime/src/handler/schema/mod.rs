@@ -8,6 +8,7 @@ mod pointer;
 mod subschemas;
 
 pub(crate) use check::{Checker, Violation};
+pub(crate) use error::SchemaError;
 pub(crate) use generate::{
     Keyword, Property, generator, input, is_object, output, output_generator, whole_input, wrap,
 };

@@ -1,7 +1,7 @@
 //! The skills that a server serves, all of them in memory.
 //!
-//! They are read once, when the server is built: what is served is what its digest says, whatever becomes of the
-//! files, and no URI leads to the file system.
+//! They are read once, when the server is built. The contents therefore match their digests even if the files change
+//! later, and no URI reaches the file system.
 //!
 //! See [Skills](https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx).
 
@@ -28,13 +28,13 @@ use crate::{
 #[cfg(feature = "skills")]
 const DIRECTORY: &str = "inode/directory";
 
-/// What every skill is tagged with, for whoever decides who sees what.
+/// The tags of every skill, for visibility rules.
 const TAGS: &[&str] = &["skill"];
 
-/// Skills, their files, and the directories that those stand in.
+/// Skills, their files, and the directories of those files.
 #[derive(Debug, Default)]
 pub(crate) struct Skills {
-    /// Whether the server was given a directory of skills, even if it is empty.
+    /// Whether the server has a directory of skills, even an empty one.
     is_served: bool,
     /// By URI.
     skills: Vec<Skill>,
@@ -42,22 +42,22 @@ pub(crate) struct Skills {
     nodes: BTreeMap<String, Node>,
 }
 
-/// A skill as clients know it.
+/// A skill, as clients see it.
 #[derive(Debug)]
 pub(crate) struct Skill {
     /// The URI of its `SKILL.md`.
     pub(crate) uri: String,
     pub(crate) description: String,
     label: Arc<Label>,
-    /// The JSON of its front matter, its files and their digests.
+    /// The JSON of its front matter, and of its files with their digests.
     entry: Vec<u8>,
 }
 
-/// What is decided by when a skill is shown or hidden.
+/// The description that visibility rules see.
 #[derive(Debug)]
 struct Label {
     name: String,
-    /// Its directory, from the one that the server was given.
+    /// Its directory, relative to the one that the server was configured with.
     path: String,
 }
 
@@ -65,7 +65,7 @@ struct Label {
 #[derive(Debug)]
 pub(crate) struct Node {
     link: ResourceLink,
-    /// The skills that it is a part of; of a directory also those that are below it. Who sees one of them sees it.
+    /// The skills that it belongs to, or for a directory also those below it. It is visible if one of them is.
     labels: Vec<Arc<Label>>,
     content: Content,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 enum Content {
     File(Resource),
-    /// The URIs of what stands in it, sorted.
+    /// The URIs of its children, sorted.
     Directory(Vec<String>),
 }
 
@@ -82,33 +82,33 @@ impl Skills {
         self.is_served
     }
 
-    /// The skills, by URI.
+    /// Returns the skills, by URI.
     pub(crate) fn all(&self) -> &[Skill] {
         &self.skills
     }
 
-    /// Finds the skill whose `SKILL.md` a URI names, for somebody.
+    /// Returns the skill with this URI of its `SKILL.md`, if `sees` accepts it.
     pub(crate) fn skill(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Skill> {
         let index = self.skills.binary_search_by(|skill| skill.uri.as_str().cmp(uri)).ok()?;
         Some(&self.skills[index]).filter(|skill| sees(&skill.label.info()))
     }
 
-    /// The files of all skills, by URI.
+    /// Returns the files of all skills, by URI.
     pub(super) fn files(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values().filter(|node| matches!(node.content, Content::File(_)))
     }
 
-    /// Finds a file or a directory for somebody.
+    /// Returns the file or directory with a URI, if `sees` accepts it.
     pub(crate) fn node(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Node> {
         self.nodes.get(uri).filter(|node| node.is_seen(&sees))
     }
 
-    /// Finds a file for somebody.
+    /// Returns the file with a URI, if `sees` accepts it.
     pub(crate) fn file(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Node> {
         self.node(uri, sees).filter(|node| matches!(node.content, Content::File(_)))
     }
 
-    /// What stands in a directory, by URI; nothing if it is a file.
+    /// Returns the children of a directory, by URI, or `None` for a file.
     pub(crate) fn children(&self, directory: &Node) -> Option<Vec<&Node>> {
         match &directory.content {
             Content::File(_) => None,
@@ -156,7 +156,7 @@ impl Listed for Skill {
         sees(&self.label.info())
     }
 
-    fn encode(&self, out: &mut Vec<u8>, _wire: &Encoding) {
+    fn encode(&self, out: &mut Vec<u8>, _encoding: &Encoding) {
         out.extend_from_slice(&self.entry);
     }
 }

@@ -57,14 +57,14 @@ fn method(message: &Value) -> &str {
 
 /// Opens a subscription stream, and reads its acknowledgement.
 async fn listening(endpoint: &Endpoint, filter: Value) -> Response {
-    let mut answer = endpoint.open(&listen(&filter)).await;
+    let mut response = endpoint.open(&listen(&filter)).await;
     assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
-    let event = answer.event().await.unwrap();
+    let event = response.event().await.unwrap();
     assert_eq!(event.id, None);
     let acknowledged = event.json();
     assert_eq!(method(&acknowledged), "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"], json!({"_meta": {ID: 1}, "notifications": filter}));
-    answer
+    response
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn an_idle_stream_is_kept_alive() {
     let (handle, _, endpoint) = serve_with(HttpOptions::default().keep_alive(Duration::from_millis(10))).await;
     let mut answer = listening(&endpoint, json!({"toolsListChanged": true})).await;
     for _ in 0..3 {
-        assert!(answer.event().await.unwrap().is_comment);
+        assert!(response.event().await.unwrap().is_comment);
     }
     handle.add::<comes>().unwrap();
     assert_eq!(method(&answer.message().await.unwrap()), "notifications/tools/list_changed");
@@ -137,7 +137,7 @@ async fn a_subscription_ends_with_its_response() {
     stage.has_begun(1).await;
     handle.add::<comes>().unwrap();
     endpoint.stop();
-    let messages = answer.messages().await;
+    let messages = response.messages().await;
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(method(&messages[0]), "notifications/tools/list_changed");
     assert_eq!((messages[1]["id"].as_u64(), &messages[1]["result"]["resultType"]), (Some(1), &json!("complete")));
@@ -302,7 +302,7 @@ async fn a_middleware_sets_the_principal() {
             }
         });
         let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-        let answer: Value = serde_json::from_slice(&body).unwrap();
+        let response: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             answer["result"]["content"][0]["text"].as_str().unwrap_or_default(),
             expected,

@@ -6,9 +6,8 @@ use mcp_runtime::HttpOptions;
 
 use super::{
     client::{Endpoint, soon},
-    endpoint,
     request::{Request, call, initialize},
-    serve_with, server,
+    serve, serve_with, server,
 };
 
 /// All methods are checked.
@@ -36,7 +35,7 @@ async fn hosts_and_origins_are_checked() {
         let answer = endpoint.send(&with(call("quick"))).await;
         assert_eq!(answer.status, status, "{host} {origin:?}");
         if status == 403 {
-            assert_eq!(answer.outcome(), (403, -32600));
+            assert_eq!(response.outcome(), (403, -32600));
             assert_eq!(answer.header("access-control-allow-origin"), None);
             for request in [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE")] {
                 assert_eq!(endpoint.send(&with(request)).await.status, 403, "{host} {origin:?}");
@@ -97,7 +96,7 @@ async fn pages_of_allowed_origins_may_read_responses() {
         let request = preflight(origin);
         let name = "access-control-request-private-network";
         let request = asks.into_iter().fold(request, |request, asks| request.with(name, asks));
-        let answer = endpoint.send(&request).await;
+        let response = endpoint.send(&request).await;
         assert_eq!(answer.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
     }
 
@@ -120,7 +119,7 @@ async fn cacheable_responses_have_a_vary_header() {
         (call("quick").with("origin", "http://localhost"), true),
         (call("quick"), false),
     ] {
-        let answer = endpoint.send(&request).await;
+        let response = endpoint.send(&request).await;
         let vary = answer.header("vary");
         assert_eq!(vary.is_some_and(|vary| vary.contains("origin")), varies, "{vary:?} {varies}");
     }
@@ -140,7 +139,7 @@ async fn pages_of_allowed_origins_may_use_the_legacy_transport() {
         let refused = endpoint.send(&preflight("https://evil.example")).await;
         assert_eq!(refused.header("access-control-allow-origin"), None, "{path}");
 
-        let answer = endpoint.open(&request(method, origin)).await;
+        let response = endpoint.open(&request(method, origin)).await;
         assert_eq!(answer.header("access-control-allow-origin"), Some(origin), "{path}");
         let refused = endpoint.open(&request(method, "https://evil.example")).await;
         assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None), "{path}");

@@ -41,7 +41,7 @@ async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
     let (mut stream, path) = open(endpoint).await;
     let accepted = endpoint.send(&initialize(version).path(&path)).await;
     assert_eq!((accepted.status, accepted.body.len()), (202, 0));
-    let answer = stream.event().await.unwrap();
+    let response = stream.event().await.unwrap();
     assert_eq!(answer.name.as_deref(), Some("message"));
     assert_eq!(answer.json()["result"]["protocolVersion"], version);
     (stream, path)
@@ -64,7 +64,7 @@ async fn messages_are_answered_on_the_stream() {
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     for (id, name, text) in [(1, "quick", "quick"), (2, "whoami", r#"None Some("127.0.0.1") Some("test")"#)] {
         assert_eq!(endpoint.send(&call(id, name).path(&path)).await.status, 202);
-        let answer = next(&mut stream).await;
+        let response = next(&mut stream).await;
         assert_eq!((answer["id"].as_u64(), answer["result"]["content"][0]["text"].as_str()), (Some(id), Some(text)));
     }
     // Two concurrent calls, progress, and a cancellation.
@@ -105,7 +105,7 @@ async fn requests_are_checked() {
     }
     // Errors in the message itself are reported on the stream.
     assert_eq!(endpoint.send(&good().body("{")).await.status, 202);
-    let answer = next(&mut stream).await;
+    let response = next(&mut stream).await;
     assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &Value::Null));
     // A body with several lines is one message.
     let across = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
@@ -225,9 +225,9 @@ async fn unread_output_is_limited() {
     };
     let mut accepted = 0;
     let refused = loop {
-        let answer = endpoint.send(&long(accepted)).await;
-        if answer.status != 202 {
-            break answer;
+        let response = endpoint.send(&long(accepted)).await;
+        if response.status != 202 {
+            break response;
         }
         accepted += 1;
         assert!(accepted < 1000, "nothing is refused");

@@ -8,9 +8,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::{
     client::{Connection, Endpoint, Session, soon},
-    endpoint,
     request::{Request, call, initialize, stateless},
-    serve_with, server,
+    serve, serve_with, server,
 };
 
 const MEGABYTE: usize = 1 << 20;
@@ -44,8 +43,8 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
     })
     .await;
     writing.abort();
-    let answer = String::from_utf8(head[..length].to_vec()).unwrap();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    let response = String::from_utf8(head[..length].to_vec()).unwrap();
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
     let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
     (status, code.unwrap_or_default())
@@ -91,7 +90,7 @@ async fn an_incomplete_body_is_rejected() {
         let mut connection = endpoint.connect().await;
         connection.write(&bytes).await;
         connection.0.get_mut().shutdown().await.unwrap();
-        let answer = connection.response().await.full().await.0;
+        let response = connection.response().await.full().await.0;
         assert_eq!(answer.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
     }
     assert_eq!(endpoint.send(&whole).await.text(), "quick");
@@ -122,8 +121,8 @@ async fn a_slow_body_times_out() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        let mut answer = vec![0; 17];
-        soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut answer)).await.unwrap();
+        let mut response = vec![0; 17];
+        soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut response)).await.unwrap();
         assert_eq!(answer, b"HTTP/1.1 408 Requ");
         soon(trickle).await.unwrap();
     }
@@ -152,7 +151,7 @@ async fn calls_in_flight_are_limited() {
         stage.open();
         stage.open();
     };
-    let (answer, ()) = tokio::join!(endpoint.send(&waiting), others);
+    let (response, ()) = tokio::join!(endpoint.send(&waiting), others);
     assert_eq!(answer.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
@@ -176,7 +175,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     }
     let result = json!({"action": "accept", "content": {"sure": true}});
     let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
-    assert_eq!(endpoint.send(&answer).await.status, 202);
+    assert_eq!(endpoint.send(&response).await.status, 202);
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
@@ -214,9 +213,9 @@ async fn the_total_size_of_bodies_is_limited() {
     assert_eq!(endpoint.send(&long).await.text(), "quick");
     let mut held = Vec::new();
     let refused = loop {
-        let answer = endpoint.send(&long).await;
-        if answer.status != 200 {
-            break answer;
+        let response = endpoint.send(&long).await;
+        if response.status != 200 {
+            break response;
         }
         assert!(held.len() < 100, "nothing is refused");
         held.push(stalled(&endpoint, MEGABYTE - 10).await);
@@ -241,9 +240,9 @@ async fn unfetched_responses_are_limited() {
         let session = &sessions[id % 2];
         let params = json!({"name": "tells_long", "arguments": {"length": LENGTH}, "_meta": {"progressToken": id}});
         let request = session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        let mut answer = endpoint.open(&request).await;
+        let mut response = endpoint.open(&request).await;
         let event = loop {
-            let event = answer.event().await.unwrap();
+            let event = response.event().await.unwrap();
             if !event.data.is_empty() {
                 break event.id.unwrap();
             }
@@ -256,9 +255,9 @@ async fn unfetched_responses_are_limited() {
     }
     let mut fetched = Vec::new();
     for (session, event) in &lost {
-        let mut answer = endpoint.open(&session.resume(event)).await;
-        fetched.push(match answer.status {
-            200 => answer.messages().await[0].to_string().len() > LENGTH,
+        let mut response = endpoint.open(&session.resume(event)).await;
+        fetched.push(match response.status {
+            200 => response.messages().await[0].to_string().len() > LENGTH,
             status => {
                 assert_eq!(status, 400);
                 false
@@ -275,7 +274,7 @@ async fn served(endpoint: &Endpoint) -> Connection {
     soon(async {
         loop {
             let (answer, connection) = endpoint.connect().await.send(&call("quick")).await;
-            match answer.status {
+            match response.status {
                 200 => break connection,
                 503 => tokio::time::sleep(Duration::from_millis(2)).await,
                 other => panic!("{other}"),
@@ -322,8 +321,8 @@ async fn slow_and_idle_connections_time_out() {
     });
     silent.closed().await;
     idle.closed().await;
-    let mut answer = Vec::new();
-    let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut answer)).await;
+    let mut response = Vec::new();
+    let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut response)).await;
     assert_eq!(answer, b"");
     soon(trickle).await.unwrap();
     assert!(
@@ -427,9 +426,9 @@ async fn malformed_http_is_rejected() {
         let mut connection = endpoint.connect().await;
         connection.write(garbage).await;
         connection.0.get_mut().shutdown().await.unwrap();
-        let mut answer = Vec::new();
-        let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut answer)).await;
-        let answer = String::from_utf8_lossy(&answer);
+        let mut response = Vec::new();
+        let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut response)).await;
+        let response = String::from_utf8_lossy(&response);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{garbage:?}: {answer}");
     }
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
@@ -476,10 +475,10 @@ async fn shutdown_waits_for_messages_being_received() {
     endpoint.stop();
     tokio::time::sleep(Duration::from_millis(100)).await;
     late.write(rest).await;
-    let mut answer = late.response().await;
-    assert!(answer.message().await.is_some());
+    let mut response = late.response().await;
+    assert!(response.message().await.is_some());
     stage.open();
-    assert_eq!(answer.messages().await.len(), 2);
+    assert_eq!(response.messages().await.len(), 2);
     endpoint.stopped().await;
 }
 

@@ -63,14 +63,14 @@ async fn unread_streams_use_little_memory() {
             _ => Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
                 .with("mcp-session-id", &ids[number % ids.len()]),
         };
-        let (answer, kept) = connection.send(&request).await;
-        assert_eq!(answer.status, 200);
+        let (response, kept) = connection.send(&request).await;
+        assert_eq!(response.status, 200);
         connection = kept;
     }
     let taken = server.memory().saturating_sub(before);
     assert!(taken < 64 << 10, "{taken} kB for 1,000 streams");
     // They have been open all the time.
-    let answer = soon(streams.swap_remove(500).answer()).await;
+    let response = soon(streams.swap_remove(500).response()).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
 }
 
@@ -91,8 +91,8 @@ async fn announced_bodies_use_little_memory() {
         client.write(&[slow.head().as_bytes(), &[b' '; 1000]].concat()).await;
         stalled.push(client);
     }
-    let (answer, _) = connection.send(&add()).await;
-    assert_eq!(answer.status, 200);
+    let (response, _) = connection.send(&add()).await;
+    assert_eq!(response.status, 200);
     let taken = server.memory().saturating_sub(before);
     assert!(taken < 64 << 10, "{taken} kB for 400 bodies");
 }

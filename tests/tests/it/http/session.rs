@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::{
     client::{Endpoint, soon},
-    endpoint,
     request::{Request, initialize},
-    serve_with,
+    serve, serve_with,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -131,7 +130,7 @@ async fn requests_are_checked() {
         ("too many headers", (0..200).fold(good(), |request, n| request.with(&format!("x-{n}"), "1")), (431, 0)),
         ("headers that are too long", good().with("x-long", &"x".repeat(1 << 17)), (431, 0)),
     ] {
-        let answer = endpoint.send(&request).await;
+        let response = endpoint.send(&request).await;
         assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
     }
     let refused = endpoint.send(&session.wrap(Request::new("PUT"))).await;
@@ -151,9 +150,9 @@ async fn headers_cannot_be_injected() {
         super::request::call(evil).with("mcp-name", "=?base64?eA0KU2V0LUNvb2tpZTogZXZpbD0xDQoNCjxodG1sPg==?="),
         initialize("2025-11-25").path("/mcp%0d%0aSet-Cookie:%20evil=1"),
     ] {
-        let answer = endpoint.send(&request).await;
+        let response = endpoint.send(&request).await;
         assert_eq!(answer.header("set-cookie"), None);
-        assert!(answer.json().is_object());
+        assert!(response.json().is_object());
     }
 }
 
@@ -177,16 +176,16 @@ async fn batches_belong_to_2025_03_26() {
             |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
         let batch = json!([ping(1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call(2, "waits"), 7]);
         stage.open();
-        let answer = endpoint.send(&session.post(&batch)).await;
+        let response = endpoint.send(&session.post(&batch)).await;
         if version != "2025-03-26" {
-            assert_eq!(answer.outcome(), (400, -32600));
+            assert_eq!(response.outcome(), (400, -32600));
             stage.gate.forget_permits(1);
             continue;
         }
-        let answers = answer.json();
+        let answers = response.json();
         let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64()).collect();
         ids.sort_unstable();
-        assert_eq!((answer.status, ids), (200, vec![None, Some(1), Some(2)]));
+        assert_eq!((response.status, ids), (200, vec![None, Some(1), Some(2)]));
         for (batch, status) in [
             (json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]), 202),
             (json!([{"jsonrpc": "2.0", "id": 1, "result": {}}]), 202),
@@ -260,10 +259,10 @@ async fn a_call_is_cancelled_by_another_request() {
         assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     };
     // The response is an event stream without events.
-    let (answer, ()) = tokio::join!(endpoint.open(&waiting), cancel);
-    assert_eq!(answer.status, 200);
-    let mut answer = answer;
-    assert_eq!(answer.messages().await, Vec::<Value>::new());
+    let (response, ()) = tokio::join!(endpoint.open(&waiting), cancel);
+    assert_eq!(response.status, 200);
+    let mut response = response;
+    assert_eq!(response.messages().await, Vec::<Value>::new());
     stage.has_dropped(1).await;
 
     // The same holds if the response is a stream already.

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::{
     client::soon,
-    endpoint,
     request::{Request, call, initialize, stateless},
-    serve_with,
+    serve, serve_with,
 };
 use mcp_runtime::HttpOptions;
 
@@ -125,7 +124,7 @@ async fn requests_are_checked() {
         ("nothing", good().body(""), (400, -32700)),
         ("no message", good().body("{}"), (400, -32600)),
     ] {
-        let answer = endpoint.send(&request).await;
+        let response = endpoint.send(&request).await;
         assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
         assert_eq!(answer.header("mcp-session-id"), None, "{name}");
     }
@@ -162,7 +161,7 @@ async fn headers_that_mirror_arguments_are_checked() {
         (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "true")], (200, 0)),
         (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "True")], MISMATCH),
     ] {
-        let answer = endpoint.send(&request(arguments.clone(), headers)).await;
+        let response = endpoint.send(&request(arguments.clone(), headers)).await;
         assert_eq!(answer.outcome(), expected, "{arguments} {headers:?}: {answer:?}");
     }
     let listed = endpoint.send(&stateless("tools/list", &json!({}))).await.json();
@@ -221,15 +220,15 @@ async fn sessions_are_ignored() {
 async fn messages_before_the_result_are_streamed() {
     let (stage, endpoint) = serve().await;
     for (tool, steps, text) in [("tells", 2, "told"), ("tells_at_once", 1, "told at once")] {
-        let mut answer = endpoint.open(&call(tool)).await;
-        assert_eq!(answer.status, 200);
+        let mut response = endpoint.open(&call(tool)).await;
+        assert_eq!(response.status, 200);
         assert_eq!(answer.header("content-type"), Some("text/event-stream"));
         assert_eq!(answer.header("x-accel-buffering"), Some("no"));
         assert_eq!(answer.header("cache-control"), Some("no-cache, no-transform"));
-        let first = answer.event().await.unwrap();
+        let first = response.event().await.unwrap();
         assert_eq!((first.id.as_deref(), first.json()["method"].as_str()), (None, Some("notifications/progress")));
         stage.open();
-        let rest = answer.messages().await;
+        let rest = response.messages().await;
         assert_eq!(rest.len(), steps, "{rest:?}");
         assert_eq!(rest[steps - 1]["result"]["content"][0]["text"], text);
     }
@@ -239,11 +238,11 @@ async fn messages_before_the_result_are_streamed() {
 async fn a_call_that_only_waits_is_answered_with_json() {
     let (stage, endpoint) = serve().await;
     let request = call("waits");
-    let answer = async {
+    let response = async {
         stage.has_begun(1).await;
         stage.open();
     };
-    let (answer, ()) = tokio::join!(endpoint.send(&request), answer);
+    let (response, ()) = tokio::join!(endpoint.send(&request), response);
     assert_eq!(answer.text(), "waited");
 }
 
@@ -253,11 +252,11 @@ async fn a_long_call_is_kept_alive() {
     let patience = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
     let (stage, endpoint) = serve_with(patience).await;
     let mut answer = endpoint.open(&call("waits")).await;
-    assert!(answer.event().await.unwrap().is_comment);
-    assert!(answer.event().await.unwrap().is_comment);
+    assert!(response.event().await.unwrap().is_comment);
+    assert!(response.event().await.unwrap().is_comment);
     stage.open();
     assert_eq!(answer.message().await.unwrap()["result"]["content"][0]["text"], "waited");
-    assert!(answer.messages().await.is_empty());
+    assert!(response.messages().await.is_empty());
 }
 
 /// This applies to JSON responses and to streams.
@@ -271,8 +270,8 @@ async fn a_disconnected_client_cancels_its_call() {
     stage.has_dropped(1).await;
 
     let mut answer = endpoint.open(&call("tells")).await;
-    assert!(answer.message().await.is_some());
-    drop(answer);
+    assert!(response.message().await.is_some());
+    drop(response);
     stage.has_dropped(2).await;
     assert_eq!(endpoint.send(&call("quick")).await.status, 200);
 }
@@ -295,7 +294,7 @@ async fn connections_are_kept() {
     }
     // Two requests at once.
     connection.write(&[call("quick").bytes(), call("nothing").bytes()].concat()).await;
-    let (first, connection) = soon(connection.answer()).await.full().await;
-    let (second, _) = soon(connection.answer()).await.full().await;
+    let (first, connection) = soon(connection.response()).await.full().await;
+    let (second, _) = soon(connection.response()).await.full().await;
     assert_eq!((first.text().as_str(), second.outcome()), ("quick", (200, -32602)));
 }

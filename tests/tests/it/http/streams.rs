@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::{
     client::{Endpoint, Response},
-    endpoint,
     request::Request,
-    serve_with,
+    serve, serve_with,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -21,9 +20,9 @@ fn text(message: &Value) -> &str {
 }
 
 /// Reads up to the first message, and returns the id of its event.
-async fn first_id(answer: &mut Response) -> String {
+async fn first_id(response: &mut Response) -> String {
     loop {
-        let event = answer.event().await.unwrap();
+        let event = response.event().await.unwrap();
         if !event.data.is_empty() {
             return event.id.unwrap();
         }
@@ -31,9 +30,9 @@ async fn first_id(answer: &mut Response) -> String {
 }
 
 async fn resumed(endpoint: &Endpoint, request: Request) -> Vec<Value> {
-    let mut answer = endpoint.open(&request).await;
-    assert_eq!(answer.status, 200);
-    answer.messages().await
+    let mut response = endpoint.open(&request).await;
+    assert_eq!(response.status, 200);
+    response.messages().await
 }
 
 #[tokio::test]
@@ -45,12 +44,12 @@ async fn streams_have_ids_and_2025_11_25_begins_with_one() {
         assert_eq!(answer.header("x-accel-buffering"), Some("no"));
         let mut ids = Vec::new();
         if version == "2025-11-25" {
-            let primer = answer.event().await.unwrap();
+            let primer = response.event().await.unwrap();
             assert_eq!((primer.data.as_str(), primer.retry), ("", None));
             ids.push(primer.id.unwrap());
         }
         stage.open();
-        while let Some(event) = answer.event().await {
+        while let Some(event) = response.event().await {
             assert!(!event.data.is_empty());
             ids.push(event.id.unwrap());
         }
@@ -101,10 +100,10 @@ async fn events_belong_to_their_session() {
     let (stage, endpoint) = serve().await;
     let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
     let mut answer = endpoint.open(&session.call(1, "tells")).await;
-    let id = first_id(&mut answer).await;
+    let id = first_id(&mut response).await;
     stage.open();
     let mut last = id.clone();
-    while let Some(event) = answer.event().await {
+    while let Some(event) = response.event().await {
         last = event.id.unwrap();
     }
     let stream = id.split('-').next().unwrap();
@@ -129,8 +128,8 @@ async fn streams_do_not_mix() {
     stage.has_begun(2).await;
     stage.open();
     stage.open();
-    for (id, answer) in [(1, &mut first), (2, &mut second)] {
-        let messages = answer.messages().await;
+    for (id, response) in [(1, &mut first), (2, &mut second)] {
+        let messages = response.messages().await;
         let tokens: Vec<_> =
             messages.iter().filter_map(|message| message["params"]["progressToken"].as_u64()).collect();
         assert_eq!((tokens, messages[2]["id"].as_u64()), (vec![id, id], Some(id)));
@@ -156,11 +155,11 @@ async fn a_function_closes_its_stream() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut answer = endpoint.open(&session.call(1, "closes_stream")).await;
-    let primer = answer.event().await.unwrap();
+    let primer = response.event().await.unwrap();
     assert_eq!((primer.data.as_str(), primer.retry), ("", None));
-    let farewell = answer.event().await.unwrap();
+    let farewell = response.event().await.unwrap();
     assert_eq!((farewell.data.as_str(), farewell.retry), ("", Some(7)));
-    assert_eq!(answer.event().await, None);
+    assert_eq!(response.event().await, None);
 
     let mut again = endpoint.open(&session.resume(&farewell.id.unwrap())).await;
     stage.open();
@@ -201,8 +200,8 @@ async fn the_event_log_is_limited() {
     let (_, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut answer = endpoint.open(&session.call(1, "floods")).await;
-    let first = first_id(&mut answer).await;
-    let rest = answer.messages().await;
+    let first = first_id(&mut response).await;
+    let rest = response.messages().await;
     assert_eq!((rest.len(), text(&rest[1999])), (2000, "flooded"));
     let kept = resumed(&endpoint, session.resume(&first)).await;
     assert!(kept.len() < 500, "{} messages are kept", kept.len());

@@ -133,7 +133,7 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
         }
         let answer = json!({"jsonrpc": "2.0", "id": asked["id"],
             "result": {"action": "accept", "content": {"confirm": true}}});
-        assert_eq!(endpoint.send(&session.post(&answer)).await.status, 202);
+        assert_eq!(endpoint.send(&session.post(&response)).await.status, 202);
         let result = stream.message().await.unwrap();
         assert_eq!(result["result"]["content"][0]["text"], "deleted a");
     }
@@ -162,7 +162,7 @@ async fn tasks_belong_to_their_principal() {
         for principal in [Some("ada"), Some("bob"), Some(""), None] {
             for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
                 let request = about(method, &task).change(|message| message["params"]["inputResponses"] = json!({}));
-                let answer = send_as(&server, principal, request).await;
+                let response = send_as(&server, principal, request).await;
                 let expected = if principal == owner { Value::Null } else { json!(-32602) };
                 assert_eq!(answer["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
             }

@@ -185,7 +185,7 @@ fn taken() -> &'static str {
 fn a_resource_cannot_stand_where_a_skill_does() {
     let error = server().with::<taken>().check().unwrap_err();
     assert!(
-        error.problems()[0].ends_with("is at `skill://git-workflow/SKILL.md`, and so is a part of a skill"),
+        error.problems()[0].ends_with("and a file of a skill have the same URI `skill://git-workflow/SKILL.md`"),
         "{error}"
     );
     assert!(Server::empty("free", "1.0.0").with::<taken>().check().is_ok());

@@ -1,0 +1,46 @@
+//! The registry that the server offers now, and its replacement.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::{
+    error::BuildError,
+    registry::{Kinds, Registry},
+};
+
+/// The registry that the server offers now. Readers never wait for a change.
+#[derive(Debug)]
+pub(super) struct CurrentRegistry {
+    registry: ArcSwap<Registry>,
+    /// Held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    changing: Mutex<()>,
+}
+
+impl CurrentRegistry {
+    pub(super) fn new(registry: Registry) -> Self {
+        Self { registry: ArcSwap::from_pointee(registry), changing: Mutex::default() }
+    }
+
+    pub(super) fn load(&self) -> Guard<Arc<Registry>> {
+        self.registry.load()
+    }
+
+    /// Replaces the registry by the one that `change` returns. Returns the kinds of entries that changed, or `None` if
+    /// `change` returns no registry.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `change`, in which case nothing changes.
+    pub(super) fn change(
+        &self,
+        change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
+    ) -> Result<Option<Kinds>, BuildError> {
+        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.registry.load_full();
+        let Some(after) = change(&before)? else { return Ok(None) };
+        let kinds = before.differs(&after);
+        self.registry.store(after.into());
+        Ok(Some(kinds))
+    }
+}

@@ -1,0 +1,57 @@
+//! The capabilities of a server, which follow from the entries that it registers.
+
+use crate::handler::entry::EntryKind;
+
+/// A set of kinds of entries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(pub(crate) u8);
+
+impl Kinds {
+    pub(crate) const EACH: [EntryKind; 3] = [EntryKind::Tool, EntryKind::Resource, EntryKind::Prompt];
+    pub(crate) const ALL: Self = Self(0b111);
+
+    pub(crate) fn insert(&mut self, kind: EntryKind) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    pub(crate) fn has(self, kind: EntryKind) -> bool {
+        self.0 & (1 << kind as u8) != 0
+    }
+}
+
+/// The capabilities that the server declares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ServerCapabilities {
+    pub(crate) tools: bool,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+    pub(crate) completions: bool,
+    pub(crate) logging: bool,
+    /// Whether a call of some tool may become a task.
+    pub(crate) tasks: bool,
+    pub(crate) skills: bool,
+}
+
+impl ServerCapabilities {
+    /// Returns the union of both sets.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            tools: self.tools || other.tools,
+            resources: self.resources || other.resources,
+            prompts: self.prompts || other.prompts,
+            completions: self.completions || other.completions,
+            logging: self.logging || other.logging,
+            tasks: self.tasks || other.tasks,
+            skills: self.skills || other.skills,
+        }
+    }
+
+    /// Returns `true` if the server has entries of a kind.
+    pub(crate) fn has(self, kind: EntryKind) -> bool {
+        match kind {
+            EntryKind::Tool => self.tools,
+            EntryKind::Resource => self.resources,
+            EntryKind::Prompt => self.prompts,
+        }
+    }
+}

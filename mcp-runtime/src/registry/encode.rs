@@ -1,0 +1,210 @@
+//! Encodes the elements of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`.
+
+use serde_json::Value;
+
+use super::entries::{Function, Prompt, Registered, Resource, Tool};
+use crate::{
+    handler::{
+        Encoding,
+        entry::{CommonEntry, ServerFnEntry, TaskSupport},
+        schema,
+    },
+    jsonrpc::write,
+    model::Annotations,
+    revision::{
+        Feature,
+        encode::{self, Object},
+    },
+};
+
+impl Registered for Tool {
+    fn key(&self) -> &'static str {
+        self.entry.common.name
+    }
+
+    fn function(&self) -> &Function {
+        &self.function
+    }
+
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.function.encode(out, encoding, |out| tool(out, encoding, self));
+    }
+}
+
+impl Registered for Prompt {
+    fn key(&self) -> &'static str {
+        self.entry.common.name
+    }
+
+    fn function(&self) -> &Function {
+        &self.function
+    }
+
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.function.encode(out, encoding, |out| prompt(out, encoding, &self.function));
+    }
+}
+
+impl Registered for Resource {
+    fn key(&self) -> &'static str {
+        self.entry.uri
+    }
+
+    fn function(&self) -> &Function {
+        &self.function
+    }
+
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        self.function.encode(out, encoding, |out| resource(out, encoding, self));
+    }
+
+    fn list_fn(&self) -> Option<&'static ServerFnEntry> {
+        self.entry.list.as_ref()
+    }
+}
+
+fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
+    let common = tool.function.common;
+    let mut object = Object::begin(out);
+    begin_entry(&mut object, encoding, common);
+    write::plain(object.key("inputSchema"), &tool.function.contract.schema);
+    if let Some(result) = tool.function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
+        let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
+        if wraps {
+            write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone()));
+        } else {
+            write::plain(object.key("outputSchema"), &result.schema);
+        }
+    }
+    hints(&mut object, encoding, tool);
+    execution(&mut object, encoding, tool.entry.task);
+    end_entry(&mut object, encoding, common);
+    object.end();
+}
+
+/// Writes whether clients may call the tool as a task, in revisions that leave it to them.
+fn execution(object: &mut Object<'_>, encoding: &Encoding, task: TaskSupport) {
+    let support = match task {
+        TaskSupport::Forbidden => return,
+        TaskSupport::Optional | TaskSupport::Deferred => "optional",
+        TaskSupport::Required => "required",
+    };
+    if encoding.has(Feature::SessionTasks) {
+        let mut execution = Object::begin(object.key("execution"));
+        execution.string("taskSupport", support);
+        execution.end();
+    }
+}
+
+fn hints(object: &mut Object<'_>, encoding: &Encoding, tool: &Tool) {
+    if !encoding.has(Feature::ToolAnnotations) {
+        return;
+    }
+    // Before tools had a `title`, it was one of the annotations.
+    let title = tool.function.common.title.filter(|_| !encoding.has(Feature::Titles));
+    let hints = tool.entry.hints;
+    let hints = [
+        ("destructiveHint", hints.destructive),
+        ("idempotentHint", hints.idempotent),
+        ("openWorldHint", hints.open_world),
+        ("readOnlyHint", hints.read_only),
+    ];
+    if title.is_none() && hints.iter().all(|(_, hint)| hint.is_none()) {
+        return;
+    }
+    let mut annotations = Object::begin(object.key("annotations"));
+    annotations.optional("title", title);
+    for (name, hint) in hints {
+        if let Some(hint) = hint {
+            write::plain(annotations.key(name), &hint);
+        }
+    }
+    annotations.end();
+}
+
+fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
+    let mut object = Object::begin(out);
+    begin_entry(&mut object, encoding, function.common);
+    if !function.contract.arguments.is_empty() {
+        let required = &function.contract.schema["required"];
+        encode::array(object.key("arguments"), function.contract.arguments, |out, argument| {
+            let mut object = Object::begin(out);
+            object.string("name", argument.name);
+            encode::title(&mut object, encoding.features, argument.title);
+            let description =
+                describe_argument(argument.description, &function.contract.schema["properties"][argument.name]);
+            object.optional("description", description.as_deref());
+            let is_required = required.as_array().is_some_and(|names| names.iter().any(|name| name == argument.name));
+            write::plain(object.key("required"), &is_required);
+            object.end();
+        });
+    }
+    end_entry(&mut object, encoding, function.common);
+    object.end();
+}
+
+/// Returns the description of a prompt's argument, with the constraints of its schema in words: prompts send no schema.
+fn describe_argument(description: &str, schema: &Value) -> Option<String> {
+    let mut notes = Vec::new();
+    if let Some(values) = schema["enum"].as_array() {
+        let values: Vec<_> = values.iter().map(|value| format!("`{}`", value.as_str().unwrap_or_default())).collect();
+        notes.push(format!("one of {}", values.join(", ")));
+    }
+    for (keyword, words) in [
+        ("minimum", "at least"),
+        ("exclusiveMinimum", "more than"),
+        ("maximum", "at most"),
+        ("exclusiveMaximum", "less than"),
+        ("minLength", "shortest length"),
+        ("maxLength", "longest length"),
+        ("pattern", "matching"),
+        ("default", "default"),
+    ] {
+        if let Some(value) = schema.get(keyword) {
+            notes.push(format!("{words} {value}"));
+        }
+    }
+    let description =
+        if description.is_empty() { schema["description"].as_str().unwrap_or_default() } else { description };
+    match (description, notes.join(", ")) {
+        ("", notes) if notes.is_empty() => None,
+        ("", notes) => Some(notes),
+        (description, notes) if notes.is_empty() => Some(description.to_owned()),
+        (description, notes) => Some(format!("{description} ({notes})")),
+    }
+}
+
+fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
+    let (entry, common) = (resource.entry, resource.function.common);
+    let mut object = Object::begin(out);
+    object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, entry.uri);
+    begin_entry(&mut object, encoding, common);
+    object.optional("mimeType", entry.mime_type);
+    if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
+        write::plain(object.key("size"), &size);
+    }
+    let hints = Annotations { audience: entry.audience.to_vec(), priority: entry.priority, last_modified: None };
+    encode::annotations(&mut object, encoding.features, &hints);
+    end_entry(&mut object, encoding, common);
+    object.end();
+}
+
+/// Writes the members that begin every element.
+fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
+    object.string("name", common.name);
+    encode::title(object, encoding.features, common.title);
+    object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
+}
+
+/// Writes the members that end every element.
+fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
+    encode::icons(object, encoding.features, common.icons);
+    if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
+        return;
+    }
+    let mut meta = Object::begin(object.key("_meta"));
+    for (key, json) in common.meta {
+        meta.raw(key, json.as_bytes());
+    }
+    meta.end();
+}

@@ -1,0 +1,147 @@
+//! The registered entries.
+
+use std::{
+    any::TypeId,
+    sync::{Arc, OnceLock},
+};
+
+use crate::{
+    handler::{
+        Context, Contract, Dependency, Encoding,
+        entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
+    },
+    revision::Revision,
+};
+
+/// The common part of every registered entry: the annotated function and the contract with its callers.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) kind: EntryKind,
+    pub(crate) common: &'static CommonEntry,
+    pub(crate) contract: Arc<Contract>,
+    pub(crate) uses_context: bool,
+    /// The permitted values of each argument; empty if its schema does not list them.
+    choices: Vec<Vec<String>>,
+    /// The element of the list in each revision, written when it is first needed. Entries outlive changes of the
+    /// registry, and so does this.
+    encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
+}
+
+/// A registered tool.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) entry: &'static ToolEntry,
+    pub(crate) function: Function,
+    /// The arguments that HTTP clients repeat in headers.
+    pub(crate) headers: Vec<MirroredArgument>,
+}
+
+/// An argument that HTTP clients repeat in a header.
+#[derive(Debug)]
+pub(crate) struct MirroredArgument {
+    /// The part of the header's name after `Mcp-Param-`.
+    pub(crate) name: String,
+    /// The chain of properties that leads to the argument.
+    pub(crate) path: Vec<String>,
+}
+
+/// A registered prompt.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub(crate) entry: &'static PromptEntry,
+    pub(crate) function: Function,
+}
+
+/// A registered resource or resource template.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) entry: &'static ResourceEntry,
+    pub(crate) function: Function,
+}
+
+/// How an argument is completed.
+pub(crate) enum Completed<'a> {
+    /// By a function, and whether it takes the context.
+    By(&'static ServerFnEntry, bool),
+    /// From its permitted values.
+    From(&'a [String]),
+}
+
+impl Function {
+    pub(super) fn new(
+        kind: EntryKind,
+        common: &'static CommonEntry,
+        contract: Contract,
+        choices: Vec<Vec<String>>,
+    ) -> Self {
+        let uses_context = uses_context(common.dependencies);
+        let encoded = std::array::from_fn(|_| OnceLock::new());
+        Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
+    }
+
+    /// Returns the description that visibility rules and [`Handle::set_enabled`](crate::Handle::set_enabled) see.
+    pub(crate) fn info(&self) -> EntryInfo<'static> {
+        self.common.info(self.kind)
+    }
+
+    /// Returns how an argument is completed, or `None` if the function has no such argument.
+    pub(crate) fn completed(&self, name: &str) -> Option<Completed<'_>> {
+        let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
+        Some(match &self.contract.arguments[index].complete {
+            Some(function) => Completed::By(function, takes_context(function)),
+            None => Completed::From(&self.choices[index]),
+        })
+    }
+
+    /// Returns `true` if some argument can be completed.
+    pub(super) fn completes(&self) -> bool {
+        self.contract.arguments.iter().any(|argument| argument.complete.is_some())
+            || self.choices.iter().any(|choices| !choices.is_empty())
+    }
+
+    /// Writes the element of a list, which `write` encodes the first time.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding, write: impl FnOnce(&mut Vec<u8>)) {
+        let encoded = self.encoded[encoding.dialect.revision() as usize].get_or_init(|| {
+            let mut encoded = Vec::new();
+            write(&mut encoded);
+            encoded.into()
+        });
+        out.extend_from_slice(encoded);
+    }
+}
+
+/// A registered entry of any kind.
+pub(super) trait Registered {
+    /// Returns the key by which entries of the kind are sorted and found: a name, a URI or a URI template.
+    fn key(&self) -> &'static str;
+
+    fn function(&self) -> &Function;
+
+    /// Writes the element of the list.
+    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
+
+    /// Returns the function that lists the resources of a template.
+    fn list_fn(&self) -> Option<&'static ServerFnEntry> {
+        None
+    }
+
+    /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a type.
+    fn takes(&self, wanted: TypeId) -> bool {
+        let common = self.function().common;
+        let mut needs = common.dependencies.to_vec();
+        let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
+        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut needs));
+        needs.iter().any(|need| (need.type_id)() == wanted)
+    }
+}
+
+/// Returns `true` if a server function takes the context.
+pub(super) fn takes_context(function: &ServerFnEntry) -> bool {
+    let mut needs = Vec::new();
+    (function.dependencies)(&mut needs);
+    uses_context(&needs)
+}
+
+fn uses_context(needs: &[Dependency]) -> bool {
+    needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
+}

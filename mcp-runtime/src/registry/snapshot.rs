@@ -1,0 +1,337 @@
+//! The registry.
+
+use std::{
+    any::TypeId,
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    build::Builder,
+    capabilities::{Kinds, ServerCapabilities},
+    entries::{Function, Prompt, Registered, Resource, Tool, takes_context},
+    lists::{ListKind, Listed, Lists, Pager},
+    skills::Skills,
+    table::Table,
+};
+use crate::{
+    error::{BuildError, Fault},
+    handler::{
+        StateMap,
+        entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
+    },
+    revision::{Dialect, Revision},
+};
+
+/// Everything that a server has registered, at one moment.
+///
+/// A reader never waits for a change, and finishes with the registry that it began with.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// By name.
+    tools: Table<Tool>,
+    /// By name.
+    prompts: Table<Prompt>,
+    /// By URI.
+    resources: Table<Resource>,
+    /// By URI template.
+    templates: Table<Resource>,
+    skills: Arc<Skills>,
+    /// Whether the server forwards its log, so that every function can send messages.
+    forwards_log: bool,
+    capabilities: ServerCapabilities,
+    /// One for each of [`Revision::ALL`].
+    prepared: [Prepared; Revision::ALL.len()],
+}
+
+/// The responses of one revision that every client gets alike, written when they are first needed.
+#[derive(Debug, Default)]
+struct Prepared {
+    lists: OnceLock<Lists>,
+    /// The result of `initialize` or `server/discover`.
+    introduction: OnceLock<Vec<u8>>,
+}
+
+/// Entries to register, and the state that the server has for them.
+pub(crate) struct Selection<'a> {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) states: &'a StateMap,
+}
+
+/// The resource that a URI names, and the values of its template's variables.
+pub(crate) struct Found<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) variables: Vec<(&'static str, String)>,
+}
+
+/// The functions that contribute to `resources/list`.
+pub(crate) struct ResourceLists {
+    /// The entry of the first one, whose limits apply to all.
+    pub(crate) common: &'static CommonEntry,
+    /// The functions, and whether each blocks.
+    pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
+    /// Whether one of them takes the context.
+    pub(crate) uses_context: bool,
+}
+
+impl Registry {
+    /// Creates a registry without entries. Its skills never change.
+    pub(crate) fn new(skills: Skills, forwards_log: bool) -> Self {
+        Self { skills: Arc::new(skills), forwards_log, ..Self::default() }
+            .with_capabilities(ServerCapabilities::default())
+    }
+
+    /// Registers entries, and enables those that are registered already. Returns `None` if nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// Every duplicate name, missing state and invalid schema, each with its source lines.
+    pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
+        let Selection { mut entries, states } = selection;
+        let enabled = self.set_enabled_entries(&entries, true);
+        let mut seen = HashSet::new();
+        entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
+        entries.retain(|entry| !self.has(entry.common()));
+        if entries.is_empty() {
+            return Ok(enabled);
+        }
+        let before = enabled.as_ref().unwrap_or(self);
+        let mut builder = Builder::new(states);
+        let added = builder.register(entries);
+        let after = before.changed(
+            before.tools.with(added.tools),
+            before.prompts.with(added.prompts),
+            before.resources.with(added.resources),
+            before.templates.with(added.templates),
+        );
+        builder.check_unique("tools", "named", after.tools.all());
+        builder.check_unique("prompts", "named", after.prompts.all());
+        builder.check_unique("resources", "at", after.resources.all());
+        builder.check_unique("resource templates", "at", after.templates.all());
+        builder.check_templates(after.templates.all());
+        builder.check_skills(after.resources.all(), &after.skills);
+        builder.finish()?;
+        Ok(Some(after))
+    }
+
+    /// Removes entries. Returns `None` if none of them is registered.
+    pub(crate) fn without(&self, entries: &[Entry]) -> Option<Self> {
+        self.edited(|function, enabled| (!is_one_of(function.common, entries)).then_some(enabled))
+    }
+
+    /// Enables or disables entries. Returns `None` if nothing changes.
+    pub(crate) fn set_enabled_entries(&self, entries: &[Entry], enabled: bool) -> Option<Self> {
+        self.set_enabled(|function| is_one_of(function.common, entries).then_some(enabled))
+    }
+
+    /// Enables and disables the entries for which `decide` returns a value. Returns `None` if nothing changes.
+    pub(crate) fn set_enabled(&self, decide: impl Fn(&Function) -> Option<bool>) -> Option<Self> {
+        self.edited(|function, enabled| Some(decide(function).unwrap_or(enabled)))
+    }
+
+    /// Returns a registry with the same entries and nothing prepared.
+    pub(crate) fn unprepared(&self) -> Self {
+        self.edited_always(|_, enabled| Some(enabled))
+    }
+
+    fn edited(&self, decide: impl Fn(&Function, bool) -> Option<bool>) -> Option<Self> {
+        let changes = self.functions().any(|(function, enabled)| decide(function, enabled) != Some(enabled));
+        changes.then(|| self.edited_always(decide))
+    }
+
+    fn edited_always(&self, decide: impl Fn(&Function, bool) -> Option<bool>) -> Self {
+        self.changed(
+            self.tools.edited(&decide),
+            self.prompts.edited(&decide),
+            self.resources.edited(&decide),
+            self.templates.edited(&decide),
+        )
+    }
+
+    fn changed(
+        &self,
+        tools: Table<Tool>,
+        prompts: Table<Prompt>,
+        resources: Table<Resource>,
+        templates: Table<Resource>,
+    ) -> Self {
+        let (skills, forwards_log) = (Arc::clone(&self.skills), self.forwards_log);
+        Self { tools, prompts, resources, templates, skills, forwards_log, ..Self::default() }
+            .with_capabilities(self.capabilities)
+    }
+
+    /// Sets the capabilities: those that the entries need, and those that were declared before. A client may hold on to
+    /// the latter, so they stay, if only with an empty list. Disabled entries count, since they may be enabled again.
+    fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
+        let skills = self.skills.is_served();
+        let template_completes = |template: &Resource| template.function.completes();
+        let needed = ServerCapabilities {
+            tools: self.tools.all().next().is_some(),
+            resources: skills || self.resources.all().next().is_some() || self.templates.all().next().is_some(),
+            prompts: self.prompts.all().next().is_some(),
+            completions: self.prompts.all().any(|prompt| prompt.function.completes())
+                || self.templates.all().any(template_completes),
+            logging: self.functions().any(|(function, _)| self.forwards_log || function.uses_context),
+            tasks: self.tools.all().any(|tool| tool.entry.task != TaskSupport::Forbidden),
+            skills,
+        };
+        self.capabilities = before.or(needed);
+        self
+    }
+
+    /// Returns `true` if an entry is registered, enabled or not.
+    pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
+        self.functions().any(|(function, _)| std::ptr::eq(function.common, common))
+    }
+
+    /// Returns the function of every entry, and whether the entry is enabled.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (&Function, bool)> {
+        let resources = self.resources.functions().chain(self.templates.functions());
+        self.tools.functions().chain(self.prompts.functions()).chain(resources)
+    }
+
+    /// Returns `true` if the function of some entry takes a reference to a type.
+    pub(crate) fn takes(&self, wanted: TypeId) -> bool {
+        self.tools.all().any(|tool| tool.takes(wanted))
+            || self.prompts.all().any(|prompt| prompt.takes(wanted))
+            || self.resources.all().chain(self.templates.all()).any(|resource| resource.takes(wanted))
+    }
+
+    /// Returns the kinds of entries of which another registry enables different ones.
+    pub(crate) fn differs(&self, other: &Self) -> Kinds {
+        let mut kinds = Kinds::default();
+        if !self.tools.enables_same(&other.tools) {
+            kinds.insert(EntryKind::Tool);
+        }
+        if !(self.resources.enables_same(&other.resources) && self.templates.enables_same(&other.templates)) {
+            kinds.insert(EntryKind::Resource);
+        }
+        if !self.prompts.enables_same(&other.prompts) {
+            kinds.insert(EntryKind::Prompt);
+        }
+        kinds
+    }
+
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        self.capabilities
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(name)
+    }
+
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Prompt> {
+        self.prompts.get(name)
+    }
+
+    /// Returns the resource with a URI, or else the first template that matches it, among those that `sees` accepts.
+    pub(crate) fn resource(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<Found<'_>> {
+        if let Some(resource) = self.resources.get(uri)
+            && sees(&resource.function)
+        {
+            return Some(Found { function: &resource.function, variables: Vec::new() });
+        }
+        self.templates.enabled().iter().find_map(|template| {
+            let variables = mcp_uri_template::matches(template.entry.template?, uri)?;
+            sees(&template.function).then_some(Found { function: &template.function, variables })
+        })
+    }
+
+    /// Returns the function that a completion request refers to, by a template as listed or by a URI.
+    pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Function> {
+        let template = self.templates.get(uri).map(|template| &template.function).filter(|function| sees(function));
+        template.or_else(|| self.resource(uri, sees).map(|found| found.function))
+    }
+
+    /// Returns the enabled tools, by name.
+    pub(crate) fn tools(&self) -> &[Arc<Tool>] {
+        self.tools.enabled()
+    }
+
+    /// Returns the enabled prompts, by name.
+    pub(crate) fn prompts(&self) -> &[Arc<Prompt>] {
+        self.prompts.enabled()
+    }
+
+    /// Returns the enabled resources, by URI.
+    pub(crate) fn resources(&self) -> &[Arc<Resource>] {
+        self.resources.enabled()
+    }
+
+    /// Returns the enabled resource templates, by URI template.
+    pub(crate) fn templates(&self) -> &[Arc<Resource>] {
+        self.templates.enabled()
+    }
+
+    pub(crate) fn skills(&self) -> &Skills {
+        &self.skills
+    }
+
+    /// Returns the elements of `resources/list`, by URI: resources, and the files of skills.
+    pub(crate) fn listed_resources(&self) -> Vec<&dyn Listed> {
+        let resources = self.resources().iter().map(|resource| &**resource as &dyn Listed);
+        let files = self.skills.files().map(|file| file as &dyn Listed);
+        let mut listed: Vec<_> = resources.chain(files).collect();
+        listed.sort_by(|left, right| left.key().cmp(right.key()));
+        listed
+    }
+
+    /// Returns `true` if a function contributes to `resources/list`.
+    pub(crate) fn lists_resources(&self) -> bool {
+        self.templates().iter().any(|template| template.entry.list.is_some())
+    }
+
+    /// Returns the functions that contribute to `resources/list`, of the templates that `sees` accepts. Returns `None` if
+    /// there are none.
+    pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
+        let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
+        let common = listing().next()?.function.common;
+        let functions: Vec<_> =
+            listing().filter_map(|found| Some((found.entry.list.as_ref()?, found.function.common.blocking))).collect();
+        let uses_context = functions.iter().any(|(function, _)| takes_context(function));
+        Some(ResourceLists { common, functions, uses_context })
+    }
+
+    /// Returns the prepared lists of the pager's revision.
+    pub(crate) fn lists(&self, pager: &Pager<'_>) -> &Lists {
+        let prepared = &self.prepared[pager.encoding.dialect.revision() as usize];
+        prepared.lists.get_or_init(|| {
+            Lists::new([
+                pager.pages(ListKind::Tools, self.tools()),
+                pager.pages(ListKind::Prompts, self.prompts()),
+                pager.pages(ListKind::Resources, &self.listed_resources()),
+                pager.pages(ListKind::Templates, self.templates()),
+            ])
+        })
+    }
+
+    /// Writes one page of a list with the entries that `sees` accepts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the cursor is from no list. A cursor stays valid when the entry that it names is removed: the page begins
+    /// with the next one.
+    pub(crate) fn page(
+        &self,
+        pager: &Pager<'_>,
+        kind: ListKind,
+        cursor: Option<&str>,
+        sees: impl Fn(&EntryInfo<'_>) -> bool,
+    ) -> Result<Vec<u8>, Fault> {
+        match kind {
+            ListKind::Tools => pager.page_of(kind.member(), self.tools(), cursor, sees),
+            ListKind::Prompts => pager.page_of(kind.member(), self.prompts(), cursor, sees),
+            ListKind::Resources => pager.page_of(kind.member(), &self.listed_resources(), cursor, sees),
+            ListKind::Templates => pager.page_of(kind.member(), self.templates(), cursor, sees),
+        }
+    }
+
+    /// Returns the result of `initialize` or `server/discover`, which `write` encodes the first time.
+    pub(crate) fn introduction(&self, dialect: &Dialect, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
+        self.prepared[dialect.revision() as usize].introduction.get_or_init(write)
+    }
+}
+
+fn is_one_of(common: &'static CommonEntry, entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| std::ptr::eq(entry.common(), common))
+}
