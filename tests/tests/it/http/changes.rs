@@ -58,7 +58,7 @@ fn method(message: &Value) -> &str {
 /// Opens a subscription stream, and reads its acknowledgement.
 async fn listening(endpoint: &Endpoint, filter: Value) -> Response {
     let mut response = endpoint.open(&listen(&filter)).await;
-    assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
+    assert_eq!((response.status, response.header("x-accel-buffering")), (200, Some("no")));
     let event = response.event().await.unwrap();
     assert_eq!(event.id, None);
     let acknowledged = event.json();
@@ -89,12 +89,12 @@ async fn a_subscription_request_receives_changes() {
 #[tokio::test]
 async fn an_idle_stream_is_kept_alive() {
     let (handle, _, endpoint) = serve_with(HttpOptions::default().keep_alive(Duration::from_millis(10))).await;
-    let mut answer = listening(&endpoint, json!({"toolsListChanged": true})).await;
+    let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
     for _ in 0..3 {
         assert!(response.event().await.unwrap().is_comment);
     }
     handle.add::<comes>().unwrap();
-    assert_eq!(method(&answer.message().await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method(&response.message().await.unwrap()), "notifications/tools/list_changed");
 }
 
 /// Subscription requests do not use up the limit of calls in flight.
@@ -131,7 +131,7 @@ async fn a_subscription_ends_with_its_response() {
     let (stage, server) = super::server();
     let handle = server.handle();
     let mut endpoint = Endpoint::start(server, HttpOptions::default()).await;
-    let mut answer = listening(&endpoint, json!({"toolsListChanged": true})).await;
+    let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
     let going_on = endpoint.connect().await;
     let going_on = tokio::spawn(async move { going_on.send(&call("waits")).await.0 });
     stage.has_begun(1).await;
@@ -277,7 +277,7 @@ async fn visibility_can_depend_on_headers() {
     assert_eq!(endpoint.send(&call("comes")).await.outcome(), (200, -32602));
     assert_eq!(endpoint.send(&call("comes").with("x-role", "admin")).await.text(), "came");
     let list = stateless("tools/list", &json!({}));
-    let count = |answer: &Value| answer["result"]["tools"].as_array().unwrap().len();
+    let count = |response: &Value| response["result"]["tools"].as_array().unwrap().len();
     let (some, all) = (endpoint.send(&list).await.json(), endpoint.send(&list.with("x-role", "admin")).await.json());
     assert_eq!(count(&all), count(&some) + 1);
     assert_eq!((&some["result"]["cacheScope"], &all["result"]["cacheScope"]), (&json!("private"), &json!("private")));
@@ -304,7 +304,7 @@ async fn a_middleware_sets_the_principal() {
         let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
         let response: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
-            answer["result"]["content"][0]["text"].as_str().unwrap_or_default(),
+            response["result"]["content"][0]["text"].as_str().unwrap_or_default(),
             expected,
             "{principal:?} {name}"
         );

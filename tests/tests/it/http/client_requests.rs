@@ -28,7 +28,7 @@ fn delete(session: &Session<'_>, id: u64) -> Request {
     session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-fn answer(session: &Session<'_>, question: &Value, result: Value) -> Request {
+fn respond(session: &Session<'_>, question: &Value, result: Value) -> Request {
     session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
 }
 
@@ -49,7 +49,7 @@ async fn a_client_request_is_sent_on_the_stream_of_its_call_and_answered_by_anot
         let mut stream = endpoint.open(&delete(&session, 1)).await;
         let question = stream.message().await.unwrap();
         assert_eq!(question["method"], "elicitation/create", "{version}");
-        let accepted = endpoint.send(&answer(&session, &question, accept())).await;
+        let accepted = endpoint.send(&respond(&session, &question, accept())).await;
         assert_eq!((accepted.status, accepted.body.len()), (202, 0), "{version}");
         assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
         assert_eq!(stream.message().await, None);
@@ -67,7 +67,7 @@ async fn a_client_request_is_delivered_when_the_client_reconnects() {
     let mut resumed = endpoint.open(&session.resume(&primed)).await;
     let question = resumed.message().await.unwrap();
     assert_eq!(question, asked);
-    endpoint.send(&answer(&session, &question, accept())).await;
+    endpoint.send(&respond(&session, &question, accept())).await;
     assert_eq!(resumed.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
 }
 
@@ -78,8 +78,8 @@ async fn only_the_session_that_was_asked_can_respond() {
     let mut stream = endpoint.open(&delete(&asked, 1)).await;
     let question = stream.message().await.unwrap();
     // Accepted, since a response has no response, but without effect.
-    assert_eq!(endpoint.send(&answer(&other, &question, accept())).await.status, 202);
-    assert_eq!(endpoint.send(&answer(&asked, &question, json!({"action": "decline"}))).await.status, 202);
+    assert_eq!(endpoint.send(&respond(&other, &question, accept())).await.status, 202);
+    assert_eq!(endpoint.send(&respond(&asked, &question, json!({"action": "decline"}))).await.status, 202);
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "kept: declined");
 }
 
@@ -89,9 +89,9 @@ async fn a_response_that_is_too_long_leaves_the_call_waiting() {
     let session = session(&endpoint, "2025-11-25").await;
     let mut stream = endpoint.open(&delete(&session, 1)).await;
     let question = stream.message().await.unwrap();
-    let long = answer(&session, &question, json!({"action": "decline", "content": "x".repeat(10 << 20)}));
+    let long = respond(&session, &question, json!({"action": "decline", "content": "x".repeat(10 << 20)}));
     assert_eq!(endpoint.send(&long).await.status, 413);
-    endpoint.send(&answer(&session, &question, accept())).await;
+    endpoint.send(&respond(&session, &question, accept())).await;
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
 }
 
@@ -163,10 +163,10 @@ async fn sealed_state_is_bound_to_its_principal() {
     let order = json!({"order": {"action": "accept", "content": {"name": "Ada", "size": "s", "toppings": []}}});
     let again = || call("order", json!({"requestState": state, "inputResponses": order}));
     for (principal, is_hers) in [(Some("eve"), false), (None, false), (Some("ada"), true)] {
-        let answer = send(again(), principal).await;
+        let response = send(again(), principal).await;
         match is_hers {
-            true => assert_eq!(answer["result"]["resultType"], "input_required", "{answer}"),
-            false => assert_eq!(answer["error"]["code"], -32602, "{principal:?}"),
+            true => assert_eq!(response["result"]["resultType"], "input_required", "{response}"),
+            false => assert_eq!(response["error"]["code"], -32602, "{principal:?}"),
         }
     }
 }

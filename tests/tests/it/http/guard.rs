@@ -32,11 +32,11 @@ async fn hosts_and_origins_are_checked() {
             let request = request.with("host", &host);
             origin.iter().fold(request, |request, origin| request.with("origin", origin))
         };
-        let answer = endpoint.send(&with(call("quick"))).await;
-        assert_eq!(answer.status, status, "{host} {origin:?}");
+        let response = endpoint.send(&with(call("quick"))).await;
+        assert_eq!(response.status, status, "{host} {origin:?}");
         if status == 403 {
             assert_eq!(response.outcome(), (403, -32600));
-            assert_eq!(answer.header("access-control-allow-origin"), None);
+            assert_eq!(response.header("access-control-allow-origin"), None);
             for request in [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE")] {
                 assert_eq!(endpoint.send(&with(request)).await.status, 403, "{host} {origin:?}");
             }
@@ -64,8 +64,8 @@ async fn allowed_hosts_and_origins_are_accepted() {
         ("mcp.example.com", "https://other.example.com", 403),
         ("localhost", "https://app.example.com", 403),
     ] {
-        let answer = endpoint.send(&call("quick").with("host", host).with("origin", origin)).await;
-        assert_eq!(answer.status, status, "{host} {origin}");
+        let response = endpoint.send(&call("quick").with("host", host).with("origin", origin)).await;
+        assert_eq!(response.status, status, "{host} {origin}");
     }
 }
 
@@ -97,7 +97,7 @@ async fn pages_of_allowed_origins_may_read_responses() {
         let name = "access-control-request-private-network";
         let request = asks.into_iter().fold(request, |request, asks| request.with(name, asks));
         let response = endpoint.send(&request).await;
-        assert_eq!(answer.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
+        assert_eq!(response.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
     }
 
     let opened = endpoint.send(&initialize("2025-11-25").with("origin", origin)).await;
@@ -120,7 +120,7 @@ async fn cacheable_responses_have_a_vary_header() {
         (call("quick"), false),
     ] {
         let response = endpoint.send(&request).await;
-        let vary = answer.header("vary");
+        let vary = response.header("vary");
         assert_eq!(vary.is_some_and(|vary| vary.contains("origin")), varies, "{vary:?} {varies}");
     }
 }
@@ -140,7 +140,7 @@ async fn pages_of_allowed_origins_may_use_the_legacy_transport() {
         assert_eq!(refused.header("access-control-allow-origin"), None, "{path}");
 
         let response = endpoint.open(&request(method, origin)).await;
-        assert_eq!(answer.header("access-control-allow-origin"), Some(origin), "{path}");
+        assert_eq!(response.header("access-control-allow-origin"), Some(origin), "{path}");
         let refused = endpoint.open(&request(method, "https://evil.example")).await;
         assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None), "{path}");
     }

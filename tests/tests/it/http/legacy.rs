@@ -42,8 +42,8 @@ async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
     let accepted = endpoint.send(&initialize(version).path(&path)).await;
     assert_eq!((accepted.status, accepted.body.len()), (202, 0));
     let response = stream.event().await.unwrap();
-    assert_eq!(answer.name.as_deref(), Some("message"));
-    assert_eq!(answer.json()["result"]["protocolVersion"], version);
+    assert_eq!(response.name.as_deref(), Some("message"));
+    assert_eq!(response.json()["result"]["protocolVersion"], version);
     (stream, path)
 }
 
@@ -65,7 +65,10 @@ async fn messages_are_answered_on_the_stream() {
     for (id, name, text) in [(1, "quick", "quick"), (2, "whoami", r#"None Some("127.0.0.1") Some("test")"#)] {
         assert_eq!(endpoint.send(&call(id, name).path(&path)).await.status, 202);
         let response = next(&mut stream).await;
-        assert_eq!((answer["id"].as_u64(), answer["result"]["content"][0]["text"].as_str()), (Some(id), Some(text)));
+        assert_eq!(
+            (response["id"].as_u64(), response["result"]["content"][0]["text"].as_str()),
+            (Some(id), Some(text))
+        );
     }
     // Two concurrent calls, progress, and a cancellation.
     assert_eq!(endpoint.send(&call(3, "tells").path(&path)).await.status, 202);
@@ -106,7 +109,7 @@ async fn requests_are_checked() {
     // Errors in the message itself are reported on the stream.
     assert_eq!(endpoint.send(&good().body("{")).await.status, 202);
     let response = next(&mut stream).await;
-    assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &Value::Null));
+    assert_eq!((&response["error"]["code"], &response["id"]), (&json!(-32700), &Value::Null));
     // A body with several lines is one message.
     let across = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
     assert_eq!(endpoint.send(&across).await.status, 202);

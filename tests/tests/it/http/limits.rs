@@ -45,7 +45,7 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
     writing.abort();
     let response = String::from_utf8(head[..length].to_vec()).unwrap();
     let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
     (status, code.unwrap_or_default())
 }
@@ -91,7 +91,7 @@ async fn an_incomplete_body_is_rejected() {
         connection.write(&bytes).await;
         connection.0.get_mut().shutdown().await.unwrap();
         let response = connection.response().await.full().await.0;
-        assert_eq!(answer.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
+        assert_eq!(response.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
     }
     assert_eq!(endpoint.send(&whole).await.text(), "quick");
 }
@@ -123,7 +123,7 @@ async fn a_slow_body_times_out() {
         });
         let mut response = vec![0; 17];
         soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut response)).await.unwrap();
-        assert_eq!(answer, b"HTTP/1.1 408 Requ");
+        assert_eq!(response, b"HTTP/1.1 408 Requ");
         soon(trickle).await.unwrap();
     }
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
@@ -152,7 +152,7 @@ async fn calls_in_flight_are_limited() {
         stage.open();
     };
     let (response, ()) = tokio::join!(endpoint.send(&waiting), others);
-    assert_eq!(answer.text(), "waited");
+    assert_eq!(response.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
@@ -174,7 +174,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
         assert_eq!(endpoint.send(&request).await.outcome(), (503, -32603));
     }
     let result = json!({"action": "accept", "content": {"sure": true}});
-    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+    let response = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
     assert_eq!(endpoint.send(&response).await.status, 202);
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
@@ -273,7 +273,7 @@ async fn unfetched_responses_are_limited() {
 async fn served(endpoint: &Endpoint) -> Connection {
     soon(async {
         loop {
-            let (answer, connection) = endpoint.connect().await.send(&call("quick")).await;
+            let (response, connection) = endpoint.connect().await.send(&call("quick")).await;
             match response.status {
                 200 => break connection,
                 503 => tokio::time::sleep(Duration::from_millis(2)).await,
@@ -297,8 +297,8 @@ async fn connections_are_limited() {
         assert_eq!(refused.header("connection"), Some("close"));
     }
     // Admitted connections stay open.
-    let (answer, idle) = idle.send(&call("quick")).await;
-    assert_eq!(answer.text(), "quick");
+    let (response, idle) = idle.send(&call("quick")).await;
+    assert_eq!(response.text(), "quick");
     drop(idle);
     served(&endpoint).await;
     drop(listening);
@@ -323,7 +323,7 @@ async fn slow_and_idle_connections_time_out() {
     idle.closed().await;
     let mut response = Vec::new();
     let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut response)).await;
-    assert_eq!(answer, b"");
+    assert_eq!(response, b"");
     soon(trickle).await.unwrap();
     assert!(
         began.elapsed() < Duration::from_secs(20),
@@ -429,7 +429,7 @@ async fn malformed_http_is_rejected() {
         let mut response = Vec::new();
         let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut response)).await;
         let response = String::from_utf8_lossy(&response);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{garbage:?}: {answer}");
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{garbage:?}: {response}");
     }
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }

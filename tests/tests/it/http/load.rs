@@ -71,7 +71,7 @@ async fn unread_streams_use_little_memory() {
     assert!(taken < 64 << 10, "{taken} kB for 1,000 streams");
     // They have been open all the time.
     let response = soon(streams.swap_remove(500).response()).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+    assert_eq!((response.status, response.header("content-type")), (200, Some("text/event-stream")));
 }
 
 /// No memory is allocated for bodies that are only announced.

@@ -90,9 +90,9 @@ async fn a_signal_lets_calls_in_flight_finish() {
     waiting.write(&call(session, "wait", &json!({"milliseconds": 1000})).bytes()).await;
     // Its id is rejected as a duplicate as soon as it is in flight.
     loop {
-        let (answer, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
+        let (response, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
         idle = kept;
-        if answer.outcome() == (200, -32600) {
+        if response.outcome() == (200, -32600) {
             break;
         }
     }

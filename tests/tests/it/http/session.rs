@@ -131,7 +131,7 @@ async fn requests_are_checked() {
         ("headers that are too long", good().with("x-long", &"x".repeat(1 << 17)), (431, 0)),
     ] {
         let response = endpoint.send(&request).await;
-        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
+        assert_eq!(response.outcome(), expected, "{name}: {response:?}");
     }
     let refused = endpoint.send(&session.wrap(Request::new("PUT"))).await;
     assert_eq!(refused.header("allow"), Some("GET, POST, DELETE"));
@@ -151,7 +151,7 @@ async fn headers_cannot_be_injected() {
         initialize("2025-11-25").path("/mcp%0d%0aSet-Cookie:%20evil=1"),
     ] {
         let response = endpoint.send(&request).await;
-        assert_eq!(answer.header("set-cookie"), None);
+        assert_eq!(response.header("set-cookie"), None);
         assert!(response.json().is_object());
     }
 }
@@ -183,7 +183,7 @@ async fn batches_belong_to_2025_03_26() {
             continue;
         }
         let answers = response.json();
-        let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64()).collect();
+        let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|response| response["id"].as_u64()).collect();
         ids.sort_unstable();
         assert_eq!((response.status, ids), (200, vec![None, Some(1), Some(2)]));
         for (batch, status) in [

@@ -20,10 +20,10 @@ fn meta(message: &mut Value) -> &mut serde_json::Map<String, Value> {
 #[tokio::test]
 async fn a_request_is_answered_with_json() {
     let (_, endpoint) = serve().await;
-    let answer = endpoint.send(&call("quick")).await;
-    assert_eq!((answer.status, answer.text().as_str()), (200, "quick"));
-    assert_eq!(answer.header("mcp-session-id"), None);
-    assert_eq!(answer.json()["result"]["resultType"], "complete");
+    let response = endpoint.send(&call("quick")).await;
+    assert_eq!((response.status, response.text().as_str()), (200, "quick"));
+    assert_eq!(response.header("mcp-session-id"), None);
+    assert_eq!(response.json()["result"]["resultType"], "complete");
     let discovered = endpoint.send(&stateless("server/discover", &json!({}))).await;
     assert_eq!(discovered.json()["result"]["supportedVersions"][0], "2026-07-28");
 }
@@ -125,8 +125,8 @@ async fn requests_are_checked() {
         ("no message", good().body("{}"), (400, -32600)),
     ] {
         let response = endpoint.send(&request).await;
-        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
-        assert_eq!(answer.header("mcp-session-id"), None, "{name}");
+        assert_eq!(response.outcome(), expected, "{name}: {response:?}");
+        assert_eq!(response.header("mcp-session-id"), None, "{name}");
     }
     let unknown = good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01");
     let refused = endpoint.send(&unknown).await.json();
@@ -162,7 +162,7 @@ async fn headers_that_mirror_arguments_are_checked() {
         (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "True")], MISMATCH),
     ] {
         let response = endpoint.send(&request(arguments.clone(), headers)).await;
-        assert_eq!(answer.outcome(), expected, "{arguments} {headers:?}: {answer:?}");
+        assert_eq!(response.outcome(), expected, "{arguments} {headers:?}: {response:?}");
     }
     let listed = endpoint.send(&stateless("tools/list", &json!({}))).await.json();
     let tools = listed["result"]["tools"].as_array().unwrap();
@@ -174,8 +174,8 @@ async fn headers_that_mirror_arguments_are_checked() {
 async fn only_post_is_allowed() {
     let (_, endpoint) = serve().await;
     for method in ["GET", "DELETE"] {
-        let answer = endpoint.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
-        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
+        let response = endpoint.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
+        assert_eq!((response.status, response.header("allow")), (405, Some("POST")), "{method}");
     }
 }
 
@@ -212,8 +212,8 @@ async fn the_log_of_a_call_is_on_its_own_stream() {
 #[tokio::test]
 async fn sessions_are_ignored() {
     let (_, endpoint) = serve().await;
-    let answer = endpoint.send(&call("quick").with("mcp-session-id", "gone").with("last-event-id", "1-1")).await;
-    assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
+    let response = endpoint.send(&call("quick").with("mcp-session-id", "gone").with("last-event-id", "1-1")).await;
+    assert_eq!((response.status, response.header("mcp-session-id")), (200, None));
 }
 
 #[tokio::test]
@@ -222,9 +222,9 @@ async fn messages_before_the_result_are_streamed() {
     for (tool, steps, text) in [("tells", 2, "told"), ("tells_at_once", 1, "told at once")] {
         let mut response = endpoint.open(&call(tool)).await;
         assert_eq!(response.status, 200);
-        assert_eq!(answer.header("content-type"), Some("text/event-stream"));
-        assert_eq!(answer.header("x-accel-buffering"), Some("no"));
-        assert_eq!(answer.header("cache-control"), Some("no-cache, no-transform"));
+        assert_eq!(response.header("content-type"), Some("text/event-stream"));
+        assert_eq!(response.header("x-accel-buffering"), Some("no"));
+        assert_eq!(response.header("cache-control"), Some("no-cache, no-transform"));
         let first = response.event().await.unwrap();
         assert_eq!((first.id.as_deref(), first.json()["method"].as_str()), (None, Some("notifications/progress")));
         stage.open();
@@ -243,7 +243,7 @@ async fn a_call_that_only_waits_is_answered_with_json() {
         stage.open();
     };
     let (response, ()) = tokio::join!(endpoint.send(&request), response);
-    assert_eq!(answer.text(), "waited");
+    assert_eq!(response.text(), "waited");
 }
 
 #[tokio::test]
@@ -251,11 +251,11 @@ async fn a_long_call_is_kept_alive() {
     use std::time::Duration;
     let patience = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
     let (stage, endpoint) = serve_with(patience).await;
-    let mut answer = endpoint.open(&call("waits")).await;
+    let mut response = endpoint.open(&call("waits")).await;
     assert!(response.event().await.unwrap().is_comment);
     assert!(response.event().await.unwrap().is_comment);
     stage.open();
-    assert_eq!(answer.message().await.unwrap()["result"]["content"][0]["text"], "waited");
+    assert_eq!(response.message().await.unwrap()["result"]["content"][0]["text"], "waited");
     assert!(response.messages().await.is_empty());
 }
 
@@ -269,7 +269,7 @@ async fn a_disconnected_client_cancels_its_call() {
     drop(connection);
     stage.has_dropped(1).await;
 
-    let mut answer = endpoint.open(&call("tells")).await;
+    let mut response = endpoint.open(&call("tells")).await;
     assert!(response.message().await.is_some());
     drop(response);
     stage.has_dropped(2).await;
@@ -279,8 +279,8 @@ async fn a_disconnected_client_cancels_its_call() {
 #[tokio::test]
 async fn a_function_can_read_its_http_request() {
     let (_, endpoint) = serve().await;
-    let answer = endpoint.send(&call("whoami").with("X-Asked-By", "me")).await;
-    assert_eq!(answer.text(), r#"Some("me") Some("127.0.0.1") None"#);
+    let response = endpoint.send(&call("whoami").with("X-Asked-By", "me")).await;
+    assert_eq!(response.text(), r#"Some("me") Some("127.0.0.1") None"#);
 }
 
 #[tokio::test]
@@ -288,8 +288,8 @@ async fn connections_are_kept() {
     let (_, endpoint) = serve().await;
     let mut connection = endpoint.connect().await;
     for _ in 0..3 {
-        let (answer, kept) = connection.send(&call("quick")).await;
-        assert_eq!(answer.text(), "quick");
+        let (response, kept) = connection.send(&call("quick")).await;
+        assert_eq!(response.text(), "quick");
         connection = kept;
     }
     // Two requests at once.

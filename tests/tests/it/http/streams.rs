@@ -40,8 +40,8 @@ async fn streams_have_ids_and_2025_11_25_begins_with_one() {
     let (stage, endpoint) = serve().await;
     for version in VERSIONS {
         let session = endpoint.session(version).await;
-        let mut answer = endpoint.open(&session.call(1, "tells")).await;
-        assert_eq!(answer.header("x-accel-buffering"), Some("no"));
+        let mut response = endpoint.open(&session.call(1, "tells")).await;
+        assert_eq!(response.header("x-accel-buffering"), Some("no"));
         let mut ids = Vec::new();
         if version == "2025-11-25" {
             let primer = response.event().await.unwrap();
@@ -99,7 +99,7 @@ async fn a_stream_is_resumed_during_the_call() {
 async fn events_belong_to_their_session() {
     let (stage, endpoint) = serve().await;
     let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
-    let mut answer = endpoint.open(&session.call(1, "tells")).await;
+    let mut response = endpoint.open(&session.call(1, "tells")).await;
     let id = first_id(&mut response).await;
     stage.open();
     let mut last = id.clone();
@@ -154,7 +154,7 @@ async fn a_second_get_replaces_the_first() {
 async fn a_function_closes_its_stream() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut answer = endpoint.open(&session.call(1, "closes_stream")).await;
+    let mut response = endpoint.open(&session.call(1, "closes_stream")).await;
     let primer = response.event().await.unwrap();
     assert_eq!((primer.data.as_str(), primer.retry), ("", None));
     let farewell = response.event().await.unwrap();
@@ -199,7 +199,7 @@ async fn a_long_call_can_be_resumed() {
 async fn the_event_log_is_limited() {
     let (_, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut answer = endpoint.open(&session.call(1, "floods")).await;
+    let mut response = endpoint.open(&session.call(1, "floods")).await;
     let first = first_id(&mut response).await;
     let rest = response.messages().await;
     assert_eq!((rest.len(), text(&rest[1999])), (2000, "flooded"));

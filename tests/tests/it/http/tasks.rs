@@ -131,7 +131,7 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
             drop(stream);
             continue;
         }
-        let answer = json!({"jsonrpc": "2.0", "id": asked["id"],
+        let response = json!({"jsonrpc": "2.0", "id": asked["id"],
             "result": {"action": "accept", "content": {"confirm": true}}});
         assert_eq!(endpoint.send(&session.post(&response)).await.status, 202);
         let result = stream.message().await.unwrap();
@@ -164,7 +164,7 @@ async fn tasks_belong_to_their_principal() {
                 let request = about(method, &task).change(|message| message["params"]["inputResponses"] = json!({}));
                 let response = send_as(&server, principal, request).await;
                 let expected = if principal == owner { Value::Null } else { json!(-32602) };
-                assert_eq!(answer["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
+                assert_eq!(response["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
             }
         }
     }
