@@ -96,7 +96,7 @@ fn a_bundle_contains_the_program_and_its_manifest() {
                     },
                 },
             },
-            "tools": [{ "name": "greet", "description": "Greet somebody by name." }],
+            "tools": [{ "name": "greet", "description": "Greet a person by name." }],
             "prompts": [],
             "license": "Apache-2.0 OR MIT",
             "compatibility": { "platforms": [platform] },
