@@ -12,6 +12,7 @@ mod host;
 mod near;
 mod probe;
 mod program;
+mod raw_connection;
 mod schema;
 mod session;
 mod sse;
@@ -21,7 +22,6 @@ mod table;
 mod target;
 mod temporary;
 mod uri_template;
-mod wire;
 mod workspace;
 
 use std::process::ExitCode;

@@ -11,10 +11,10 @@ use mcp_runtime::Revision;
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The header of the table whose last column names tests.
-const SHOWN: &str = "| revisions | page | what a server must (not) do | test |";
+const SHOWN: &str = "| id | revisions | page | what a server must (not) do | test |";
 
 /// The header of the table whose last column says why there is no test.
-const LEFT: &str = "| revisions | page | what a server must (not) do | why no test |";
+const LEFT: &str = "| id | revisions | page | what a server must (not) do | why no test |";
 
 /// As many rows as each revision has, so that none vanishes unnoticed. A row for several revisions counts for each.
 const FLOORS: [(Revision, usize); 5] = [
@@ -27,6 +27,7 @@ const FLOORS: [(Revision, usize); 5] = [
 
 #[derive(Debug)]
 struct Row {
+    id: String,
     revisions: Vec<Revision>,
     pages: Vec<String>,
     duty: String,
@@ -59,7 +60,11 @@ fn problems(text: &str, floors: &[(Revision, usize)]) -> Vec<String> {
         }
     }
     let mut known = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for row in &rows {
+        if !ids.insert(&row.id) {
+            problems.push(format!("duplicate id `{}`", row.id));
+        }
         for (revision, page) in row.revisions.iter().flat_map(|it| row.pages.iter().map(move |page| (it, page))) {
             if !known.insert((revision, page, &row.duty)) {
                 problems.push(format!("two rows for {revision}, {page}: {}", row.duty));
@@ -80,19 +85,29 @@ fn read(line: &str, is_shown: Option<bool>) -> Result<Row, String> {
     let is_shown = is_shown.ok_or("a row stands before the header of a table")?;
     let cells = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")).ok_or("a row has no end")?;
     let cells: Vec<&str> = cells.split('|').map(str::trim).collect();
-    let [revisions, pages, duty, last] = cells[..] else {
-        return Err(format!("a row has 4 cells, found {}", cells.len()));
+    let [id, revisions, pages, duty, last] = cells[..] else {
+        return Err(format!("a row has 5 cells, found {}", cells.len()));
     };
     if duty.is_empty() || last.is_empty() {
         return Err("a cell is empty".to_owned());
     }
     Ok(Row {
+        id: read_id(id)?,
         revisions: read_revisions(revisions)?,
         pages: pages.split(", ").map(read_page).collect::<Result<_, _>>()?,
         duty: duty.to_owned(),
         last: last.to_owned(),
         is_shown,
     })
+}
+
+/// Reads the id of a row, such as `basic-3`.
+fn read_id(id: &str) -> Result<String, String> {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_id = id.rsplit_once('-').is_some_and(|(topic, number)| {
+        topic.split('-').all(is_word) && number.parse::<u16>().is_ok_and(|it| it.to_string() == number)
+    });
+    if is_id { Ok(id.to_owned()) } else { Err(format!("invalid id `{id}`, expected one such as basic-3")) }
 }
 
 /// Reads one revision, or all from one `to` another.
@@ -183,70 +198,95 @@ fn is_test(source: &str, name: &str) -> bool {
 /// What is said of a table with one row, or with what stands in its place.
 #[test]
 fn tables_are_checked() {
-    let good = "| 2025-03-26 | basic/transports | Answer. | `golden: ping` |";
+    let good = "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |";
     for (rows, expected) in [
         (good, &[][..]),
-        ("| 2024-11-05 to 2026-07-28 | basic/messages, basic/index | Answer. | `golden: ping`, `golden: batch` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
-        ("| 2025-03-26 | basic/transports | Answer. |", &["line 3: a row has 4 cells, found 3"]),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
-            &["line 3: a row has 4 cells, found 5"],
+            "| a-1 | 2024-11-05 to 2026-07-28 | basic/messages, basic/index | Answer. | `golden: ping`, `golden: batch` |",
+            &[],
         ),
-        ("| 2025-03-26 | basic/transports | Answer. | `golden: ping`", &["line 3: a row has no end"]),
-        ("| 2025-03-26 | basic/transports | Answer. |  |", &["line 3: a cell is empty"]),
-        ("| 2025-03-27 | basic/transports | Answer. | `golden: ping` |", &["line 3: unknown revision `2025-03-27`"]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. |", &["line 3: a row has 5 cells, found 4"]),
         (
-            "| 2025-06-18 to 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
+            &["line 3: a row has 5 cells, found 6"],
+        ),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping`", &["line 3: a row has no end"]),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. |  |", &["line 3: a cell is empty"]),
+        (
+            "| basic | 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: invalid id `basic`, expected one such as basic-3"],
+        ),
+        (
+            "| a-01 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: invalid id `a-01`, expected one such as basic-3"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| a-1 | 2025-06-18 | basic/transports | Answer. | `golden: ping` |",
+            &["duplicate id `a-1`"],
+        ),
+        (
+            "| a-1 | 2025-03-27 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: unknown revision `2025-03-27`"],
+        ),
+        (
+            "| a-1 | 2025-06-18 to 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
             &["line 3: `2025-06-18 to 2025-03-26` is no range of revisions"],
         ),
         (
-            "| 2025-03-26 | Transports | Answer. | `golden: ping` |",
+            "| a-1 | 2025-03-26 | Transports | Answer. | `golden: ping` |",
             &["line 3: `Transports` is no page, expected one such as basic/transports"],
         ),
         (
-            "| 2025-03-26 | basic/ | Answer. | `golden: ping` |",
+            "| a-1 | 2025-03-26 | basic/ | Answer. | `golden: ping` |",
             &["line 3: `basic/` is no page, expected one such as basic/transports"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | golden: ping |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | golden: ping |",
             &["line 3: golden: ping is no test, expected names in `backticks`"],
         ),
-        ("| 2025-03-26 | basic/transports | Answer. | `golden: pong` |", &["line 3: there is no test `golden: pong`"]),
-        ("| 2025-03-26 | basic/transports | Answer. | `other: ping` |", &["line 3: there is no test `other: ping`"]),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping`, `http::session::nothing` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: pong` |",
+            &["line 3: there is no test `golden: pong`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `other: ping` |",
+            &["line 3: there is no test `other: ping`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping`, `http::session::nothing` |",
             &["line 3: there is no test `http::session::nothing`"],
         ),
         // A function that is no test, a test of another module, a module without a function.
         (
-            "| 2025-03-26 | basic/transports | Answer. | `http::session::ping` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::session::ping` |",
             &["line 3: there is no test `http::session::ping`"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `http::guard::ids_cannot_be_guessed` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::guard::ids_cannot_be_guessed` |",
             &["line 3: there is no test `http::guard::ids_cannot_be_guessed`"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `http::session` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::session` |",
             &["line 3: there is no test `http::session`"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| 2025-03-26 to 2025-06-18 | basic/transports | Answer. | `golden: batch` |",
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| a-2 | 2025-03-26 to 2025-06-18 | basic/transports | Answer. | `golden: batch` |",
             &["two rows for 2025-03-26, basic/transports: Answer."],
         ),
     ] {
-        let text = format!("{SHOWN}\n| --- | --- | --- | --- |\n{rows}\n");
+        let text = format!("{SHOWN}\n| --- | --- | --- | --- | --- |\n{rows}\n");
         assert_eq!(problems(&text, &[]), expected, "{rows}");
     }
-    let left = format!("{SHOWN}\n{good}\n\n{LEFT}\n| 2025-03-26 | server/tools | Be kind. | Nobody can tell. |\n");
+    let left =
+        format!("{SHOWN}\n{good}\n\n{LEFT}\n| a-2 | 2025-03-26 | server/tools | Be kind. | Nobody can tell. |\n");
     assert_eq!(problems(&left, &[(Revision::V2025_03_26, 1)]), [""; 0]);
     let few = problems(&left, &[(Revision::V2025_03_26, 2), (Revision::V2025_06_18, 1)]);
     assert_eq!(few, ["2025-03-26 has 1 rows with tests, and had 2", "2025-06-18 has 0 rows with tests, and had 1"]);
-    let twice = format!("{left}| 2025-03-26 | basic/transports | Answer. | There is one above. |\n");
+    let twice = format!("{left}| a-3 | 2025-03-26 | basic/transports | Answer. | There is one above. |\n");
     assert_eq!(problems(&twice, &[]), ["two rows for 2025-03-26, basic/transports: Answer."]);
     assert_eq!(problems(good, &[]), ["line 1: a row stands before the header of a table"]);
 }
