@@ -12,6 +12,7 @@ mod host;
 mod near;
 mod probe;
 mod program;
+mod revision;
 mod schema;
 mod session;
 mod sse;

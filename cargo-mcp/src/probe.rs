@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    target::{Revision, Target},
+    revision::Revision,
+    target::Target,
     wire::{Lost, Wire},
 };
 
@@ -33,6 +34,8 @@ pub(crate) struct Session {
     pub(crate) server: Value,
     pub(crate) capabilities: Value,
     pub(crate) instructions: Option<String>,
+    /// The revisions that the server announces; empty in revisions without `server/discover`.
+    pub(crate) announced: Vec<Revision>,
     next_id: u64,
     time: Duration,
 }
@@ -71,12 +74,13 @@ pub(crate) async fn shake(target: &Target, revision: Revision, time: Duration) -
         server: Value::Null,
         capabilities: Value::Null,
         instructions: None,
+        announced: Vec::new(),
         next_id: 1,
         time,
     };
-    let has_discovery = revision >= Revision::V2026_07_28;
+    let has_discovery = revision.is_stateless();
     if has_discovery {
-        session.wire.speaks(revision.as_str());
+        session.wire.speaks(revision);
     }
     let (method, params) = match has_discovery {
         true => ("server/discover", json!({})),
@@ -97,12 +101,14 @@ pub(crate) async fn shake(target: &Target, revision: Revision, time: Duration) -
         false => result["serverInfo"].clone(),
     };
     session.capabilities = result["capabilities"].clone();
+    let versions = result["supportedVersions"].as_array().into_iter().flatten();
+    session.announced = versions.filter_map(Value::as_str).filter_map(Revision::announced).collect();
     session.instructions = result["instructions"].as_str().map(str::to_owned);
     if let Some(answer) = refusal(&result, revision) {
         return Ok(answer);
     }
     if !has_discovery {
-        session.wire.speaks(revision.as_str());
+        session.wire.speaks(revision);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         if let Err(lost) = session.wire.notify(&initialized, time).await {
             return Ok(Shaken::Lost(lost));
@@ -117,7 +123,7 @@ fn refusal(result: &Value, revision: Revision) -> Option<Shaken> {
     if !result["capabilities"].is_object() {
         return broken("the result has no object `capabilities`");
     }
-    if revision >= Revision::V2026_07_28 {
+    if revision.is_stateless() {
         let Some(versions) = result["supportedVersions"].as_array() else {
             return broken("the result has no list `supportedVersions`");
         };
@@ -141,7 +147,7 @@ fn refusal(result: &Value, revision: Revision) -> Option<Shaken> {
 /// It speaks none, or is not there.
 pub(crate) async fn newest(target: &Target, time: Duration) -> Result<Session, Failure> {
     let mut why = String::new();
-    for revision in Revision::ALL.into_iter().rev() {
+    for revision in Revision::known().rev() {
         match shake(target, revision, time).await? {
             Shaken::Spoken(session) => return Ok(*session),
             Shaken::Refused(said) | Shaken::Broken(said) => why = said,
@@ -169,7 +175,7 @@ fn identity() -> Value {
 impl Session {
     /// Sends a request, with what the revision wants in each.
     pub(crate) async fn request(&mut self, method: &str, mut params: Value) -> Result<Value, Unanswered> {
-        if self.revision >= Revision::V2026_07_28 {
+        if self.revision.is_stateless() {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": identity(),

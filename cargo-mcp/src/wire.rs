@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, target::Target};
+use crate::{failure::Failure, revision::Revision, target::Target};
 
 /// A connection that knows nothing of the protocol but where a message ends.
 pub(crate) enum Wire {
@@ -139,7 +139,7 @@ impl Wire {
     }
 
     /// Speaks in a revision from now on, for HTTP.
-    pub(crate) fn speaks(&mut self, revision: &'static str) {
+    pub(crate) fn speaks(&mut self, revision: Revision) {
         if let Self::Http(http) = self {
             http.revision = Some(revision);
         }
@@ -217,7 +217,7 @@ pub(crate) struct Http {
     url: String,
     headers: HeaderMap,
     session: Option<HeaderValue>,
-    revision: Option<&'static str>,
+    revision: Option<Revision>,
 }
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -272,9 +272,9 @@ impl Http {
             headers.insert(SESSION, session.clone());
         }
         if let Some(revision) = self.revision {
-            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision));
+            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision.as_str()));
         }
-        if let Some(message) = message.filter(|_| self.revision == Some("2026-07-28")) {
+        if let Some(message) = message.filter(|_| self.revision.is_some_and(|revision| revision.is_stateless())) {
             mirror(&mut headers, message);
         }
         let sent = self.client.post(&self.url).headers(headers).body(body).send().await;
@@ -292,7 +292,7 @@ fn is_refused(status: StatusCode, answer: &Value) -> bool {
     is_about_us && !matches!(answer["error"]["code"].as_i64(), Some(-32601 | -32603)) && answer.get("result").is_none()
 }
 
-/// Repeats in headers what 2026-07-28 wants there.
+/// Repeats members of the message in headers, as stateless revisions require.
 fn mirror(headers: &mut HeaderMap, message: &Value) {
     let name = message["params"]["name"].as_str().or(message["params"]["uri"].as_str());
     for (header, value) in [("mcp-method", message["method"].as_str()), ("mcp-name", name)] {

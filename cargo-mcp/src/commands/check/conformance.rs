@@ -1,6 +1,6 @@
 //! The server's behaviour: the handshake of each revision, its lists, and its reaction to invalid input.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use mcp_lock::Listing;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use super::{
 use crate::{
     failure::Failure,
     probe::{RpcError, Session, Shaken, Unanswered, shake, unreachable},
-    target::{Revision, SHUTDOWN_TIMEOUT, Target},
+    revision::Revision,
+    target::{SHUTDOWN_TIMEOUT, Target},
     wire::Lost,
 };
 
@@ -48,7 +49,8 @@ const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects once per revision and checks the server's behaviour. `reads` enables the checks of `--read`.
+/// Connects once per revision and checks the server's behaviour. With `follow_announced`, also checks the newer revisions
+/// that the server announces. `reads` enables the checks of `--read`.
 ///
 /// # Errors
 ///
@@ -57,17 +59,25 @@ pub(crate) async fn handshakes(
     findings: &mut Findings,
     target: &Target,
     revisions: &[Revision],
+    follow_announced: bool,
     timeout: Duration,
     reads: bool,
 ) -> Result<Vec<Handshake>, Failure> {
     let mut handshakes = Vec::new();
     let mut newest: Option<Box<Session>> = None;
     let (mut lost, mut answered) = (String::new(), false);
-    for revision in revisions.iter().copied() {
+    let mut revisions = VecDeque::from_iter(revisions.iter().copied());
+    while let Some(revision) = revisions.pop_front() {
         let shaken = shake(target, revision, timeout).await?;
         answered |= !matches!(shaken, Shaken::Lost(_));
         let outcome = match shaken {
             Shaken::Spoken(mut session) => {
+                if follow_announced && revisions.is_empty() {
+                    let mut newer = session.announced.clone();
+                    newer.retain(|announced| *announced > revision);
+                    newer.sort_unstable();
+                    revisions.extend(newer);
+                }
                 let outcome = requests(findings, &mut session).await;
                 if let Some(mut older) = newest.replace(session) {
                     stdout_noise(findings, &older);
@@ -126,7 +136,7 @@ fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
 /// Sends `ping`, requests all declared lists, and calls an unknown method.
 async fn requests(findings: &mut Findings, session: &mut Session) -> HandshakeOutcome {
     let (server, revision) = (Subject::server(), session.revision.as_str());
-    let has_ping = session.revision < Revision::V2026_07_28;
+    let has_ping = !session.revision.is_stateless();
     let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,
