@@ -1,4 +1,4 @@
-//! Builds again when an example, which is a template, has a file more or less.
+//! Rebuilds the program when files of the examples, which are its templates, are added or removed.
 
 fn main() {
     println!("cargo::rerun-if-changed=templates");

@@ -1,268 +1,274 @@
-//! Arguments from the words of a command line: `key=value` becomes what the schema says.
+//! Conversion of command-line words to JSON: `key=value` becomes a value that matches the schema.
 
 use std::collections::BTreeMap;
 
 use base64::Engine;
 use serde_json::{Map, Value};
 
-use crate::{failure::Failure, near::nearest, schema::Schema};
+use crate::{
+    failure::Failure,
+    near::nearest,
+    schema::{InvalidValue, Schema},
+};
 
 /// The value of one `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq)]
-enum Word {
-    /// `KEY=VALUE`: it becomes what the schema says.
+enum RawValue {
+    /// `KEY=VALUE`: converted according to the schema.
     Text(String),
-    /// `KEY=@FILE`: the same, for what a file holds.
+    /// `KEY=@FILE`: the content of a file, converted according to the schema.
     File(String),
-    /// `KEY:=JSON`, or `KEY:=@FILE`: it is taken as it stands.
+    /// `KEY:=JSON` or `KEY:=@FILE`: used without conversion.
     Json(String),
 }
 
-/// What is given for one argument, or for the parts of it.
+/// The input for one argument.
 #[derive(Debug)]
-enum Given {
-    Words(Vec<Word>),
-    Parts(BTreeMap<String, Given>),
+enum Input {
+    /// The values of `KEY=…`.
+    Values(Vec<RawValue>),
+    /// The members of an object, from `KEY.MEMBER=…`.
+    Members(BTreeMap<String, Input>),
 }
 
-/// Everything that is wrong, to be told at once.
+/// All errors in the arguments, so that they can be reported together.
 #[derive(Debug, Default)]
-pub(crate) struct Mistakes(Vec<String>);
+pub(crate) struct ArgumentErrors(Vec<String>);
 
-impl Mistakes {
-    pub(crate) fn add(&mut self, mistake: impl Into<String>) {
-        self.0.push(mistake.into());
+impl ArgumentErrors {
+    pub(crate) fn add(&mut self, error: impl Into<String>) {
+        self.0.push(error.into());
     }
 
-    /// A failure that tells all of them, if there are any.
+    /// Returns `Ok` if there are no errors. `whose` names the tool, the prompt or the form.
     ///
     /// # Errors
     ///
-    /// There are some.
-    pub(crate) fn none(self, whose: &str) -> Result<(), Failure> {
+    /// Returns a failure that lists all errors.
+    pub(crate) fn into_result(self, whose: &str) -> Result<(), Failure> {
         match &*self.0 {
             [] => Ok(()),
             [only] => Err(Failure::usage(format_args!("{whose}: {only}"))),
             several => {
-                let lines: String = several.iter().map(|mistake| format!("\n  - {mistake}")).collect();
-                Err(Failure::usage(format_args!("{whose}: {} arguments do not fit{lines}", several.len())))
+                let lines: String = several.iter().map(|error| format!("\n  - {error}")).collect();
+                Err(Failure::usage(format_args!("{whose}: {} invalid arguments{lines}", several.len())))
             }
         }
     }
+
+    fn ok<T>(&mut self, result: Result<T, String>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
 }
 
-/// What an object's parts are called: the arguments of a tool, or the fields of a form.
+/// The words `KEY=VALUE` for the arguments of a tool or the fields of a form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Words<'a> {
+pub(crate) struct ArgumentWords<'a> {
     pub(crate) words: &'a [String],
-    /// Whether what is required must be among them.
-    pub(crate) complete: bool,
+    /// Whether all required arguments must be present.
+    pub(crate) is_complete: bool,
 }
 
-/// The arguments of a tool from its words.
-pub(crate) fn arguments(words: Words<'_>, schema: Schema<'_>, mistakes: &mut Mistakes) -> Map<String, Value> {
-    let mut given = BTreeMap::new();
-    for word in words.words {
-        match parsed(word) {
-            Some((key, value)) => put(&mut given, path(key, schema), value, mistakes, key),
-            None => mistakes.add(format!("`{word}` is no argument: expected KEY=VALUE, or KEY:=JSON")),
+/// Converts words to an object. Adds all problems to `errors`.
+pub(crate) fn arguments(
+    arguments: ArgumentWords<'_>,
+    schema: Schema<'_>,
+    errors: &mut ArgumentErrors,
+) -> Map<String, Value> {
+    let mut inputs = BTreeMap::new();
+    for word in arguments.words {
+        match parse(word) {
+            Some((key, value)) => insert(&mut inputs, split_key(key, schema), value, errors, key),
+            None => errors.add(format!("invalid argument `{word}`: expected KEY=VALUE or KEY:=JSON")),
         }
     }
-    object(given, schema, "", words.complete, mistakes)
+    object(inputs, schema, "", arguments.is_complete, errors)
 }
 
-/// `KEY=VALUE`, `KEY=@FILE`, `KEY:=JSON`.
-fn parsed(word: &str) -> Option<(&str, Word)> {
+/// Parses `KEY=VALUE`, `KEY=@FILE` and `KEY:=JSON`.
+fn parse(word: &str) -> Option<(&str, RawValue)> {
     let (key, value) = word.split_once('=')?;
     let (key, value) = match (key.strip_suffix(':'), value.strip_prefix('@')) {
-        (Some(key), _) => (key, Word::Json(value.to_owned())),
-        (None, Some(file)) => (key, Word::File(file.to_owned())),
-        (None, None) => (key, Word::Text(value.to_owned())),
+        (Some(key), _) => (key, RawValue::Json(value.to_owned())),
+        (None, Some(file)) => (key, RawValue::File(file.to_owned())),
+        (None, None) => (key, RawValue::Text(value.to_owned())),
     };
     (!key.is_empty()).then_some((key, value))
 }
 
-/// `a.b` is a part of `a`, unless there is an argument of that name.
-fn path<'a>(key: &'a str, schema: Schema<'_>) -> Vec<&'a str> {
-    match schema.property(key) {
-        Some(_) => vec![key],
-        None => key.split('.').collect(),
-    }
+/// Splits `a.b` into a path, unless an argument has that name.
+fn split_key<'a>(key: &'a str, schema: Schema<'_>) -> Vec<&'a str> {
+    if schema.property(key).is_some() { vec![key] } else { key.split('.').collect() }
 }
 
-fn put(given: &mut BTreeMap<String, Given>, path: Vec<&str>, word: Word, mistakes: &mut Mistakes, key: &str) {
+fn insert(
+    inputs: &mut BTreeMap<String, Input>,
+    path: Vec<&str>,
+    value: RawValue,
+    errors: &mut ArgumentErrors,
+    key: &str,
+) {
     let Some((first, rest)) = path.split_first() else { return };
-    let empty = match rest {
-        [] => Given::Words(Vec::new()),
-        _ => Given::Parts(BTreeMap::new()),
-    };
-    match (given.entry((*first).to_owned()).or_insert(empty), rest) {
-        (Given::Words(words), []) => words.push(word),
-        (Given::Parts(parts), [_, ..]) => put(parts, rest.to_vec(), word, mistakes, key),
-        _ => mistakes.add(format!("argument `{key}` is given as a whole and in parts")),
+    let empty = if rest.is_empty() { Input::Values(Vec::new()) } else { Input::Members(BTreeMap::new()) };
+    match (inputs.entry((*first).to_owned()).or_insert(empty), rest) {
+        (Input::Values(values), []) => values.push(value),
+        (Input::Members(members), [_, ..]) => insert(members, rest.to_vec(), value, errors, key),
+        _ => errors.add(format!("argument `{key}` conflicts with an argument for the whole object")),
     }
 }
 
 fn object(
-    given: BTreeMap<String, Given>,
+    inputs: BTreeMap<String, Input>,
     schema: Schema<'_>,
-    above: &str,
-    complete: bool,
-    mistakes: &mut Mistakes,
+    parent: &str,
+    is_complete: bool,
+    errors: &mut ArgumentErrors,
 ) -> Map<String, Value> {
-    let full = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+    let full_name = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
     let properties = schema.properties();
-    if complete {
-        for name in schema.required() {
-            if !given.contains_key(name) {
-                let what = schema.property(name).map(|schema| format!(" ({})", schema.in_words())).unwrap_or_default();
-                mistakes.add(format!("argument `{}` is missing{what}", full(name)));
-            }
+    if is_complete {
+        for name in schema.required().into_iter().filter(|name| !inputs.contains_key(*name)) {
+            let expected = schema.property(name).map(|schema| format!(" ({})", schema.describe())).unwrap_or_default();
+            errors.add(format!("missing argument `{}`{expected}", full_name(name)));
         }
     }
     let mut object = Map::new();
-    for (name, given) in given {
-        let place = full(&name);
+    for (name, input) in inputs {
+        let full_name = full_name(&name);
         let known = properties.iter().find(|(each, _)| *each == name).map(|(_, schema)| *schema);
-        let Some(property) = known.or_else(|| schema.others()) else {
-            mistakes.add(unknown(&place, &name, properties.iter().map(|(name, _)| *name)));
+        let Some(property) = known.or_else(|| schema.additional_properties()) else {
+            errors.add(unknown(&full_name, &name, properties.iter().map(|(name, _)| *name)));
             continue;
         };
-        if let Some(value) = value(given, property, &place, complete, mistakes) {
+        if let Some(value) = value(input, property, &full_name, is_complete, errors) {
             object.insert(name, value);
         }
     }
     object
 }
 
-fn unknown<'a>(place: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    match nearest(name, names.clone()) {
-        Some(near) => format!("there is no argument `{place}`, did you mean `{near}`?"),
-        None => match names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") {
-            all if all.is_empty() => format!("there is no argument `{place}`, it takes none"),
-            all => format!("there is no argument `{place}`, expected {all}"),
-        },
+fn unknown<'a>(full_name: &str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(name, names.clone()) {
+        return format!("unknown argument `{full_name}`; did you mean `{near}`?");
+    }
+    match names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ") {
+        all if all.is_empty() => format!("unknown argument `{full_name}`: expected no arguments"),
+        all => format!("unknown argument `{full_name}`: expected {all}"),
     }
 }
 
-fn value(given: Given, schema: Schema<'_>, place: &str, complete: bool, mistakes: &mut Mistakes) -> Option<Value> {
-    match given {
-        Given::Parts(parts) => {
-            let objects = schema.alternatives();
-            let fits = |one: &&Schema<'_>| one.types().is_empty() || one.types().contains(&"object");
-            match objects.iter().find(fits) {
-                Some(schema) => {
-                    // Where nothing is said of the parts, any part fits.
-                    let open = schema.properties().is_empty();
-                    Some(Value::Object(match open {
-                        true => loose(parts, *schema, place, mistakes),
-                        false => object(parts, *schema, place, complete, mistakes),
-                    }))
-                }
-                None => {
-                    mistakes.add(format!("argument `{place}` has no parts: it must be {}", schema.in_words()));
-                    None
-                }
-            }
-        }
-        Given::Words(words) => match &*words {
-            [word] => mistakes.noted(one(word, schema, place)),
-            several => many(several, schema, place, mistakes),
-        },
-    }
-}
-
-fn loose(
-    parts: BTreeMap<String, Given>,
+fn value(
+    input: Input,
     schema: Schema<'_>,
-    place: &str,
-    mistakes: &mut Mistakes,
+    name: &str,
+    is_complete: bool,
+    errors: &mut ArgumentErrors,
+) -> Option<Value> {
+    match input {
+        Input::Members(members) => {
+            let alternatives = schema.alternatives();
+            let is_object = |one: &&Schema<'_>| one.types().is_empty() || one.types().contains(&"object");
+            let Some(schema) = alternatives.iter().find(is_object) else {
+                errors.add(format!("argument `{name}`: expected {}, found an object", schema.describe()));
+                return None;
+            };
+            // Without `properties`, all members are allowed.
+            let object = if schema.properties().is_empty() {
+                untyped_object(members, *schema, name, errors)
+            } else {
+                object(members, *schema, name, is_complete, errors)
+            };
+            Some(Value::Object(object))
+        }
+        Input::Values(values) => match &*values {
+            [value] => errors.ok(single(value, schema, name)),
+            several => list(several, schema, name, errors),
+        },
+    }
+}
+
+fn untyped_object(
+    members: BTreeMap<String, Input>,
+    schema: Schema<'_>,
+    parent: &str,
+    errors: &mut ArgumentErrors,
 ) -> Map<String, Value> {
-    let anything = schema.others().unwrap_or_else(|| schema.items());
-    let part = |(name, given): (String, Given)| {
-        let value = value(given, anything, &format!("{place}.{name}"), false, mistakes)?;
+    let schema = schema.additional_properties().unwrap_or_else(|| schema.items());
+    let member = |(name, input): (String, Input)| {
+        let value = value(input, schema, &format!("{parent}.{name}"), false, errors)?;
         Some((name, value))
     };
-    parts.into_iter().filter_map(part).collect()
+    members.into_iter().filter_map(member).collect()
 }
 
-impl Mistakes {
-    fn noted(&mut self, value: Result<Value, String>) -> Option<Value> {
-        value.map_err(|mistake| self.add(mistake)).ok()
-    }
-}
-
-fn many(words: &[Word], schema: Schema<'_>, place: &str, mistakes: &mut Mistakes) -> Option<Value> {
-    let lists = schema.alternatives();
-    let Some(list) = lists.iter().find(|one| one.types().contains(&"array")) else {
-        mistakes.add(format!("argument `{place}` is given {} times, and must be {}", words.len(), schema.in_words()));
+fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut ArgumentErrors) -> Option<Value> {
+    let alternatives = schema.alternatives();
+    let Some(list) = alternatives.iter().find(|one| one.types().contains(&"array")) else {
+        errors.add(format!("argument `{name}`: expected {}, found {} values", schema.describe(), values.len()));
         return None;
     };
     let items = list.items();
-    let values: Vec<_> = words.iter().map(|word| mistakes.noted(one(word, items, place))).collect();
+    let values: Vec<_> = values.iter().map(|value| errors.ok(single(value, items, name))).collect();
     values.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-fn one(word: &Word, schema: Schema<'_>, place: &str) -> Result<Value, String> {
-    match word {
-        Word::Text(text) => text_as(text, schema).map_err(|wrong| format!("argument `{place}` {wrong}")),
-        Word::Json(json) => {
+fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, String> {
+    match value {
+        RawValue::Text(text) => coerce(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
+        RawValue::Json(json) => {
             let json = match json.strip_prefix('@') {
-                Some(path) => &text_of(path, place)?,
+                Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json).map_err(|error| format!("argument `{place}` is no JSON: {error}"))
+            serde_json::from_str(json).map_err(|error| format!("argument `{name}`: invalid JSON: {error}"))
         }
-        Word::File(path) if schema.is_base64() => {
-            let bytes = std::fs::read(path).map_err(|error| format!("argument `{place}`: `{path}`: {error}"))?;
+        RawValue::File(path) if schema.is_base64() => {
+            let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
             Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
         }
-        Word::File(path) => {
-            let text = text_of(path, place)?;
-            // What is no string is written in a file as it is written in a word, and an editor ends it with a line break.
-            text_as(&text, schema)
-                .or_else(|wrong| text_as(text.trim(), schema).map_err(|_| wrong))
-                .map_err(|wrong| format!("argument `{place}` {wrong}"))
+        RawValue::File(path) => {
+            let text = read_text(path, name)?;
+            // Editors end a file with a line break, which only strings keep.
+            coerce(&text, schema)
+                .or_else(|error| coerce(text.trim(), schema).map_err(|_| error))
+                .map_err(|error| format!("argument `{name}`: {error}"))
         }
     }
 }
 
-fn text_of(path: &str, place: &str) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("argument `{place}`: `{path}`: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("argument `{place}`: `{path}` is not text in UTF-8"))
+fn read_text(path: &str, name: &str) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("argument `{name}`: `{path}` is not valid UTF-8"))
 }
 
-/// Text as a schema wants it.
+/// Converts text to a value that matches the schema.
 ///
 /// # Errors
 ///
-/// It is nothing that fits; the error completes the sentence "argument `name` …".
-pub(crate) fn text_as(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+/// Fails if no type of the schema matches.
+pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, InvalidValue> {
+    let invalid = || InvalidValue::new(schema).found(text);
     if let Some(choices) = schema.choices() {
         let names: Vec<String> = choices.iter().map(|choice| choice.name()).collect();
-        if let Some(at) = names.iter().position(|name| name == text) {
-            return Ok(choices[at].value.clone());
-        }
-        let near = nearest(text, names.iter().map(String::as_str));
-        let near = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
-        return Err(format!("must be {}, not `{text}`{near}", schema.in_words()));
+        return match names.iter().position(|name| name == text) {
+            Some(index) => Ok(choices[index].value.clone()),
+            None => Err(invalid().suggestion(nearest(text, names.iter().map(String::as_str)))),
+        };
     }
     let alternatives = schema.alternatives();
     let [only] = &*alternatives else {
-        let chosen = alternatives.iter().find_map(|one| text_as(text, *one).ok());
-        return chosen.ok_or_else(|| format!("must be {}, not `{text}`", schema.in_words()));
+        return alternatives.iter().find_map(|one| coerce(text, *one).ok()).ok_or_else(invalid);
     };
     let types = only.types();
     if types.is_empty() {
-        // Nothing is said of it: JSON is taken for what it is, and all else for a string.
+        // Any type is allowed: valid JSON is used as such, and everything else as a string.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
     }
-    let fitting = types.iter().find_map(|name| typed_as(text, name, *only));
-    fitting.unwrap_or_else(|| Err(format!("must be {}, not `{text}`", schema.in_words())))
+    types.iter().find_map(|name| coerce_to_type(text, name, *only)).unwrap_or_else(|| Err(invalid()))
 }
 
-/// Text as a type; none if it cannot be.
-fn typed_as(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<Value, String>> {
+/// Converts text to a type. Returns `None` if the text does not match the type.
+fn coerce_to_type(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<Value, InvalidValue>> {
     let json = || serde_json::from_str::<Value>(text).ok();
     let value = match name {
         "string" => text.into(),
@@ -272,10 +278,8 @@ fn typed_as(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<Value, 
         "number" => json().filter(Value::is_number)?,
         "object" => json().filter(Value::is_object)?,
         "array" if text.trim_start().starts_with('[') => json().filter(Value::is_array)?,
-        "array" => match text_as(text, schema.items()) {
-            Ok(item) => Value::Array(vec![item]),
-            Err(wrong) => return Some(Err(wrong)),
-        },
+        // A single item stands for a list.
+        "array" => return Some(coerce(text, schema.items()).map(|item| Value::Array(vec![item]))),
         _ => return None,
     };
     Some(Ok(value))

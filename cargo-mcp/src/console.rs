@@ -1,4 +1,4 @@
-//! What is shown on stderr while a server works: bars of progress, log messages, remarks.
+//! The output on stderr while a command runs: progress bars, log messages and notes.
 
 use std::{
     collections::HashMap,
@@ -10,77 +10,78 @@ use std::{
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
-    schema::{plain, typed},
-    style::{CARE, DIM, WRONG, tame},
+    schema::{display_number, display_value},
+    style::{DIM, ERROR, WARNING, sanitize},
 };
 
-/// Stderr, where bars may be drawn while lines are written.
+/// Stderr, with progress bars below the lines.
 #[derive(Debug)]
 pub(crate) struct Console {
     bars: MultiProgress,
-    open: Mutex<HashMap<String, ProgressBar>>,
-    terminal: bool,
-    /// Lines that wait while the terminal is somebody else's.
+    active: Mutex<HashMap<String, ProgressBar>>,
+    is_terminal: bool,
+    /// The lines to print later, while a prompt uses the terminal.
     held: Mutex<Option<Vec<String>>>,
-    /// The status that was shown last.
-    last: Mutex<Option<String>>,
+    /// The last status shown.
+    last_status: Mutex<Option<String>>,
 }
 
 impl Console {
     pub(crate) fn new() -> Self {
         Self {
             bars: MultiProgress::new(),
-            open: Mutex::default(),
-            terminal: std::io::stderr().is_terminal(),
+            active: Mutex::default(),
+            is_terminal: std::io::stderr().is_terminal(),
             held: Mutex::default(),
-            last: Mutex::default(),
+            last_status: Mutex::default(),
         }
     }
 
-    /// Shows how far something is, as a bar in a terminal, and as a line elsewhere.
+    /// Shows progress: as a bar in a terminal, and otherwise as a line.
     pub(crate) fn progress(&self, token: &str, done: f64, total: Option<f64>, message: Option<&str>) {
-        if !self.terminal {
-            let total = total.map(|total| format!("/{}", plain(total))).unwrap_or_default();
-            let message = message.map(|message| format!(" {}", tame(message))).unwrap_or_default();
-            return self.line(&format!("progress: {}{total}{message}", plain(done)));
+        if !self.is_terminal {
+            let total = total.map(|total| format!("/{}", display_number(total))).unwrap_or_default();
+            let message = message.map(|message| format!(" {}", sanitize(message))).unwrap_or_default();
+            return self.line(&format!("progress: {}{total}{message}", display_number(done)));
         }
         if self.held().is_some() {
             return;
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let bar = open.entry(token.to_owned()).or_insert_with(|| self.bars.add(bar(total)));
-        // A bar has whole steps; a thousand of them are enough for any fraction.
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = active.entry(token.to_owned()).or_insert_with(|| self.bars.add(bar(total)));
+        // Bars have integer positions, so the fraction is scaled to 0..=1000.
         match total {
             Some(total) if total > 0.0 => bar.set_position((done / total * 1000.0).clamp(0.0, 1000.0) as u64),
             _ => bar.tick(),
         }
-        bar.set_message(message.map_or_else(|| plain(done), |message| tame(message).into_owned()));
+        bar.set_message(message.map_or_else(|| display_number(done), |message| sanitize(message).into_owned()));
     }
 
-    /// Shows what is being done, where nobody knows how far it is.
-    pub(crate) fn status(&self, of: &str, message: &str) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Shows a status message without progress.
+    pub(crate) fn status(&self, token: &str, message: &str) {
+        let mut last = self.last_status.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_deref() != Some(message) {
             *last = Some(message.to_owned());
-            match self.terminal {
-                true => self.progress(of, 0.0, None, Some(message)),
-                false => self.line(&format!("status: {}", tame(message))),
+            if self.is_terminal {
+                self.progress(token, 0.0, None, Some(message));
+            } else {
+                self.line(&format!("status: {}", sanitize(message)));
             }
         }
     }
 
-    /// Shows a message of the server's log.
+    /// Shows a log message of the server.
     pub(crate) fn log(&self, level: &str, logger: Option<&str>, data: &serde_json::Value) {
         let style = match level {
-            "error" | "critical" | "alert" | "emergency" => WRONG,
-            "warning" => CARE,
+            "error" | "critical" | "alert" | "emergency" => ERROR,
+            "warning" => WARNING,
             _ => DIM,
         };
         let logger = logger.map(|logger| format!(" {logger}")).unwrap_or_default();
-        self.line(&format!("{style}{level}{style:#}{}: {}", tame(&logger), tame(&typed(data))));
+        self.line(&format!("{style}{level}{style:#}{}: {}", sanitize(&logger), sanitize(&display_value(data))));
     }
 
-    /// Writes a line above the bars.
+    /// Prints a line above the bars.
     pub(crate) fn line(&self, line: &str) {
         match &mut *self.held() {
             Some(held) => held.push(line.to_owned()),
@@ -88,14 +89,14 @@ impl Console {
         }
     }
 
-    /// Leaves the terminal to somebody else.
+    /// Removes the bars and holds back lines while a prompt uses the terminal.
     pub(crate) fn hold(&self) {
         self.clear();
         self.held().get_or_insert_default();
     }
 
-    /// Takes the terminal back, and writes what waited.
-    pub(crate) fn go_on(&self) {
+    /// Prints the lines that were held back.
+    pub(crate) fn resume(&self) {
         let held = self.held().take();
         held.into_iter().flatten().for_each(|line| self.line(&line));
     }
@@ -104,10 +105,10 @@ impl Console {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes all bars away.
+    /// Removes all bars.
     pub(crate) fn clear(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.drain().for_each(|(_, bar)| bar.finish_and_clear());
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        active.drain().for_each(|(_, bar)| bar.finish_and_clear());
         let _ = self.bars.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! The content of results and messages: text is printed, everything else saved or named.
+//! The content of results and messages: text is printed, binary data is saved to files.
 
 use std::{
     fs::{self, OpenOptions},
@@ -19,7 +19,7 @@ use crate::{
     style::{DIM, NAME},
 };
 
-/// Where pictures, sounds and other bytes are saved.
+/// The files for images, audio and other binary data.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     directory: Option<PathBuf>,
@@ -27,16 +27,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Files named after something, in a directory or else in the current one.
+    /// Creates files in `directory`, or in the current directory, with names that start with `name`.
     pub(crate) fn new(directory: Option<&Path>, name: &str) -> Self {
         Self { directory: directory.map(Path::to_owned), stem: stem(name) }
     }
 
-    /// Prints a part of a result.
+    /// Prints or saves a content block.
     ///
     /// # Errors
     ///
-    /// A file cannot be written.
+    /// Fails if a file cannot be written.
     pub(crate) fn print(&self, content: &ContentBlock) -> Result<(), Failure> {
         match content {
             ContentBlock::Text(text) => outln!("{}", text.text),
@@ -44,9 +44,7 @@ impl Files {
             ContentBlock::Audio(audio) => self.save(&audio.data, &audio.mime_type)?,
             ContentBlock::Resource(embedded) => self.print_resource(&embedded.resource)?,
             ContentBlock::ResourceLink(link) => outln!("{}", linked(link)),
-            _ => anstream::eprintln!(
-                "a part of the result is of a kind that this client does not know; `--raw` shows it"
-            ),
+            _ => anstream::eprintln!("unsupported content in the result; `--raw` shows it"),
         }
         Ok(())
     }
@@ -72,11 +70,11 @@ impl Files {
         Ok(())
     }
 
-    /// Writes a file of a fresh name.
+    /// Writes a file with an unused name. Returns its path.
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// Fails if the file cannot be written.
     pub(crate) fn write(&self, bytes: &[u8], mime: &str) -> Result<PathBuf, Failure> {
         let directory = self.directory.as_deref();
         if let Some(directory) = directory {
@@ -91,36 +89,36 @@ impl Files {
                 Ok(()) => return Ok(path),
             }
         }
-        Err(Failure::usage("all names of files are taken"))
+        Err(Failure::usage("no unused file name left"))
     }
 }
 
-/// Writes a file that is not there yet.
+/// Creates a file.
 ///
 /// # Errors
 ///
-/// It is there, or cannot be written.
+/// Fails if the file exists or cannot be written.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
 }
 
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::usage(format_args!("`{}` is there already", path.display()))
-            .help("nothing is overwritten: name another file, or a directory"),
-        _ => Failure::usage(format_args!("`{}` cannot be written: {error}", path.display())),
+        io::ErrorKind::AlreadyExists => Failure::usage(format_args!("`{}` already exists", path.display()))
+            .help("existing files are not overwritten; specify another file or a directory"),
+        _ => Failure::usage(format_args!("cannot write `{}`: {error}", path.display())),
     }
 }
 
-/// Bytes from Base64, with or without its padding.
+/// Decodes Base64, with or without padding.
 ///
 /// # Errors
 ///
-/// It is none.
+/// Fails if the text is not Base64.
 pub(crate) fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let decoded = GeneralPurpose::new(&STANDARD, config).decode(base64.trim());
-    decoded.map_err(|error| Failure::tool(format_args!("the server sends bytes that are no Base64: {error}")))
+    decoded.map_err(|error| Failure::tool(format_args!("the server sent invalid Base64: {error}")))
 }
 
 fn linked(link: &Resource) -> String {
@@ -129,7 +127,7 @@ fn linked(link: &Resource) -> String {
     format!("{NAME}{}{NAME:#}  {title}{kind}", link.uri)
 }
 
-/// A name as a file can have it.
+/// Converts a name to a valid file name.
 fn stem(name: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
     let stem: String = name.chars().map(safe).take(80).collect();
@@ -172,7 +170,7 @@ mod tests {
     use super::{Files, decoded, extension, stem};
 
     #[test]
-    fn names_are_safe() {
+    fn file_names_are_sanitized() {
         for (name, safe) in [
             ("picture", "picture"),
             ("../../etc/passwd", "etc-passwd"),
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten() {
+    fn existing_files_are_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&directory.path().join("new")), "picture");
         let first = files.write(b"1", "image/png").unwrap();
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_does_not_matter() {
+    fn base64_padding_is_optional() {
         assert_eq!(decoded("YQ==").unwrap(), b"a");
         assert_eq!(decoded("YQ").unwrap(), b"a");
         assert!(decoded("Y*").is_err());

@@ -1,72 +1,72 @@
-//! How a command fails: what is wrong, what to do next, and the exit code.
+//! The failure of a command: its message, its help and its exit code.
 
 use std::{fmt::Display, process::ExitCode};
 
 use anstyle::{AnsiColor, Style};
 
-/// What went wrong, and what to do about it.
+/// Why a command failed, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    kind: Kind,
+    kind: FailureKind,
     message: String,
     help: Vec<String>,
 }
 
-/// The exit codes, which scripts rely on.
+/// The kinds of failures, with the exit codes that scripts rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The server did what it was asked for, and that went wrong: a tool's error, or findings of a check.
+pub(crate) enum FailureKind {
+    /// The server reported an error, or a check found problems.
     Tool = 1,
-    /// The command line, or what it names, is wrong.
+    /// The command line is invalid, or refers to something that is.
     Usage = 2,
-    /// The server cannot be built, started or reached, or went away.
+    /// The server cannot be built, started or reached, or closed the connection.
     Connection = 3,
-    /// Ctrl-C, as shells count it.
+    /// Ctrl-C, with the exit code that shells use.
     Interrupted = 130,
 }
 
 impl Failure {
-    /// A failure of what the server was asked for.
+    /// Creates the failure of an operation that the server executed or rejected.
     pub(crate) fn tool(message: impl Display) -> Self {
-        Self::new(Kind::Tool, message)
+        Self::new(FailureKind::Tool, message)
     }
 
-    /// A wrong command line, or a file that it names and that cannot be used.
+    /// Creates the failure of an invalid command line, or of a file that it names.
     pub(crate) fn usage(message: impl Display) -> Self {
-        Self::new(Kind::Usage, message)
+        Self::new(FailureKind::Usage, message)
     }
 
-    /// A server that is not there.
+    /// Creates the failure of a server that cannot be built, started or reached.
     pub(crate) fn connection(message: impl Display) -> Self {
-        Self::new(Kind::Connection, message)
+        Self::new(FailureKind::Connection, message)
     }
 
-    /// The user has had enough.
+    /// Creates the failure of a command that the user interrupted.
     pub(crate) fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "cancelled")
+        Self::new(FailureKind::Interrupted, "cancelled")
     }
 
-    /// Whether it is for us that something ended, and the server knows nothing of it.
-    pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.kind, Kind::Interrupted | Kind::Usage)
+    /// Returns whether this client ended the operation, which the server does not know yet.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.kind, FailureKind::Interrupted | FailureKind::Usage)
     }
 
-    /// Whether the server is there, and only said no.
-    pub(crate) fn is_refusal(&self) -> bool {
-        self.kind == Kind::Tool
+    /// Returns whether the server is available and returned an error.
+    pub(crate) fn is_server_error(&self) -> bool {
+        self.kind == FailureKind::Tool
     }
 
-    fn new(kind: Kind, message: impl Display) -> Self {
+    fn new(kind: FailureKind, message: impl Display) -> Self {
         Self { kind, message: message.to_string(), help: Vec::new() }
     }
 
-    /// Adds what to do next.
+    /// Adds a suggestion.
     pub(crate) fn help(mut self, help: impl Display) -> Self {
         self.help.push(help.to_string());
         self
     }
 
-    /// Writes it to stderr.
+    /// Prints the failure to stderr.
     pub(crate) fn print(&self) {
         let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
         if !self.message.is_empty() {

@@ -248,7 +248,7 @@ impl Host {
         self.asking.store(true, Ordering::Relaxed);
         self.console.hold();
         let answered = self.answers.answer(request).await;
-        self.console.go_on();
+        self.console.resume();
         self.hear();
         self.asking.store(false, Ordering::Relaxed);
         answered.unwrap_or_else(|failure| {
@@ -294,7 +294,7 @@ fn root(path: &PathBuf) -> Result<Root, Failure> {
 /// What we can do, and no more: a server that asks for something else is to say so, rather than to be refused.
 fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
     let mut capabilities = ClientCapabilities::default();
-    if in_terminal() || !answers.are_none() {
+    if in_terminal() || !answers.is_empty() {
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
         capabilities.elicitation = Some(match in_terminal() || !args.answer_json.is_empty() {
             true => elicitation.with_url(UrlElicitationCapability::new()),

@@ -1,11 +1,13 @@
-//! JSON Schema, as far as a command line needs it: what a value may be, and how that is said in a few words.
+//! The part of JSON Schema that a command line needs: the expected values, and their descriptions.
+
+use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// References that are followed before they are taken for a circle.
-const DEPTH: usize = 16;
+/// The number of references to follow before they are considered recursive.
+const MAX_DEPTH: usize = 16;
 
-/// A schema, and the document that its references point into.
+/// A schema, and the root document for its references.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema<'a> {
     root: &'a Map<String, Value>,
@@ -15,7 +17,7 @@ pub(crate) struct Schema<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Node<'a> {
     Object(&'a Map<String, Value>),
-    /// `true`, or something that is no schema: everything fits.
+    /// `true`, or an invalid schema: all values match.
     Anything,
 }
 
@@ -26,7 +28,7 @@ impl<'a> Schema<'a> {
 
     fn at(self, node: &'a Value) -> Self {
         let mut node = node;
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_DEPTH {
             match node.get("$ref").and_then(Value::as_str).and_then(|reference| self.referred(reference)) {
                 Some(referred) => node = referred,
                 None => break,
@@ -60,13 +62,13 @@ impl<'a> Schema<'a> {
         self.get(key).and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// This schema and those that hold beside it.
-    fn all(self) -> Vec<Self> {
-        let beside = self.list("allOf").map(|node| self.at(node));
-        std::iter::once(self).chain(beside).collect()
+    /// Returns this schema and those of its `allOf`.
+    fn with_all_of(self) -> Vec<Self> {
+        let others = self.list("allOf").map(|node| self.at(node));
+        std::iter::once(self).chain(others).collect()
     }
 
-    /// The types by name; none where every type fits.
+    /// Returns the names of the types; empty if all types match.
     pub(crate) fn types(self) -> Vec<&'a str> {
         match self.get("type") {
             Some(Value::String(one)) => vec![one],
@@ -76,11 +78,11 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The schemas of a union, in order; itself if it is none.
+    /// Returns the schemas of a union, in order, or the schema itself.
     pub(crate) fn alternatives(self) -> Vec<Self> {
         for key in ["anyOf", "oneOf"] {
             let found: Vec<_> = self.list(key).map(|node| self.at(node)).collect();
-            // Alternatives that only say what else is required are no types of their own.
+            // Alternatives that only add requirements do not define types.
             if !found.is_empty() && found.iter().any(|one| !one.types().is_empty() || one.choices().is_some()) {
                 return found.into_iter().flat_map(Self::alternatives).collect();
             }
@@ -93,7 +95,7 @@ impl<'a> Schema<'a> {
         vec![self]
     }
 
-    /// The values to choose from, with their titles.
+    /// Returns the possible values, if they are enumerated.
     pub(crate) fn choices(self) -> Option<Vec<Choice<'a>>> {
         if let Some(value) = self.get("const") {
             return Some(vec![Choice { value, title: self.text("title").or(self.text("description")) }]);
@@ -111,15 +113,15 @@ impl<'a> Schema<'a> {
         consts("oneOf").or_else(|| consts("anyOf"))
     }
 
-    /// The properties: the required ones in the order in which they are required, then the others.
+    /// Returns the properties: first the required ones, in the order of `required`, then the others.
     pub(crate) fn properties(self) -> Vec<(&'a str, Self)> {
-        let all = self.all();
+        let all = self.with_all_of();
         let named = |part: &Self| part.get("properties").and_then(Value::as_object);
         let mut properties: Vec<(&str, Self)> =
             all.iter().filter_map(named).flatten().map(|(name, node)| (name.as_str(), self.at(node))).collect();
         let required = self.required();
-        let place = |name: &str| required.iter().position(|each| *each == name).unwrap_or(usize::MAX);
-        properties.sort_by_key(|(name, _)| place(name));
+        let rank = |name: &str| required.iter().position(|each| *each == name).unwrap_or(usize::MAX);
+        properties.sort_by_key(|(name, _)| rank(name));
         properties
     }
 
@@ -128,11 +130,11 @@ impl<'a> Schema<'a> {
     }
 
     pub(crate) fn required(self) -> Vec<&'a str> {
-        self.all().into_iter().flat_map(|part| part.list("required")).filter_map(Value::as_str).collect()
+        self.with_all_of().into_iter().flat_map(|part| part.list("required")).filter_map(Value::as_str).collect()
     }
 
-    /// What other properties must be, if the schema says that there may be some.
-    pub(crate) fn others(self) -> Option<Self> {
+    /// Returns the schema of additional properties, if the schema mentions and allows them.
+    pub(crate) fn additional_properties(self) -> Option<Self> {
         match self.get("additionalProperties")? {
             Value::Bool(false) => None,
             node => Some(self.at(node)),
@@ -151,7 +153,7 @@ impl<'a> Schema<'a> {
         self.text("title")
     }
 
-    /// The first line of the description.
+    /// Returns the first line of the description.
     pub(crate) fn description(self) -> Option<&'a str> {
         self.text("description").and_then(|text| text.lines().next()).filter(|line| !line.is_empty())
     }
@@ -160,7 +162,7 @@ impl<'a> Schema<'a> {
         self.text("format")
     }
 
-    /// Whether a string holds bytes in Base64.
+    /// Returns whether the value is a Base64 string.
     pub(crate) fn is_base64(self) -> bool {
         self.text("contentEncoding") == Some("base64") || self.format() == Some("byte")
     }
@@ -169,12 +171,12 @@ impl<'a> Schema<'a> {
         self.get(key)?.as_f64()
     }
 
-    /// What a value is, in words: `integer, 1 to 100`.
-    pub(crate) fn in_words(self) -> String {
-        self.words(0)
+    /// Describes the expected values: `integer, 1 to 100`.
+    pub(crate) fn describe(self) -> String {
+        self.describe_at(0)
     }
 
-    fn words(self, depth: usize) -> String {
+    fn describe_at(self, depth: usize) -> String {
         if let Some(choices) = self.choices() {
             let names: Vec<_> = choices.iter().map(|choice| format!("`{}`", choice.name())).collect();
             return match &*names {
@@ -183,21 +185,21 @@ impl<'a> Schema<'a> {
             };
         }
         let alternatives = self.alternatives();
-        if alternatives.len() > 1 && depth < DEPTH {
-            let mut words: Vec<String> = Vec::new();
+        if alternatives.len() > 1 && depth < MAX_DEPTH {
+            let mut descriptions: Vec<String> = Vec::new();
             for one in alternatives.iter().filter(|one| one.types() != ["null"]) {
-                let said = one.words(depth + 1);
-                if !words.contains(&said) {
-                    words.push(said);
+                let description = one.describe_at(depth + 1);
+                if !descriptions.contains(&description) {
+                    descriptions.push(description);
                 }
             }
-            return words.join(" or ");
+            return descriptions.join(" or ");
         }
         let schema = alternatives.first().copied().unwrap_or(self);
         let types: Vec<&str> = schema.types().into_iter().filter(|name| *name != "null").collect();
         let name = match &*types {
             [] => "any value".to_owned(),
-            ["array"] if depth < DEPTH => match schema.items().words(depth + 1) {
+            ["array"] if depth < MAX_DEPTH => match schema.items().describe_at(depth + 1) {
                 item if item.contains(", ") => format!("array of ({item})"),
                 item => format!("array of {item}"),
             },
@@ -209,12 +211,12 @@ impl<'a> Schema<'a> {
     fn limits(self) -> impl Iterator<Item = String> {
         let from = self
             .number("minimum")
-            .map(plain)
-            .or_else(|| Some(format!("above {}", plain(self.number("exclusiveMinimum")?))));
+            .map(display_number)
+            .or_else(|| Some(format!("above {}", display_number(self.number("exclusiveMinimum")?))));
         let to = self
             .number("maximum")
-            .map(plain)
-            .or_else(|| Some(format!("below {}", plain(self.number("exclusiveMaximum")?))));
+            .map(display_number)
+            .or_else(|| Some(format!("below {}", display_number(self.number("exclusiveMaximum")?))));
         let value = match (from, to) {
             (Some(from), Some(to)) => Some(format!("{from} to {to}")),
             (Some(from), None) if from.starts_with("above") => Some(from),
@@ -226,15 +228,50 @@ impl<'a> Schema<'a> {
         let length = counted(self.number("minLength"), self.number("maxLength"), "character");
         let items = counted(self.number("minItems"), self.number("maxItems"), "item");
         let pattern = self.text("pattern").map(|pattern| format!("like `{pattern}`"));
-        // The formats of Rust's integers say nothing that the limits do not.
-        let spoken =
+        // The formats of Rust's integers add nothing to the limits.
+        let is_informative =
             |format: &&str| !format.trim_start_matches('u').starts_with("int") && !["float", "double"].contains(format);
-        let format = self.format().filter(spoken).map(str::to_owned);
+        let format = self.format().filter(is_informative).map(str::to_owned);
         [format, value, length, items, pattern].into_iter().flatten()
     }
 }
 
-/// A value to choose.
+/// A value that does not match a schema. Displayed as ``expected integer, found `five` ``.
+#[derive(Debug, PartialEq)]
+pub(crate) struct InvalidValue {
+    expected: String,
+    found: Option<String>,
+    suggestion: Option<String>,
+}
+
+impl InvalidValue {
+    pub(crate) fn new(schema: Schema<'_>) -> Self {
+        Self { expected: schema.describe(), found: None, suggestion: None }
+    }
+
+    pub(crate) fn found(self, text: &str) -> Self {
+        Self { found: Some(text.to_owned()), ..self }
+    }
+
+    pub(crate) fn suggestion(self, suggestion: Option<&str>) -> Self {
+        Self { suggestion: suggestion.map(str::to_owned), ..self }
+    }
+}
+
+impl fmt::Display for InvalidValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected {}", self.expected)?;
+        if let Some(found) = &self.found {
+            write!(f, ", found `{found}`")?;
+        }
+        match &self.suggestion {
+            Some(suggestion) => write!(f, "; did you mean `{suggestion}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One of several possible values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<'a> {
     pub(crate) value: &'a Value,
@@ -242,14 +279,14 @@ pub(crate) struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// The value as it is typed.
+    /// Returns the value as users type it.
     pub(crate) fn name(&self) -> String {
-        typed(self.value)
+        display_value(self.value)
     }
 }
 
-/// A value as it is typed on a command line: strings without quotes.
-pub(crate) fn typed(value: &Value) -> String {
+/// Formats a value as users type it on a command line: strings without quotes.
+pub(crate) fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -259,16 +296,16 @@ pub(crate) fn typed(value: &Value) -> String {
 fn counted(from: Option<f64>, to: Option<f64>, thing: &str) -> Option<String> {
     let things = |count: f64| if count == 1.0 { thing.to_owned() } else { format!("{thing}s") };
     match (from.filter(|from| *from > 0.0), to) {
-        (Some(from), Some(to)) if from == to => Some(format!("{} {}", plain(to), things(to))),
-        (Some(from), Some(to)) => Some(format!("{} to {} {}", plain(from), plain(to), things(to))),
-        (Some(from), None) => Some(format!("at least {} {}", plain(from), things(from))),
-        (None, Some(to)) => Some(format!("at most {} {}", plain(to), things(to))),
+        (Some(from), Some(to)) if from == to => Some(format!("{} {}", display_number(to), things(to))),
+        (Some(from), Some(to)) => Some(format!("{} to {} {}", display_number(from), display_number(to), things(to))),
+        (Some(from), None) => Some(format!("at least {} {}", display_number(from), things(from))),
+        (None, Some(to)) => Some(format!("at most {} {}", display_number(to), things(to))),
         (None, None) => None,
     }
 }
 
-/// A number without a fraction that says nothing.
-pub(crate) fn plain(number: f64) -> String {
+/// Formats a number without an unnecessary fraction.
+pub(crate) fn display_number(number: f64) -> String {
     format!("{number}")
 }
 
@@ -279,7 +316,7 @@ mod tests {
     use super::Schema;
 
     #[test]
-    fn a_schema_is_said_in_words() {
+    fn schemas_are_described() {
         let definitions = json!({"Tag": {"type": "string", "maxLength": 40}, "Loop": {"type": "array", "items": {"$ref": "#/$defs/Loop"}}});
         for (schema, words) in [
             (json!({"type": "string"}), "string"),
@@ -304,13 +341,13 @@ mod tests {
             let Value::Object(root) = json!({"$defs": definitions, "properties": {"it": schema}}) else {
                 unreachable!()
             };
-            let schema = Schema::new(&root).property("it").expect("it is there");
-            assert_eq!(schema.in_words(), words);
+            let schema = Schema::new(&root).property("it").expect("the property exists");
+            assert_eq!(schema.describe(), words);
         }
     }
 
     #[test]
-    fn a_circle_comes_to_an_end() {
+    fn recursive_schemas_are_described() {
         let Value::Object(root) = json!({
             "$defs": {"A": {"$ref": "#/$defs/A"}, "List": {"type": "array", "items": {"$ref": "#/$defs/List"}}},
             "properties": {"a": {"$ref": "#/$defs/A"}, "list": {"$ref": "#/$defs/List"}},
@@ -318,7 +355,7 @@ mod tests {
             unreachable!()
         };
         for (_, schema) in Schema::new(&root).properties() {
-            assert!(schema.in_words().len() < 1000);
+            assert!(schema.describe().len() < 1000);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Structured content: tables in a terminal, JSON elsewhere.
+//! Structured content: tables in a terminal, otherwise JSON.
 
 use std::io::IsTerminal;
 
@@ -7,20 +7,21 @@ use serde_json::{Map, Value};
 
 use crate::stdout::outln;
 
-/// Shows structured content: as tables where somebody looks at it, and as JSON where a program reads it.
+/// Prints structured content: as tables in a terminal, and otherwise as JSON.
 pub(crate) fn print(value: &Value) {
-    match std::io::stdout().is_terminal() {
-        true => outln!("{}", drawn(value, None)),
-        false => outln!("{}", serde_json::to_string_pretty(value).unwrap_or_default()),
+    if std::io::stdout().is_terminal() {
+        outln!("{}", render(value, None));
+    } else {
+        outln!("{}", serde_json::to_string_pretty(value).unwrap_or_default());
     }
 }
 
-/// A value as tables: an array of objects has a row for each, an object a row for each of its members.
-fn drawn(value: &Value, width: Option<u16>) -> String {
+/// Renders a value: an array of objects as a table with one row per object, an object as one with a row per member.
+fn render(value: &Value, width: Option<u16>) -> String {
     match value {
-        // Older revisions know objects alone, so that a list is wrapped in one.
+        // Older revisions allow only objects, so servers wrap lists.
         Value::Object(object) if object.len() == 1 && object.values().all(Value::is_array) => {
-            object.values().map(|list| drawn(list, width)).collect()
+            object.values().map(|list| render(list, width)).collect()
         }
         Value::Object(object) => {
             let mut table = empty(width);
@@ -29,7 +30,7 @@ fn drawn(value: &Value, width: Option<u16>) -> String {
             }
             table.to_string()
         }
-        Value::Array(rows) if rows.is_empty() => "nothing".to_owned(),
+        Value::Array(rows) if rows.is_empty() => "(empty)".to_owned(),
         Value::Array(rows) => match rows.iter().map(Value::as_object).collect::<Option<Vec<_>>>() {
             Some(objects) => columns(&objects, width),
             None => rows.iter().map(cell).collect::<Vec<_>>().join("\n"),
@@ -62,7 +63,7 @@ fn empty(width: Option<u16>) -> Table {
     table
 }
 
-/// A value in one cell: lists of plain values without brackets, and deeper ones as JSON.
+/// Formats a value for one cell: lists of scalars without brackets, nested values as JSON.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -78,7 +79,7 @@ fn cell(value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::drawn;
+    use super::render;
 
     #[test]
     fn objects_become_rows() {
@@ -90,12 +91,12 @@ mod tests {
 │ 1  ┆ a, b ┆       │
 │ 2  ┆      ┆ Milk  │
 └────┴──────┴───────┘";
-        assert_eq!(drawn(&rows, Some(80)), expected);
-        assert_eq!(drawn(&json!({"result": rows}), Some(80)), expected);
+        assert_eq!(render(&rows, Some(80)), expected);
+        assert_eq!(render(&json!({"result": rows}), Some(80)), expected);
     }
 
     #[test]
-    fn an_object_is_its_members() {
+    fn members_become_rows() {
         let object = json!({"notes": 2, "deep": {"a": [1]}, "none": null});
         let expected = "\
 ┌───────┬───────────┐
@@ -103,15 +104,15 @@ mod tests {
 │ none  ┆           │
 │ notes ┆ 2         │
 └───────┴───────────┘";
-        assert_eq!(drawn(&object, Some(80)), expected);
+        assert_eq!(render(&object, Some(80)), expected);
     }
 
     #[test]
-    fn what_is_no_table_is_text() {
+    fn other_values_become_text() {
         for (value, text) in
-            [(json!([]), "nothing"), (json!([1, "two", null]), "1\ntwo\n"), (json!("text"), "text"), (json!(5), "5")]
+            [(json!([]), "(empty)"), (json!([1, "two", null]), "1\ntwo\n"), (json!("text"), "text"), (json!(5), "5")]
         {
-            assert_eq!(drawn(&value, Some(80)), text);
+            assert_eq!(render(&value, Some(80)), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which server is meant: a package of this workspace, a command after `--`, or a URL.
+//! The server to connect to: a package of this workspace, a command after `--`, or a URL.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,48 +11,49 @@ use crate::{
 /// How long to wait for a server to exit after its stdin is closed.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(7);
 
-/// How to reach a server, but for its name.
+/// How to reach a server, except for its name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TargetArgs {
-    /// The server's command, in place of a package or URL
+    /// Command that starts the server, instead of a package or URL
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-    /// Protocol revision to speak; without it the newest that both sides know
+    /// Protocol revision to use [default: the newest that both sides support]
     #[arg(long, value_name = "REVISION", value_parser = Revision::parser(), help_heading = "Connection")]
     pub(crate) revision: Option<Revision>,
-    /// A variable of the server's environment, such as `RUST_LOG=debug` for its whole log (may be repeated)
+    /// Set an environment variable for the server, such as `RUST_LOG=debug` (may be repeated)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Connection")]
     pub(crate) env: Vec<(String, String)>,
-    /// A header of each HTTP request, such as `Authorization: Bearer …` (may be repeated)
+    /// Send a header with each HTTP request, such as `Authorization: Bearer …` (may be repeated)
     #[arg(long, value_name = "NAME: VALUE", value_parser = header, help_heading = "Connection")]
     pub(crate) header: Vec<(String, String)>,
-    /// How many seconds the server may take to answer the handshake
+    /// Maximum number of seconds to wait for the handshake
     #[arg(long, value_name = "SECONDS", default_value_t = 30, help_heading = "Connection")]
     pub(crate) connect_timeout: u64,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
 }
 
-/// A server that can be connected to.
+/// A resolved server.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// A program, its arguments and its variables.
+    /// A program with its arguments and environment variables.
     Program { name: String, program: PathBuf, args: Vec<String>, env: Vec<(String, String)> },
-    /// An HTTP endpoint and headers for it.
+    /// An HTTP endpoint and the headers of requests.
     Url { url: String, headers: Vec<(String, String)> },
 }
 
 impl TargetArgs {
-    /// The server of a name: a URL, a package, or with no name the command after `--` or the only package. Builds a package.
+    /// Resolves a URL or the name of a package. Without a name, uses the command after `--` or the only package. Builds
+    /// packages.
     ///
     /// # Errors
     ///
-    /// There is no such server, or it does not build.
+    /// Fails if the server does not exist or its build fails.
     pub(crate) fn resolve(&self, server: Option<&str>) -> Result<Target, Failure> {
         match (server, &*self.command) {
             (Some(name), [_, ..]) => {
-                Err(Failure::usage(format_args!("the server is named twice: `{name}`, and the command after `--`"))
-                    .help("leave one of them out"))
+                Err(Failure::usage(format_args!("the server is specified twice: `{name}` and the command after `--`"))
+                    .help("omit one of them"))
             }
             (None, [program, args @ ..]) => Ok(Target::Program {
                 name: program.clone(),
@@ -63,7 +64,7 @@ impl TargetArgs {
             (Some(url), []) if is_url(url) => {
                 if let Some((name, _)) = self.env.first() {
                     return Err(Failure::usage(format_args!(
-                        "`--env {name}=…` is for a program; `{url}` is not started here"
+                        "`--env {name}=…` applies only to programs, and `{url}` is not started here"
                     )));
                 }
                 Ok(Target::Url { url: url.to_owned(), headers: self.header.clone() })
@@ -82,7 +83,7 @@ impl TargetArgs {
         }
     }
 
-    /// Takes the server's name off the front of positional arguments if the first one is a URL or a package of this workspace.
+    /// Removes the first word if it names a server: a URL or a package of this workspace.
     pub(crate) fn take_server(&self, words: &mut Vec<String>) -> Option<String> {
         let first = words.first()?;
         let is_server = self.command.is_empty()
@@ -99,18 +100,26 @@ pub(crate) fn is_url(word: &str) -> bool {
     word.starts_with("http://") || word.starts_with("https://")
 }
 
-/// `NAME=VALUE`.
-pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+/// Parses `NAME=VALUE`.
+///
+/// # Errors
+///
+/// Fails if the text has another form.
+pub(crate) fn pair(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE"),
     }
 }
 
-/// `NAME: VALUE`.
-pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+/// Parses `NAME: VALUE`.
+///
+/// # Errors
+///
+/// Fails if the text has another form.
+pub(crate) fn header(text: &str) -> Result<(String, String), &'static str> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err("expected NAME: VALUE".to_owned()),
+        _ => Err("expected NAME: VALUE"),
     }
 }

@@ -1,4 +1,4 @@
-//! The packages around the current directory, as cargo knows them.
+//! The cargo workspace that contains the current directory.
 
 use std::{
     path::PathBuf,
@@ -12,25 +12,25 @@ use crate::{
     near::{listed, nearest},
 };
 
-/// What cargo is to be told of the place and the kind of build.
+/// Options for cargo.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Build")]
 pub(crate) struct BuildArgs {
-    /// The Cargo.toml of the package or workspace
+    /// Path to Cargo.toml
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
-    /// Build with optimisations
+    /// Build in release mode, with optimizations
     #[arg(long, short)]
     pub(crate) release: bool,
-    /// Features of the package, separated by commas
+    /// Comma-separated list of features to activate
     #[arg(long, short = 'F', value_name = "FEATURES")]
     pub(crate) features: Vec<String>,
-    /// Which binary of the package is the server, if it has several
+    /// Binary to run, if the package has several
     #[arg(long, value_name = "NAME")]
     pub(crate) bin: Option<String>,
 }
 
-/// A package and which of its binaries is the server.
+/// A package, and the binary of it that is the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) package: Package,
@@ -39,16 +39,16 @@ pub(crate) struct Server {
 
 pub(crate) struct Workspace {
     pub(crate) metadata: Metadata,
-    /// The manifest that the command line names.
+    /// The manifest from the command line.
     manifest: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// Reads the workspace of the current directory.
+    /// Reads the workspace that contains the current directory.
     ///
     /// # Errors
     ///
-    /// There is none, or its manifest is wrong.
+    /// Fails if there is none, or if its manifest is invalid.
     pub(crate) fn read(args: &BuildArgs) -> Result<Self, Failure> {
         let mut command = MetadataCommand::new();
         command.no_deps();
@@ -60,14 +60,14 @@ impl Workspace {
             Err(cargo_metadata::Error::CargoMetadata { stderr }) => {
                 let message = stderr.trim().trim_start_matches("error: ").to_owned();
                 Err(Failure::usage(message).help(
-                    "run this in a Rust package, or name the server: a command after `--`, or a URL such as `http://127.0.0.1:8080/mcp`",
+                    "run this command in a Rust package, or specify a command after `--`, or a URL such as `http://127.0.0.1:8080/mcp`",
                 ))
             }
             Err(error) => Err(Failure::usage(format_args!("cargo metadata: {error}"))),
         }
     }
 
-    /// Packages that depend on the framework and have a binary, in the order of their names.
+    /// Returns the packages that depend on the framework and have a binary, sorted by name.
     pub(crate) fn servers(&self) -> Vec<&Package> {
         let mut servers: Vec<_> =
             self.metadata.workspace_packages().into_iter().filter(|package| is_server(package)).collect();
@@ -75,16 +75,16 @@ impl Workspace {
         servers
     }
 
-    /// Whether a package of this workspace has the name.
+    /// Returns whether the workspace has a package with the name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.metadata.workspace_packages().iter().any(|package| package.name == name)
     }
 
-    /// The package of a name, or the only one that can be meant.
+    /// Returns the server with a name, or the only server.
     ///
     /// # Errors
     ///
-    /// There is none, or several.
+    /// Fails if there is none, or if there are several candidates.
     pub(crate) fn server(&self, name: Option<&str>, bin: Option<&str>) -> Result<Server, Failure> {
         let package = match name {
             Some(name) => self.named(name)?,
@@ -94,7 +94,7 @@ impl Workspace {
         let bin = match bin {
             Some(bin) => *bins.iter().find(|name| **name == bin).ok_or_else(|| {
                 Failure::usage(format_args!(
-                    "package `{}` has no binary `{bin}`; it has {}",
+                    "package `{}` has no binary `{bin}`; available binaries: {}",
                     package.name,
                     listed(&bins)
                 ))
@@ -102,13 +102,13 @@ impl Workspace {
             None => match (&*bins, package.default_run.as_deref()) {
                 ([only], _) => only,
                 ([], _) => {
-                    return Err(Failure::usage(format_args!("package `{}` has no binary to start", package.name))
-                        .help("a server has a `src/main.rs` that ends with `mcp_runtime::main!();`"));
+                    return Err(Failure::usage(format_args!("package `{}` has no binary", package.name))
+                        .help("add a `src/main.rs` that ends with `mcp_runtime::main!();`"));
                 }
                 (_, Some(default)) => default,
                 _ => {
                     return Err(Failure::usage(format_args!("package `{}` has several binaries", package.name))
-                        .help(format_args!("name one with `--bin`: {}", listed(&bins))));
+                        .help(format_args!("select one with `--bin`: {}", listed(&bins))));
                 }
             },
         };
@@ -125,19 +125,19 @@ impl Workspace {
         Err(match nearest(name, names.iter().copied()) {
             Some(near) => failure.help(format_args!("did you mean `{near}`?")),
             None if names.is_empty() => failure,
-            None => failure.help(format_args!("the servers here are {}", listed(&names))),
+            None => failure.help(format_args!("available servers: {}", listed(&names))),
         })
     }
 
-    /// The package around the current directory, or around the manifest that was named.
+    /// Returns the package that contains the current directory or the given manifest.
     fn here(&self) -> Option<&Package> {
         let here = match &self.manifest {
             Some(path) => std::path::absolute(path).ok()?.parent()?.to_owned(),
             None => std::env::current_dir().ok()?,
         };
         let directory = |package: &Package| package.manifest_path.parent().map(|path| path.as_std_path().to_owned());
-        let around = |package: &&Package| directory(package).is_some_and(|directory| here.starts_with(directory));
-        let packages = self.metadata.workspace_packages().into_iter().filter(around);
+        let contains = |package: &&Package| directory(package).is_some_and(|directory| here.starts_with(directory));
+        let packages = self.metadata.workspace_packages().into_iter().filter(contains);
         packages.max_by_key(|package| package.manifest_path.as_str().len())
     }
 
@@ -149,22 +149,24 @@ impl Workspace {
         }
         match &*self.servers() {
             [only] => Ok(*only),
-            [] => Err(Failure::usage("no package here is a server: none depends on `mcp-runtime` and has a binary")
-                .help("name the server: a package, a command after `--`, or a URL")
-                .help("`cargo mcp new` makes a server")),
+            [] => Err(Failure::usage(
+                "no package of this workspace is a server: none has a binary and depends on `mcp-runtime`",
+            )
+            .help("specify a package, a command after `--`, or a URL")
+            .help("`cargo mcp new` creates a server")),
             several => {
                 let names: Vec<&str> = several.iter().map(|package| package.name.as_str()).collect();
-                Err(Failure::usage("there are several servers in this workspace")
-                    .help(format_args!("name one of {}", listed(&names))))
+                Err(Failure::usage("this workspace has several servers")
+                    .help(format_args!("select one of {}", listed(&names))))
             }
         }
     }
 
-    /// Builds a server, showing what cargo shows, and gives the program's path.
+    /// Builds a server and returns the path of the program. Cargo's diagnostics are shown.
     ///
     /// # Errors
     ///
-    /// It does not build; cargo has said why.
+    /// Fails if the build fails.
     pub(crate) fn build(&self, server: &Server, args: &BuildArgs) -> Result<PathBuf, Failure> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
@@ -186,11 +188,11 @@ impl Workspace {
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
-            .map_err(|error| Failure::connection(format_args!("cargo cannot be started: {error}")))?;
+            .map_err(|error| Failure::connection(format_args!("cannot start cargo: {error}")))?;
         if !output.status.success() {
-            return Err(Failure::connection(format_args!("package `{}` does not build", server.package.name)));
+            return Err(Failure::connection(format_args!("package `{}` failed to build", server.package.name)));
         }
-        let is_it = |message: Message| match message {
+        let executable = |message: Message| match message {
             Message::CompilerArtifact(artifact)
                 if artifact.target.name == server.bin && artifact.package_id == server.package.id =>
             {
@@ -198,11 +200,11 @@ impl Workspace {
             }
             _ => None,
         };
-        let program = Message::parse_stream(&*output.stdout).filter_map(Result::ok).filter_map(is_it).last();
+        let program = Message::parse_stream(&*output.stdout).filter_map(Result::ok).filter_map(executable).last();
         match program {
             Some(path) => Ok(path.into_std_path_buf()),
             None => Err(Failure::connection(format_args!(
-                "cargo built package `{}` and names no program",
+                "cargo reported no program for package `{}`",
                 server.package.name
             ))),
         }

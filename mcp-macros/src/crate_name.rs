@@ -1,4 +1,4 @@
-//! What `mcp-runtime` is called in the crate that is being compiled.
+//! The name of `mcp-runtime` in the crate that is being compiled.
 
 mod manifest;
 
@@ -15,7 +15,7 @@ use manifest::Manifest;
 
 const PACKAGE: &str = "mcp-runtime";
 
-/// The path of `__private`, which everything in an expansion starts with.
+/// Returns the path of `__private`, with which all paths in an expansion start.
 pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
     let here = Span::mixed_site();
     match given {
@@ -38,7 +38,7 @@ fn find() -> Option<String> {
     manifest.name_of(PACKAGE, || workspace_of(&directory))
 }
 
-/// Reads the manifest of the workspace that a package belongs to.
+/// Reads the manifest of the workspace of a package.
 fn workspace_of(directory: &Path) -> Option<Manifest> {
     directory
         .ancestors()

@@ -1,11 +1,11 @@
-//! Every mistake of an item, each on its token.
+//! Collected compile errors.
 
 use std::fmt::Display;
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// The mistakes found so far.
+/// The errors found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Option<syn::Error>);
 
@@ -14,17 +14,17 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// Reports a mistake on the tokens that the author must edit.
+    /// Reports an error on the offending tokens.
     pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Reports a mistake, and what to do about it.
+    /// Reports an error with a suggestion.
     pub(crate) fn help(&mut self, tokens: impl ToTokens, message: impl Display, help: impl Display) {
         self.on(tokens, format_args!("{message}\nhelp: {help}"));
     }
 
-    /// Reports a mistake at a place that is no token of its own.
+    /// Reports an error at a span.
     pub(crate) fn at(&mut self, span: Span, message: impl Display) {
         self.push(syn::Error::new(span, message));
     }
@@ -36,7 +36,7 @@ impl Errors {
         }
     }
 
-    /// Takes the value, or keeps the error.
+    /// Returns the value, or reports the error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -46,7 +46,7 @@ impl Errors {
     }
 }
 
-/// Writes names as a list: `` `a`, `b` ``.
+/// Formats names as a list: `` `a`, `b` ``.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

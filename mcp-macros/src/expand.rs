@@ -1,4 +1,4 @@
-//! The three stages of each macro, and what remains of an item that did not pass them.
+//! Runs the three stages of each macro and keeps items with errors.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -7,13 +7,13 @@ use syn::{Attribute, ItemImpl};
 use crate::{
     crate_name, emit,
     errors::Errors,
-    model::{Elicit, Kind, Owner, Prompt, Resource, Server, Tool, Tools, check_block},
+    model::{Elicit, EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
     syntax::{ElicitSyntax, Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
 
 pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Tool, item, |function, errors| {
-        let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &Owner::None, errors);
+        let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &EnclosingType::None, errors);
         (function, tool.common.krate.clone(), move |private: &TokenStream| emit::tool(&tool, private))
     })
 }
@@ -21,19 +21,21 @@ pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Resource, item, |function, errors| {
         let (resource, function) =
-            Resource::check(ResourceSyntax::read(options, function, errors), &Owner::None, errors);
+            Resource::check(ResourceSyntax::read(options, function, errors), &EnclosingType::None, errors);
         (function, resource.common.krate.clone(), move |private: &TokenStream| emit::resource(&resource, private))
     })
 }
 
 pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Prompt, item, |function, errors| {
-        let (prompt, function) = Prompt::check(PromptSyntax::read(options, function, errors), &Owner::None, errors);
+        let (prompt, function) =
+            Prompt::check(PromptSyntax::read(options, function, errors), &EnclosingType::None, errors);
         (function, prompt.common.krate.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
     })
 }
 
-/// Runs the stages for a function that stands by itself; only the last of them is put off, until all is known to be sound.
+/// Runs the stages for a function outside of an `impl` block. `stages` returns the last stage as a closure, which runs only without
+/// errors.
 fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     kind: Kind,
     item: TokenStream,
@@ -44,9 +46,12 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
         return with_errors(item, errors);
     };
     if function.is_bodiless() {
-        errors.on(function.signature.fn_token, format_args!("`{}` goes on a function with a body", kind.attribute()));
+        errors.on(
+            function.signature.fn_token,
+            format_args!("`{}` can only be applied to a function with a body", kind.attribute()),
+        );
     }
-    // An item cannot stand beside it in an `impl` block or a trait.
+    // `impl` blocks and traits cannot contain other items.
     let is_associated = function.receiver.is_some() || function.is_bodiless();
     let (function, krate, emit) = stages(function, &mut errors);
     let private = crate_name::private(krate.as_ref());
@@ -72,7 +77,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             match syn::parse2(item.clone()) {
                 Ok(syn::Item::Impl(_)) | Err(_) => errors.push(error),
-                Ok(_) => errors.at(Span::call_site(), "`#[tools]` goes on an `impl` block"),
+                Ok(_) => errors.at(Span::call_site(), "`#[tools]` can only be applied to an `impl` block"),
             }
             return with_errors(item, errors);
         }
@@ -99,7 +104,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
         return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
     }
     let function = unused(&function);
-    // A `main` with parameters would be an error of its own.
+    // A `main` with parameters would cause a second error.
     let item = if server.function == "main" { quote!(fn main() { #function }) } else { function };
     with_errors(item, errors)
 }
@@ -112,10 +117,10 @@ pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     if errors.is_empty() {
         return emit::elicit(&elicit, &private);
     }
-    with_errors(emit::elicit_nothing(&elicit, &private), errors)
+    with_errors(emit::elicit_stub(&elicit, &private), errors)
 }
 
-/// Keeps a function that nothing calls because of its mistakes.
+/// Keeps a function that is not called because of errors.
 fn unused(function: &Function) -> TokenStream {
     quote!(#[allow(dead_code)] #function)
 }

@@ -1,5 +1,8 @@
 //! From a template and a URI to the values.
 
+#[cfg(test)]
+mod tests;
+
 use crate::{
     part::{Operator, Part},
     percent::{decode, encode_reserved, is_literal, is_reserved, starts_with_hex_pair},

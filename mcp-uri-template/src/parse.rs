@@ -1,5 +1,8 @@
 //! From text to the parts of a template.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, ops::Range};
 
 use crate::{

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-use super::{Mistakes, Words, arguments};
+use super::{ArgumentErrors, ArgumentWords, arguments};
 use crate::schema::Schema;
 
 fn schema() -> Map<String, Value> {
@@ -43,13 +43,13 @@ fn schema() -> Map<String, Value> {
 fn given(words: &[&str]) -> Result<Value, Vec<String>> {
     let schema = schema();
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let mut mistakes = Mistakes::default();
-    let object = arguments(Words { words: &words, complete: true }, Schema::new(&schema), &mut mistakes);
-    if mistakes.0.is_empty() { Ok(Value::Object(object)) } else { Err(mistakes.0) }
+    let mut errors = ArgumentErrors::default();
+    let object = arguments(ArgumentWords { words: &words, is_complete: true }, Schema::new(&schema), &mut errors);
+    if errors.0.is_empty() { Ok(Value::Object(object)) } else { Err(errors.0) }
 }
 
 #[test]
-fn words_become_what_the_schema_says() {
+fn words_are_converted_according_to_the_schema() {
     for (words, expected) in [
         (&["text=hello"][..], json!({"text": "hello"})),
         (&["text=5"], json!({"text": "5"})),
@@ -102,51 +102,51 @@ fn words_become_what_the_schema_says() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_by_name() {
-    for (word, mistake) in [
-        ("count=five", "argument `count` must be integer, not `five`"),
-        ("count=1.5", "argument `count` must be integer, not `1.5`"),
-        ("ratio=x", "argument `ratio` must be number, not `x`"),
-        ("sure=yes", "argument `sure` must be boolean, not `yes`"),
+fn invalid_arguments_are_reported_by_name() {
+    for (word, expected) in [
+        ("count=five", "argument `count`: expected integer, found `five`"),
+        ("count=1.5", "argument `count`: expected integer, found `1.5`"),
+        ("ratio=x", "argument `ratio`: expected number, found `x`"),
+        ("sure=yes", "argument `sure`: expected boolean, found `yes`"),
         (
             "style=breif",
-            "argument `style` must be one of `brief`, `detailed`, `3`, `null`, not `breif`, did you mean `brief`?",
+            "argument `style`: expected one of `brief`, `detailed`, `3`, `null`, found `breif`; did you mean `brief`?",
         ),
-        ("titled=z", "argument `titled` must be one of `a`, `b`, not `z`"),
-        ("numbers=x", "argument `numbers` must be integer, not `x`"),
-        ("numbers=[1", "argument `numbers` must be array of integer, not `[1`"),
-        ("place=Bern", "argument `place` must be object, not `Bern`"),
-        ("place.zip=1", "argument `place.city` is missing (string)"),
-        ("count.a=1", "argument `count` has no parts: it must be integer"),
-        ("cuont=1", "there is no argument `cuont`, did you mean `count`?"),
-        ("place.cty=x", "there is no argument `place.cty`, did you mean `city`?"),
-        ("count:={", "argument `count` is no JSON: EOF while parsing an object at line 1 column 1"),
-        ("count", "`count` is no argument: expected KEY=VALUE, or KEY:=JSON"),
-        ("=5", "`=5` is no argument: expected KEY=VALUE, or KEY:=JSON"),
+        ("titled=z", "argument `titled`: expected one of `a`, `b`, found `z`"),
+        ("numbers=x", "argument `numbers`: expected integer, found `x`"),
+        ("numbers=[1", "argument `numbers`: expected array of integer, found `[1`"),
+        ("place=Bern", "argument `place`: expected object, found `Bern`"),
+        ("place.zip=1", "missing argument `place.city` (string)"),
+        ("count.a=1", "argument `count`: expected integer, found an object"),
+        ("cuont=1", "unknown argument `cuont`; did you mean `count`?"),
+        ("place.cty=x", "unknown argument `place.cty`; did you mean `city`?"),
+        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("count", "invalid argument `count`: expected KEY=VALUE or KEY:=JSON"),
+        ("=5", "invalid argument `=5`: expected KEY=VALUE or KEY:=JSON"),
         ("text=@/nowhere", "argument `text`: `/nowhere`: No such file or directory (os error 2)"),
     ] {
-        let mistakes = given(&[word]).expect_err(word);
-        assert!(mistakes.iter().any(|each| each == mistake), "{word}: {mistakes:?}");
+        let errors = given(&[word]).expect_err(word);
+        assert!(errors.iter().any(|error| error == expected), "{word}: {errors:?}");
     }
 }
 
 #[test]
-fn every_mistake_is_told() {
-    let mistakes = given(&["count=five", "count=six", "sure=1", "cuont=1", "place=x", "place.city=y"]).unwrap_err();
+fn all_errors_are_reported() {
+    let errors = given(&["count=five", "count=six", "sure=1", "cuont=1", "place=x", "place.city=y"]).unwrap_err();
     assert_eq!(
-        mistakes,
+        errors,
         [
-            "argument `place.city` is given as a whole and in parts",
-            "argument `count` is given 2 times, and must be integer",
-            "there is no argument `cuont`, did you mean `count`?",
-            "argument `place` must be object, not `x`",
-            "argument `sure` must be boolean, not `1`",
+            "argument `place.city` conflicts with an argument for the whole object",
+            "argument `count`: expected integer, found 2 values",
+            "unknown argument `cuont`; did you mean `count`?",
+            "argument `place`: expected object, found `x`",
+            "argument `sure`: expected boolean, found `1`",
         ]
     );
 }
 
 #[test]
-fn a_file_stands_for_what_it_holds() {
+fn values_are_read_from_files() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str, bytes: &[u8]| {
         let path = directory.path().join(name);
@@ -157,6 +157,6 @@ fn a_file_stands_for_what_it_holds() {
     assert_eq!(given(&[&format!("text=@{text}")]), Ok(json!({"text": "5\n"})));
     assert_eq!(given(&[&format!("count=@{number}")]), Ok(json!({"count": 5})));
     assert_eq!(given(&[&format!("text:=@{number}")]), Ok(json!({"text": 5})));
-    let refused = given(&[&format!("text=@{bytes}")]).unwrap_err();
-    assert_eq!(refused, [format!("argument `text`: `{bytes}` is not text in UTF-8")]);
+    let errors = given(&[&format!("text=@{bytes}")]).unwrap_err();
+    assert_eq!(errors, [format!("argument `text`: `{bytes}` is not valid UTF-8")]);
 }

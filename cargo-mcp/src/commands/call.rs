@@ -11,12 +11,11 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use crate::{
-    coerce::{Mistakes, Words, arguments},
+    coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
     failure::Failure,
     host::HostArgs,
-    near::listed,
-    near::nearest,
+    near::suggest,
     schema::Schema,
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
@@ -33,29 +32,30 @@ Examples:
   cargo mcp call http://127.0.0.1:8080/mcp search_notes --json '{\"query\": \"milk\"}' --raw
   cargo mcp call book_seats play=Hamlet --answer name=Ann --answer seats=2 -- target/debug/ask",
     after_long_help = "\
-How arguments are written:
-  KEY=VALUE    what the tool's schema says: a string, a number, `true`, `null`, one of a list …
-  KEY=a KEY=b  a list, item by item; `KEY=[\"a\",\"b\"]` is the same
-  KEY.PART=x   a part of an object
-  KEY=@FILE    what a file holds
-  KEY:=JSON    JSON as it stands, whatever the schema says
-  --json       all arguments as one JSON object, sent as it stands; words beside it win
+Arguments:
+  KEY=VALUE     converted according to the tool's schema: a string, a number, `true`, `null`, …
+  KEY=a KEY=b   a list; `KEY=[\"a\",\"b\"]` is equivalent
+  KEY.MEMBER=x  a member of an object
+  KEY=@FILE     the content of a file
+  KEY:=JSON     JSON, sent without conversion
+  --json        all arguments as a JSON object, sent without conversion; KEY=VALUE overrides its
+                members
 
 Output:
-  Text is printed as it is, structured content as a table in a terminal and as JSON elsewhere.
-  Pictures, sounds and other bytes are saved to files. Progress and log messages go to stderr.
+  Text is printed unchanged, structured content as a table in a terminal and otherwise as JSON.
+  Images, audio and other binary content is saved to files. Progress and logs go to stderr.
   `--raw` prints the whole result as JSON.
 
 Questions:
-  A server that asks the user is answered from `--answer` and `--answer-json`, and in a terminal
-  by hand. Without either, it is told that nobody can be asked.
+  Questions from the server to the user are answered by `--answer` and `--answer-json`, or else
+  interactively in a terminal. Without either, the client does not declare the capability.
 
 Tasks:
-  A call is waited for. It becomes a task where the server demands one, or with `--task` where it
-  allows one; the task is followed to its end, and Ctrl-C cancels it.
+  A call runs as a task if the server requires it, or with `--task` if the server supports it. The
+  command waits until the task ends. Ctrl-C cancels it.
 
 Exit codes:
-  0  the tool did it    1  the tool failed    2  wrong command line    3  no server    130  Ctrl-C
+  0 success, 1 error from the tool, 2 invalid command line, 3 server unavailable, 130 Ctrl-C
 
 Examples:
   cargo mcp call add_note title=Milk body='Two litres' tags=shopping tags=today
@@ -64,19 +64,19 @@ Examples:
   cargo mcp call book_seats play=Hamlet --answer name=Ann --answer seats=2 -- target/debug/ask"
 )]
 pub(crate) struct Args {
-    /// The server (a package of this workspace, or a URL; may be left out), the tool, and its arguments
+    /// Optional server (package of this workspace or URL), tool and arguments
     #[arg(value_name = "SERVER|TOOL|KEY=VALUE")]
     words: Vec<String>,
-    /// The arguments as a JSON object, as `@FILE`, or as `-` for stdin
+    /// Arguments as a JSON object, or `@FILE`, or `-` for stdin
     #[arg(long, value_name = "JSON", visible_alias = "args")]
     json: Option<String>,
     /// Print the whole result as JSON
     #[arg(long)]
     raw: bool,
-    /// Have the server do it as a task, where it can
+    /// Run the call as a task, if the server supports it
     #[arg(long)]
     task: bool,
-    /// Where pictures, sounds and other bytes are saved; without it the current directory
+    /// Directory for images, audio and other binary content [default: the current directory]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -86,14 +86,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
-    let whole = args.json.as_deref().map(object).transpose()?;
+    let json = args.json.as_deref().map(object).transpose()?;
     let server = args.session.target.take_server(&mut args.words);
     let name = if args.words.is_empty() { None } else { Some(args.words.remove(0)) };
     let named = Server { name: server.as_deref(), word: name.as_deref() };
     with(&args.session, named, &args.host, async |session| {
         let tools = session.tools().await?;
         let tool = find(&tools, name.as_deref(), server.is_none())?;
-        let arguments = given(tool, &args.words, whole)?;
+        let arguments = tool_arguments(tool, &args.words, json)?;
         let result = call(session, tool, arguments, args.task).await?;
         session.host().done();
         print(session, tool, &result, &args)
@@ -101,68 +101,63 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     .await
 }
 
-/// The error of 2025-11-25 that names pages which the user is to visit before the call is tried again.
+/// The error code of 2025-11-25 for calls that can be retried after the user has visited a page.
 const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
-/// `{…}`, `@FILE`, or `-` for stdin.
+/// Parses the value of `--json`.
 fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     let text = match (json, json.strip_prefix('@')) {
         ("-", _) => {
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
-                .map_err(|error| Failure::usage(format_args!("stdin cannot be read: {error}")))?;
+                .map_err(|error| Failure::usage(format_args!("cannot read stdin: {error}")))?;
             text
         }
-        (_, Some(path)) => {
-            std::fs::read_to_string(path).map_err(|error| Failure::usage(format_args!("`{path}`: {error}")))?
-        }
+        (_, Some(path)) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format_args!("cannot read `{path}`: {error}")))?,
         _ => json.to_owned(),
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Failure::usage("`--json` must be an object: the arguments by name")),
-        Err(error) => Err(Failure::usage(format_args!("`--json` is no JSON: {error}"))
-            .help("for the result as JSON there is `--raw`")),
+        Ok(_) => Err(Failure::usage("`--json`: expected an object with the arguments by name")),
+        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {error}"))
+            .help("use `--raw` to print the result as JSON")),
     }
 }
 
-fn find<'a>(tools: &'a [Tool], name: Option<&str>, guessed: bool) -> Result<&'a Tool, Failure> {
+/// Returns the tool with a name. `may_be_server` is set if the name stands where a server could be named.
+fn find<'a>(tools: &'a [Tool], name: Option<&str>, may_be_server: bool) -> Result<&'a Tool, Failure> {
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     let Some(name) = name else {
-        let failure = Failure::usage("which tool is to be called?");
-        return Err(if names.is_empty() {
-            failure
-        } else {
-            failure.help(format_args!("there are {}", listed(&names)))
-        });
+        return Err(suggest(Failure::usage("the name of the tool is missing"), "", &names, "tools"));
     };
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Ok(tool);
     }
-    let failure = Failure::usage(format_args!("the server has no tool `{name}`"));
-    let failure = match nearest(name, names.iter().copied()) {
-        Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-        None if names.is_empty() => failure.help("it has no tools at all"),
-        None => failure.help(format_args!("it has {}", listed(&names))),
-    };
-    Err(match guessed && name.contains(['-', '/']) {
-        true => failure.help(format_args!("if `{name}` is a server: it is no package of this workspace, and no URL")),
-        false => failure,
-    })
+    let failure = suggest(Failure::usage(format_args!("unknown tool `{name}`")), name, &names, "tools");
+    if !may_be_server || !name.contains(['-', '/']) {
+        return Err(failure);
+    }
+    Err(failure.help(format_args!("`{name}` is not a server either: neither a package of this workspace nor a URL")))
 }
 
-fn given(tool: &Tool, words: &[String], whole: Option<Map<String, Value>>) -> Result<Map<String, Value>, Failure> {
-    let mut mistakes = Mistakes::default();
-    let words = Words { words, complete: whole.is_none() };
-    let given = arguments(words, Schema::new(&tool.input_schema), &mut mistakes);
-    mistakes.none(&format!("`{}`", tool.name))?;
-    let mut all = whole.unwrap_or_default();
-    all.extend(given);
-    Ok(all)
+/// Combines the arguments of the words with those of `--json`.
+fn tool_arguments(
+    tool: &Tool,
+    words: &[String],
+    json: Option<Map<String, Value>>,
+) -> Result<Map<String, Value>, Failure> {
+    let mut errors = ArgumentErrors::default();
+    let words = ArgumentWords { words, is_complete: json.is_none() };
+    let given = arguments(words, Schema::new(&tool.input_schema), &mut errors);
+    errors.into_result(&format!("`{}`", tool.name))?;
+    let mut arguments = json.unwrap_or_default();
+    arguments.extend(given);
+    Ok(arguments)
 }
 
-/// Calls until there is a result: again with answers where the server asks first, and as a task where it must be one.
+/// Calls a tool until it returns a result: repeats the call with answers to questions, or as a task if required.
 async fn call(
     session: &Session,
     tool: &Tool,
@@ -184,14 +179,18 @@ async fn call(
     let mut rounds = Rounds::default();
     loop {
         match rounds.request(session, &what, extras, request).await? {
-            Ok(ServerResult::CallToolResult(result)) if session.has_legacy_tasks() && task::is_missed(&result) => {
+            Ok(ServerResult::CallToolResult(result))
+                if session.has_legacy_tasks() && task::is_required_by_result(&result) =>
+            {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
             Ok(ServerResult::CallToolResult(result)) => return Ok(result),
             Ok(ServerResult::CreateTaskResult(CreateTaskResult { task, .. })) => {
                 return task::finished(session, &what, task).await;
             }
-            Ok(_) => return Err(Failure::connection(format_args!("{what}: the server's answer is no tool result"))),
+            Ok(_) => {
+                return Err(Failure::connection(format_args!("{what}: the server returned a result of another type")));
+            }
             Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND && session.has_legacy_tasks() => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
@@ -209,11 +208,11 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
         return if failed { Err(Failure::tool("")) } else { Ok(()) };
     }
     let files = Files::new(args.output.as_deref(), &tool.name);
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     for content in &result.content {
         match content {
-            ContentBlock::Text(text) if failed => said.push(text.text.as_str()),
-            // Structured content stands in the text as well, for clients that know no other.
+            ContentBlock::Text(text) if failed => texts.push(text.text.as_str()),
+            // Servers repeat structured content as text for older clients.
             ContentBlock::Text(text) if repeats(&text.text, result.structured_content.as_ref()) => {}
             content => files.print(content)?,
         }
@@ -227,22 +226,23 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     if !failed {
         return Ok(());
     }
-    let said = said.join("\n");
-    let failure = Failure::tool(format_args!("`{}` failed: {said}", tool.name));
-    Err(match session.lacking(&said) {
+    let text = texts.join("\n");
+    let failure = Failure::tool(format_args!("`{}` failed: {text}", tool.name));
+    Err(match session.lacking(&text) {
         Some(help) => failure.help(help),
         None => failure,
     })
 }
 
+/// Returns whether a text is the JSON of the structured content, with or without its wrapper.
 fn repeats(text: &str, structured: Option<&Value>) -> bool {
     let Some(structured) = structured else { return false };
-    let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
-    said == *structured
-        || structured.as_object().is_some_and(|object| object.len() == 1 && object.values().all(|only| *only == said))
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return false };
+    value == *structured
+        || structured.as_object().is_some_and(|object| object.len() == 1 && object.values().all(|only| *only == value))
 }
 
-/// Whether structured content is a text once more, in an object because it must be one.
+/// Returns whether the structured content only wraps a text in an object.
 fn is_wrapped(content: &ContentBlock, structured: &Value) -> bool {
     let (Some(text), Some(object)) = (content.as_text(), structured.as_object()) else { return false };
     object.len() == 1 && object.values().all(|only| *only == *text.text)

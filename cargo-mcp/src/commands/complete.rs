@@ -1,4 +1,4 @@
-//! `cargo mcp complete`: what a server suggests for an argument.
+//! `cargo mcp complete`: prints the server's completions for an argument.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,13 @@ use crate::{
     commands::prompt,
     failure::Failure,
     host::HostArgs,
-    near::listed,
-    near::nearest,
+    near::suggest,
     session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
     stdout::outln,
     target::pair,
 };
 
-/// Show what a server suggests for an argument of a prompt or resource template
+/// Print the completions for an argument of a prompt or resource template
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "cargo mcp complete [OPTIONS] [SERVER] prompt NAME ARGUMENT [VALUE] [-- COMMAND...]
@@ -28,14 +27,13 @@ Examples:
   cargo mcp complete notes prompt summarise style '' --with tag=shopping
   cargo mcp complete resource 'notes://note/{id}' id -- target/debug/notes
 
-Each suggestion is a line of its own. VALUE is what is typed so far; without it everything is
-suggested."
+Prints one completion per line. VALUE is the text typed so far [default: empty]."
 )]
 pub(crate) struct Args {
-    /// The server (a package of this workspace, or a URL; may be left out), and what is completed
+    /// Optional server (package of this workspace or URL), and the argument to complete
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// Another argument that is known by now (may be repeated)
+    /// Value of another argument (may be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     with: Vec<(String, String)>,
     /// Print the whole result as JSON
@@ -45,16 +43,16 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// What has the argument.
+/// The kind of entry that has the argument.
 #[derive(Clone, Copy)]
-enum Of {
+enum Kind {
     Prompt,
     Template,
 }
 
-/// What is to be completed.
-struct Wanted<'a> {
-    of: Of,
+/// The argument to complete.
+struct Completion<'a> {
+    kind: Kind,
     name: &'a str,
     argument: &'a str,
     value: &'a str,
@@ -64,20 +62,20 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let is_kind = matches!(args.words.first().map(String::as_str), Some("prompt" | "resource"));
     let server = if is_kind { None } else { args.session.target.take_server(&mut args.words) };
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
-    let wanted = wanted(&words).map_err(|failure| match (&server, words.first()) {
+    let completion = completion(&words).map_err(|failure| match (&server, words.first()) {
         (None, Some(word)) => perhaps(&args.session.target, word, failure),
         _ => failure,
     })?;
     let named = Server { name: server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
         if session.server().capabilities.completions.is_none() && !session.is_legacy() {
-            return Err(Failure::usage(format_args!("{} completes nothing", session.target())));
+            return Err(Failure::usage(format_args!("{} does not support completion", session.target())));
         }
-        check(session, &wanted, &args.with).await?;
+        check_names(session, &completion, &args.with).await?;
         let result =
-            match session.request("completion/complete", request(&wanted, &args.with), Extras::default()).await? {
+            match session.request("completion/complete", request(&completion, &args.with), Extras::default()).await? {
                 Ok(ServerResult::CompleteResult(result)) => result,
-                Ok(_) => return Err(Failure::connection("the server's answer is no completion")),
+                Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
                 Err(error) => return Err(session.refused("completion/complete", error)),
             };
         if args.json {
@@ -87,73 +85,72 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         if result.completion.has_more == Some(true) {
             let total = result.completion.total.map(|total| format!(" of {total}")).unwrap_or_default();
             let shown = result.completion.values.len();
-            session.host().console.line(&format!("these are {shown}{total}; type more of the value to see others"));
+            session.host().console.line(&format!("showing {shown}{total}; extend the value to narrow the list"));
         }
         Ok(())
     })
     .await
 }
 
-fn wanted<'a>(words: &[&'a str]) -> Result<Wanted<'a>, Failure> {
-    let (of, rest) = match words {
-        ["prompt", rest @ ..] => (Of::Prompt, rest),
-        ["resource", rest @ ..] => (Of::Template, rest),
+fn completion<'a>(words: &[&'a str]) -> Result<Completion<'a>, Failure> {
+    let (kind, rest) = match words {
+        ["prompt", rest @ ..] => (Kind::Prompt, rest),
+        ["resource", rest @ ..] => (Kind::Template, rest),
         [other, ..] => {
-            let failure = Failure::usage(format_args!("expected `prompt` or `resource`, not `{other}`"));
-            return Err(failure.help("as in `cargo mcp complete prompt NAME ARGUMENT VALUE`"));
+            let failure = Failure::usage(format_args!("expected `prompt` or `resource`, found `{other}`"));
+            return Err(failure.help("for example: `cargo mcp complete prompt NAME ARGUMENT VALUE`"));
         }
         [] => {
-            return Err(Failure::usage("what is to be completed?")
+            return Err(Failure::usage("the argument to complete is missing")
                 .help("`cargo mcp complete prompt NAME ARGUMENT VALUE`")
                 .help("`cargo mcp complete resource TEMPLATE ARGUMENT VALUE`"));
         }
     };
     match *rest {
-        [name, argument] => Ok(Wanted { of, name, argument, value: "" }),
-        [name, argument, value] => Ok(Wanted { of, name, argument, value }),
-        _ => Err(Failure::usage(format_args!("expected a name, an argument and a value, not {} words", rest.len()))),
+        [name, argument] => Ok(Completion { kind, name, argument, value: "" }),
+        [name, argument, value] => Ok(Completion { kind, name, argument, value }),
+        _ => Err(Failure::usage(format_args!(
+            "expected a name, an argument and an optional value, found {} words",
+            rest.len()
+        ))),
     }
 }
 
-/// Says what is wrong with names, which servers often answer with nothing at all.
-async fn check(session: &Session, wanted: &Wanted<'_>, known: &[(String, String)]) -> Result<(), Failure> {
-    let (whose, arguments) = match wanted.of {
-        Of::Prompt => {
+/// Checks the names, because many servers return an empty list for an unknown name.
+async fn check_names(
+    session: &Session,
+    completion: &Completion<'_>,
+    known: &[(String, String)],
+) -> Result<(), Failure> {
+    let (whose, arguments) = match completion.kind {
+        Kind::Prompt => {
             let prompts = session.prompts().await?;
-            let prompt = prompt::find(&prompts, Some(wanted.name))?;
+            let prompt = prompt::find(&prompts, Some(completion.name))?;
             let arguments = prompt.arguments.iter().flatten().map(|argument| argument.name.clone());
-            (format!("prompt `{}`", wanted.name), arguments.collect::<Vec<_>>())
+            (format!("prompt `{}`", completion.name), arguments.collect::<Vec<_>>())
         }
-        Of::Template => {
+        Kind::Template => {
             let templates = session.templates().await?;
             let names: Vec<&str> = templates.iter().map(|template| &*template.uri_template).collect();
-            if !names.contains(&wanted.name) {
-                let failure = Failure::usage(format_args!("the server has no resource template `{}`", wanted.name));
-                return Err(match nearest(wanted.name, names.iter().copied()) {
-                    Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-                    None if names.is_empty() => failure.help("it has none at all"),
-                    None => failure.help(format_args!("it has {}", listed(&names))),
-                });
+            if !names.contains(&completion.name) {
+                let failure = Failure::usage(format_args!("unknown resource template `{}`", completion.name));
+                return Err(suggest(failure, completion.name, &names, "resource templates"));
             }
-            (format!("template `{}`", wanted.name), variables(wanted.name))
+            (format!("template `{}`", completion.name), variables(completion.name))
         }
     };
     let names: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let others = known.iter().map(|(name, _)| name.as_str());
-    match std::iter::once(wanted.argument).chain(others).find(|name| !names.contains(name)) {
+    match std::iter::once(completion.argument).chain(others).find(|name| !names.contains(name)) {
         None => Ok(()),
-        Some(wrong) => {
-            let failure = Failure::usage(format_args!("{whose} has no argument `{wrong}`"));
-            Err(match nearest(wrong, names.iter().copied()) {
-                Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-                None if names.is_empty() => failure.help("it has none at all"),
-                None => failure.help(format_args!("it has {}", listed(&names))),
-            })
+        Some(unknown) => {
+            let failure = Failure::usage(format_args!("{whose} has no argument `{unknown}`"));
+            Err(suggest(failure, unknown, &names, "arguments"))
         }
     }
 }
 
-/// The variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
+/// Returns the variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
 fn variables(template: &str) -> Vec<String> {
     let expressions = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let names = expressions
@@ -161,12 +158,12 @@ fn variables(template: &str) -> Vec<String> {
     names.map(|name| name.trim_end_matches('*').split(':').next().unwrap_or_default().to_owned()).collect()
 }
 
-fn request(wanted: &Wanted<'_>, known: &[(String, String)]) -> ClientRequest {
-    let reference = match wanted.of {
-        Of::Prompt => Reference::for_prompt(wanted.name),
-        Of::Template => Reference::for_resource(wanted.name),
+fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientRequest {
+    let reference = match completion.kind {
+        Kind::Prompt => Reference::for_prompt(completion.name),
+        Kind::Template => Reference::for_resource(completion.name),
     };
-    let argument = ArgumentInfo::new(wanted.argument, wanted.value);
+    let argument = ArgumentInfo::new(completion.argument, completion.value);
     let params = CompleteRequestParams::new(reference, argument);
     let params = match known {
         [] => params,

@@ -1,4 +1,4 @@
-//! `cargo mcp list`: what a server offers.
+//! `cargo mcp list`: lists the tools, resources and prompts of a server.
 
 use rmcp::model::{Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
@@ -9,64 +9,64 @@ use crate::{
     schema::Schema,
     session::{Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
-    style::{CARE, DIM, HEADING, NAME},
+    style::{DIM, HEADING, NAME, WARNING},
 };
 
-/// Show the tools, resources and prompts of a server
+/// List the tools, resources and prompts of a server
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   cargo mcp list                                  the only server of this workspace
-  cargo mcp list notes --tools                    a package, its tools alone
+  cargo mcp list notes --tools                    the tools of a package
   cargo mcp list -- npx -y some-server            a command
-  cargo mcp list http://127.0.0.1:8080/mcp --json a URL, for a script
+  cargo mcp list http://127.0.0.1:8080/mcp --json a URL, with JSON output
 
-With `--json`, stdout is an object: `server`, and `tools`, `resources`, `resourceTemplates` and
-`prompts` as the server lists them.")]
+`--json` prints an object with the members `server`, `tools`, `resources`, `resourceTemplates` and
+`prompts`, unchanged from the server.")]
 pub(crate) struct Args {
-    /// A package of this workspace, or a URL; without it the only server here
+    /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,
-    /// Print the whole lists as JSON
+    /// Print the complete lists as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
-    /// Only the tools (may be combined with the two below)
+    /// List only the tools (may be combined with the options below)
     #[arg(long)]
     tools: bool,
-    /// Only the resources and resource templates
+    /// List only the resources and resource templates
     #[arg(long)]
     resources: bool,
-    /// Only the prompts
+    /// List only the prompts
     #[arg(long)]
     prompts: bool,
     #[command(flatten)]
     session: SessionArgs,
 }
 
-/// What a server offers; none where it was not asked.
+/// The lists of a server. A list that was not requested is `None`.
 #[derive(Default)]
-struct Offers {
+struct Lists {
     tools: Option<Vec<Tool>>,
     resources: Option<Vec<Resource>>,
     templates: Option<Vec<ResourceTemplate>>,
     prompts: Option<Vec<Prompt>>,
-    /// Why a list that the server says it has is not there.
-    refused: Vec<Failure>,
+    /// The errors returned in place of lists.
+    errors: Vec<Failure>,
 }
 
-impl Offers {
-    /// Takes a list; where the server refuses it, the others are shown all the same.
+impl Lists {
+    /// Unwraps a list. Collects an error of the server, so that the other lists are still shown.
     ///
     /// # Errors
     ///
-    /// The server is no longer there; what it refused before, which may be why, is printed.
-    fn take<T>(&mut self, list: Result<Vec<T>, Failure>) -> Result<Option<Vec<T>>, Failure> {
+    /// Fails if the connection is lost. Prints the errors before that, which may be the cause.
+    fn collect<T>(&mut self, list: Result<Vec<T>, Failure>) -> Result<Option<Vec<T>>, Failure> {
         match list {
-            Err(failure) if failure.is_refusal() => {
-                self.refused.push(failure);
+            Err(failure) if failure.is_server_error() => {
+                self.errors.push(failure);
                 Ok(None)
             }
             Err(failure) => {
-                self.refused.iter().for_each(Failure::print);
+                self.errors.iter().for_each(Failure::print);
                 Err(failure)
             }
             Ok(list) => Ok(Some(list)),
@@ -77,47 +77,48 @@ impl Offers {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let named = Server { name: args.server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
-        let mut offers = offers(session, &args).await?;
+        let mut lists = lists(session, &args).await?;
         let server = session.server();
-        match args.json {
-            true => print_raw(&raw(&server, &offers))?,
-            false => print(session, &server, &offers),
+        if args.json {
+            print_raw(&raw(&server, &lists))?;
+        } else {
+            print(session, &server, &lists);
         }
-        let Some(last) = offers.refused.pop() else { return Ok(()) };
-        offers.refused.iter().for_each(Failure::print);
+        let Some(last) = lists.errors.pop() else { return Ok(()) };
+        lists.errors.iter().for_each(Failure::print);
         Err(last)
     })
     .await
 }
 
-async fn offers(session: &Session, args: &Args) -> Result<Offers, Failure> {
+async fn lists(session: &Session, args: &Args) -> Result<Lists, Failure> {
     let all = !(args.tools || args.resources || args.prompts);
     let has = session.server().capabilities;
-    let mut offers = Offers::default();
+    let mut lists = Lists::default();
     if has.tools.is_some() && (all || args.tools) {
-        offers.tools = offers.take(session.tools().await)?;
+        lists.tools = lists.collect(session.tools().await)?;
     }
     if has.resources.is_some() && (all || args.resources) {
-        offers.resources = offers.take(session.resources().await)?;
-        offers.templates = offers.take(session.templates().await)?;
+        lists.resources = lists.collect(session.resources().await)?;
+        lists.templates = lists.collect(session.templates().await)?;
     }
     if has.prompts.is_some() && (all || args.prompts) {
-        offers.prompts = offers.take(session.prompts().await)?;
+        lists.prompts = lists.collect(session.prompts().await)?;
     }
-    Ok(offers)
+    Ok(lists)
 }
 
-fn raw(server: &ServerPeerInfo, offers: &Offers) -> Value {
+fn raw(server: &ServerPeerInfo, lists: &Lists) -> Value {
     let mut raw = Map::from_iter([("server".to_owned(), json!(server))]);
     let mut add = |name: &str, list: Option<Value>| list.map(|list| raw.insert(name.to_owned(), list));
-    add("tools", offers.tools.as_ref().map(|list| json!(list)));
-    add("resources", offers.resources.as_ref().map(|list| json!(list)));
-    add("resourceTemplates", offers.templates.as_ref().map(|list| json!(list)));
-    add("prompts", offers.prompts.as_ref().map(|list| json!(list)));
+    add("tools", lists.tools.as_ref().map(|list| json!(list)));
+    add("resources", lists.resources.as_ref().map(|list| json!(list)));
+    add("resourceTemplates", lists.templates.as_ref().map(|list| json!(list)));
+    add("prompts", lists.prompts.as_ref().map(|list| json!(list)));
     Value::Object(raw)
 }
 
-fn print(session: &Session, server: &ServerPeerInfo, offers: &Offers) {
+fn print(session: &Session, server: &ServerPeerInfo, lists: &Lists) {
     let identity = server.server_info.as_ref().map(|info| match &info.title {
         Some(title) => format!("{NAME}{title}{NAME:#} ({} {})", info.name, info.version),
         None => format!("{NAME}{}{NAME:#} {}", info.name, info.version),
@@ -127,21 +128,21 @@ fn print(session: &Session, server: &ServerPeerInfo, offers: &Offers) {
     for line in server.instructions.iter().flat_map(|text| text.lines()) {
         outln!("  {line}");
     }
-    if let Some(tools) = &offers.tools {
-        part("Tools", tools, tool);
+    if let Some(tools) = &lists.tools {
+        section("Tools", tools, print_tool);
     }
-    if let Some(resources) = &offers.resources {
-        part("Resources", resources, resource);
+    if let Some(resources) = &lists.resources {
+        section("Resources", resources, print_resource);
     }
-    if let Some(templates) = offers.templates.as_deref().filter(|list| !list.is_empty()) {
-        part("Resource templates", templates, template);
+    if let Some(templates) = lists.templates.as_deref().filter(|list| !list.is_empty()) {
+        section("Resource templates", templates, print_template);
     }
-    if let Some(prompts) = &offers.prompts {
-        part("Prompts", prompts, prompt);
+    if let Some(prompts) = &lists.prompts {
+        section("Prompts", prompts, print_prompt);
     }
 }
 
-fn part<T>(name: &str, list: &[T], each: impl Fn(&T)) {
+fn section<T>(name: &str, list: &[T], each: impl Fn(&T)) {
     outln!("\n{HEADING}{name}{HEADING:#}");
     match list {
         [] => outln!("  {DIM}none{DIM:#}"),
@@ -149,7 +150,7 @@ fn part<T>(name: &str, list: &[T], each: impl Fn(&T)) {
     }
 }
 
-fn tool(tool: &Tool) {
+fn print_tool(tool: &Tool) {
     let schema = Schema::new(&tool.input_schema);
     let required = schema.required();
     let properties = schema.properties();
@@ -158,42 +159,42 @@ fn tool(tool: &Tool) {
         .map(|(name, schema)| Argument {
             name,
             optional: !required.contains(name),
-            is: match schema.default() {
-                Some(default) if !default.is_null() => format!("{} (default {default})", schema.in_words()),
-                _ => schema.in_words(),
+            kind: match schema.default() {
+                Some(default) if !default.is_null() => format!("{} (default {default})", schema.describe()),
+                _ => schema.describe(),
             },
-            says: schema.description().unwrap_or_default(),
+            description: schema.description().unwrap_or_default(),
         })
         .collect();
     let title = tool.title.as_deref().or(tool.annotations.as_ref().and_then(|hints| hints.title.as_deref()));
     let hints = tool.annotations.as_ref().map(hints).unwrap_or_default();
-    head(&tool.name, Some(&arguments), title, &hints);
-    described(tool.description.as_deref());
-    listed(&arguments);
+    print_heading(&tool.name, Some(&arguments), title, &hints);
+    print_description(tool.description.as_deref());
+    print_arguments(&arguments);
 }
 
-/// What the annotations say, if they say anything.
+/// Describes the annotations of a tool.
 fn hints(hints: &ToolAnnotations) -> Vec<&'static str> {
     let reads = hints.read_only_hint == Some(true);
-    let mut said = vec![
+    let mut words = vec![
         reads.then_some("read-only"),
         hints.destructive_hint.filter(|_| !reads).map(|destroys| if destroys { "destructive" } else { "additive" }),
         (!reads && hints.idempotent_hint == Some(true)).then_some("idempotent"),
     ];
-    said.push(hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }));
-    said.into_iter().flatten().collect()
+    words.push(hints.open_world_hint.map(|open| if open { "open-world" } else { "closed-world" }));
+    words.into_iter().flatten().collect()
 }
 
 /// An argument of a tool or prompt.
 struct Argument<'a> {
     name: &'a str,
     optional: bool,
-    is: String,
-    says: &'a str,
+    kind: String,
+    description: &'a str,
 }
 
-/// `name(argument, optional?)  Title  [hints]`.
-fn head(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hints: &[&str]) {
+/// Prints `name(argument, optional?)  Title  [hints]`.
+fn print_heading(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hints: &[&str]) {
     let arguments = arguments.map(|arguments| {
         let names = arguments.iter().map(|each| format!("{}{}", each.name, if each.optional { "?" } else { "" }));
         format!("({})", names.collect::<Vec<_>>().join(", "))
@@ -201,48 +202,49 @@ fn head(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hin
     let title = title.map(|title| format!("  {title}")).unwrap_or_default();
     let hints = match hints {
         [] => String::new(),
-        hints if hints.contains(&"destructive") => format!("  {CARE}[{}]{CARE:#}", hints.join(", ")),
+        hints if hints.contains(&"destructive") => format!("  {WARNING}[{}]{WARNING:#}", hints.join(", ")),
         hints => format!("  {DIM}[{}]{DIM:#}", hints.join(", ")),
     };
     outln!("  {NAME}{name}{NAME:#}{}{title}{hints}", arguments.unwrap_or_default());
 }
 
-fn described(text: Option<&str>) {
+fn print_description(text: Option<&str>) {
     if let Some(line) = text.and_then(|text| text.lines().find(|line| !line.trim().is_empty())) {
         outln!("      {line}");
     }
 }
 
-fn listed(arguments: &[Argument<'_>]) {
+fn print_arguments(arguments: &[Argument<'_>]) {
     let name = |each: &Argument<'_>| format!("{}{}", each.name, if each.optional { "?" } else { "" });
     let width = arguments.iter().map(|each| name(each).chars().count()).max().unwrap_or_default();
     for each in arguments {
-        let says = if each.says.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.says) };
-        let parts = [format!("{:width$}", name(each)), each.is.clone(), says];
+        let description =
+            if each.description.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.description) };
+        let parts = [format!("{:width$}", name(each)), each.kind.clone(), description];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         outln!("      {}", parts.join("  ").trim_end());
     }
 }
 
-fn resource(resource: &Resource) {
+fn print_resource(resource: &Resource) {
     let size = resource.size.map(|size| format!("{size} bytes"));
     let kind = [resource.mime_type.clone(), size].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    located(&resource.uri, resource.title.as_deref().unwrap_or(&resource.name), &kind);
-    described(resource.description.as_deref());
+    print_uri(&resource.uri, resource.title.as_deref().unwrap_or(&resource.name), &kind);
+    print_description(resource.description.as_deref());
 }
 
-fn template(template: &ResourceTemplate) {
+fn print_template(template: &ResourceTemplate) {
     let kind = template.mime_type.as_deref().unwrap_or_default();
-    located(&template.uri_template, template.title.as_deref().unwrap_or(&template.name), kind);
-    described(template.description.as_deref());
+    print_uri(&template.uri_template, template.title.as_deref().unwrap_or(&template.name), kind);
+    print_description(template.description.as_deref());
 }
 
-fn located(uri: &str, title: &str, kind: &str) {
+fn print_uri(uri: &str, title: &str, kind: &str) {
     let kind = if kind.is_empty() { String::new() } else { format!("  {DIM}[{kind}]{DIM:#}") };
     outln!("  {NAME}{uri}{NAME:#}  {title}{kind}");
 }
 
-fn prompt(prompt: &Prompt) {
+fn print_prompt(prompt: &Prompt) {
     let arguments: Vec<Argument<'_>> = prompt
         .arguments
         .iter()
@@ -250,11 +252,11 @@ fn prompt(prompt: &Prompt) {
         .map(|argument| Argument {
             name: &argument.name,
             optional: argument.required != Some(true),
-            is: argument.title.clone().unwrap_or_default(),
-            says: argument.description.as_deref().and_then(|text| text.lines().next()).unwrap_or_default(),
+            kind: argument.title.clone().unwrap_or_default(),
+            description: argument.description.as_deref().and_then(|text| text.lines().next()).unwrap_or_default(),
         })
         .collect();
-    head(&prompt.name, Some(&arguments), prompt.title.as_deref(), &[]);
-    described(prompt.description.as_deref());
-    listed(&arguments);
+    print_heading(&prompt.name, Some(&arguments), prompt.title.as_deref(), &[]);
+    print_description(prompt.description.as_deref());
+    print_arguments(&arguments);
 }

@@ -1,4 +1,4 @@
-//! `cargo mcp prompt`: shows a prompt with its arguments filled in.
+//! `cargo mcp prompt`: prints the messages of a prompt.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,18 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    coerce::{Mistakes, Words, arguments},
+    coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
     failure::Failure,
     host::HostArgs,
-    near::listed,
-    near::nearest,
+    near::suggest,
     schema::Schema,
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
     style::{DIM, NAME},
 };
 
-/// Show a prompt's messages
+/// Print the messages of a prompt
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "cargo mcp prompt [OPTIONS] [SERVER] NAME [KEY=VALUE]... [-- COMMAND...]",
@@ -30,16 +29,16 @@ Examples:
   cargo mcp prompt notes summarise tag=shopping style=brief
   cargo mcp prompt summarise tag=@tag.txt style=brief --json -- target/debug/notes
 
-Each message stands below the role that says it. A value is `@FILE` where it is in a file."
+`KEY=@FILE` reads a value from a file."
 )]
 pub(crate) struct Args {
-    /// The server (a package of this workspace, or a URL; may be left out), the prompt, and its arguments
+    /// Optional server (package of this workspace or URL), prompt and arguments
     #[arg(value_name = "SERVER|NAME|KEY=VALUE")]
     words: Vec<String>,
     /// Print the whole result as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
-    /// Where pictures, sounds and other bytes are saved; without it the current directory
+    /// Directory for images, audio and other binary content [default: the current directory]
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -55,63 +54,54 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     with(&args.session, named, &args.host, async |session| {
         let prompts = session.prompts().await?;
         let prompt = find(&prompts, name.as_deref())?;
-        let given = given(prompt, &args.words)?;
-        let result = get(session, prompt, given).await?;
+        let arguments = prompt_arguments(prompt, &args.words)?;
+        let result = get(session, prompt, arguments).await?;
         session.host().done();
-        match args.json {
-            true => print_raw(&result),
-            false => print(prompt, &result, &args),
-        }
+        if args.json { print_raw(&result) } else { print(prompt, &result, &args) }
     })
     .await
 }
 
-/// The prompt of a name.
+/// Returns the prompt with a name.
 ///
 /// # Errors
 ///
-/// There is none; near names are suggested.
+/// Fails if there is none, with similar names as suggestions.
 pub(crate) fn find<'a>(prompts: &'a [Prompt], name: Option<&str>) -> Result<&'a Prompt, Failure> {
     let names: Vec<&str> = prompts.iter().map(|prompt| &*prompt.name).collect();
     let failure = match name {
         Some(name) => match prompts.iter().find(|prompt| prompt.name == name) {
             Some(prompt) => return Ok(prompt),
-            None => Failure::usage(format_args!("the server has no prompt `{name}`")),
+            None => Failure::usage(format_args!("unknown prompt `{name}`")),
         },
-        None => Failure::usage("which prompt is to be shown?"),
+        None => Failure::usage("the name of the prompt is missing"),
     };
-    Err(match nearest(name.unwrap_or_default(), names.iter().copied()) {
-        Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-        None if names.is_empty() => failure.help("it has no prompts at all"),
-        None => failure.help(format_args!("it has {}", listed(&names))),
-    })
+    Err(suggest(failure, name.unwrap_or_default(), &names, "prompts"))
 }
 
-/// A prompt's arguments are strings, all of them.
-fn given(prompt: &Prompt, words: &[String]) -> Result<Map<String, Value>, Failure> {
-    let arguments_of = || prompt.arguments.iter().flatten();
+/// Converts words to the arguments of a prompt, which are all strings.
+fn prompt_arguments(prompt: &Prompt, words: &[String]) -> Result<Map<String, Value>, Failure> {
+    let declared = || prompt.arguments.iter().flatten();
     let properties: Map<String, Value> =
-        arguments_of().map(|argument| (argument.name.clone(), json!({"type": "string"}))).collect();
-    let required: Vec<&str> = arguments_of()
-        .filter(|argument| argument.required == Some(true))
-        .map(|argument| argument.name.as_str())
-        .collect();
+        declared().map(|argument| (argument.name.clone(), json!({"type": "string"}))).collect();
+    let required: Vec<&str> =
+        declared().filter(|argument| argument.required == Some(true)).map(|argument| argument.name.as_str()).collect();
     let Value::Object(schema) = json!({"properties": properties, "required": required}) else {
         return Ok(Map::new());
     };
-    let mut mistakes = Mistakes::default();
-    let given = arguments(Words { words, complete: true }, Schema::new(&schema), &mut mistakes);
-    if let Some((name, _)) = given.iter().find(|(_, value)| !value.is_string()) {
-        mistakes.add(format!("argument `{name}` must be string, as all arguments of prompts are"));
+    let mut errors = ArgumentErrors::default();
+    let arguments = arguments(ArgumentWords { words, is_complete: true }, Schema::new(&schema), &mut errors);
+    if let Some((name, _)) = arguments.iter().find(|(_, value)| !value.is_string()) {
+        errors.add(format!("argument `{name}`: expected string, the type of all prompt arguments"));
     }
-    mistakes.none(&format!("prompt `{}`", prompt.name))?;
-    Ok(given)
+    errors.into_result(&format!("prompt `{}`", prompt.name))?;
+    Ok(arguments)
 }
 
-async fn get(session: &Session, prompt: &Prompt, given: Map<String, Value>) -> Result<GetPromptResult, Failure> {
+async fn get(session: &Session, prompt: &Prompt, arguments: Map<String, Value>) -> Result<GetPromptResult, Failure> {
     let what = format!("prompt `{}`", prompt.name);
     session.ask_for_log().await;
-    let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(given);
+    let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
     let request = |round: Round| {
         let mut params = params.clone();
         (params.input_responses, params.request_state) = (round.responses, round.state);
@@ -119,7 +109,7 @@ async fn get(session: &Session, prompt: &Prompt, given: Map<String, Value>) -> R
     };
     match Rounds::default().request(session, &what, Extras::default(), request).await? {
         Ok(ServerResult::GetPromptResult(result)) => Ok(result),
-        Ok(_) => Err(Failure::connection(format_args!("{what}: the server's answer is no prompt"))),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
         Err(error) => Err(session.refused(&what, error)),
     }
 }

@@ -14,8 +14,7 @@ use crate::{
     content::{Files, decoded, unwritable, write_new},
     failure::Failure,
     host::HostArgs,
-    near::listed,
-    near::nearest,
+    near::{listed, nearest},
     session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
 };
@@ -30,17 +29,17 @@ Examples:
   cargo mcp read test://static-binary --output pixel.png -- target/debug/everything
   cargo mcp read test://static-binary -- target/debug/everything > pixel.png
 
-Text goes to stdout as it is. Bytes go to stdout where a program reads them, and to a file where
-a terminal would show them."
+Text is printed unchanged. Binary content is written to a file if stdout is a terminal, and to
+stdout otherwise."
 )]
 pub(crate) struct Args {
-    /// The server (a package of this workspace, or a URL; may be left out) and the resource's URI
+    /// Optional server (package of this workspace or URL) and the URI of the resource
     #[arg(value_name = "SERVER|URI", required = true)]
     words: Vec<String>,
     /// Print the whole result as JSON
     #[arg(long, visible_alias = "raw")]
     json: bool,
-    /// Write what is read to a file, or to fresh files in a directory
+    /// Write the content to a new file, or to new files in a directory
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -53,7 +52,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let server = server(&args.session, &mut args.words);
     let [uri] = &*args.words else {
         let failure = Failure::usage("expected one URI: `cargo mcp read [SERVER] URI`");
-        return Err(failure.help("`cargo mcp list --resources` shows what there is"));
+        return Err(failure.help("`cargo mcp list --resources` lists the resources"));
     };
     let named = Server { name: server.as_deref(), word: Some(uri) };
     with(&args.session, named, &args.host, async |session| {
@@ -70,12 +69,9 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     .await
 }
 
-/// The server's name, unless the only word is the URI: a URL may be either.
+/// Removes the server from the words. A single word is always the URI, even if it is a URL.
 fn server(session: &SessionArgs, words: &mut Vec<String>) -> Option<String> {
-    match words.len() {
-        1 => None,
-        _ => session.target.take_server(words),
-    }
+    if words.len() == 1 { None } else { session.target.take_server(words) }
 }
 
 async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
@@ -88,18 +84,18 @@ async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failur
     };
     match Rounds::default().request(session, &what, Extras::default(), request).await? {
         Ok(ServerResult::ReadResourceResult(result)) => Ok(result),
-        Ok(_) => Err(Failure::connection(format_args!("{what}: the server's answer is no resource"))),
-        Err(error) => Err(unread(session, uri, error).await?),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
+        Err(error) => Err(read_failure(session, uri, error).await?),
     }
 }
 
-/// Why a resource was not read, with URIs that may have been meant.
-async fn unread(session: &Session, uri: &str, error: ErrorData) -> Result<Failure, Failure> {
+/// Converts an error, with similar URIs as suggestions.
+async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<Failure, Failure> {
     let unknown = [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND];
     if !unknown.contains(&error.code) {
         return Ok(session.refused(&format!("`{uri}`"), error));
     }
-    // What the server adds to it is the URI once more.
+    // `error.data` only repeats the URI.
     let failure = Failure::tool(format_args!("`{uri}`: {} (code {})", error.message, error.code.0));
     let resources = session.resources().await?;
     let templates = session.templates().await?;
@@ -107,16 +103,17 @@ async fn unread(session: &Session, uri: &str, error: ErrorData) -> Result<Failur
     let uris: Vec<&str> = uris.chain(templates.iter().map(|template| &*template.uri_template)).collect();
     Ok(match nearest(uri, uris.iter().copied()) {
         Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-        None if uris.is_empty() => failure.help("the server has no resources"),
+        None if uris.is_empty() => failure.help("there are no resources"),
         None => {
-            let more = if uris.len() > MANY { ", …; `cargo mcp list --resources` shows all" } else { "" };
-            failure.help(format_args!("there are {}{more}", listed(&uris[..uris.len().min(MANY)])))
+            let more = if uris.len() > MAX_SUGGESTIONS { ", …; `cargo mcp list --resources` lists all" } else { "" };
+            failure
+                .help(format_args!("available resources: {}{more}", listed(&uris[..uris.len().min(MAX_SUGGESTIONS)])))
         }
     })
 }
 
-/// How many URIs are told before they are too many.
-const MANY: usize = 10;
+/// The maximum number of URIs to suggest.
+const MAX_SUGGESTIONS: usize = 10;
 
 fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
     match contents {
@@ -136,15 +133,15 @@ fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
             anstream::eprintln!("saved {}", path.display());
             Ok(())
         }
-        _ => Err(Failure::tool("the resource is of a kind that this client does not know; `--json` shows it")),
+        _ => Err(Failure::tool("unsupported kind of resource; `--json` shows it")),
     }
 }
 
 fn out(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().lock().write_all(bytes) {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| Failure::usage(format_args!("stdout cannot be written: {error}"))),
+        written => written.map_err(|error| Failure::usage(format_args!("cannot write to stdout: {error}"))),
     }
 }
 
@@ -156,12 +153,11 @@ fn write(result: &ReadResourceResult, path: &Path, uri: &str) -> Result<(), Fail
             ResourceContents::BlobResourceContents { blob, mime_type, .. } => (decoded(blob)?, mime_type),
             _ => continue,
         };
-        let path = match is_directory || result.contents.len() > 1 {
-            true => Files::new(Some(path), uri).write(&bytes, mime.as_deref().unwrap_or("text/plain"))?,
-            false => {
-                write_new(path, &bytes).map_err(|error| unwritable(path, &error))?;
-                path.to_owned()
-            }
+        let path = if is_directory || result.contents.len() > 1 {
+            Files::new(Some(path), uri).write(&bytes, mime.as_deref().unwrap_or("text/plain"))?
+        } else {
+            write_new(path, &bytes).map_err(|error| unwritable(path, &error))?;
+            path.to_owned()
         };
         anstream::eprintln!("saved {}", path.display());
     }

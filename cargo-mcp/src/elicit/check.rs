@@ -1,27 +1,30 @@
-//! Whether an answer fits a form, told before it is sent.
+//! Validation of answers to forms, before they are sent.
 
 use serde_json::{Map, Value};
 
-use crate::{coerce::Mistakes, schema::Schema};
+use crate::{
+    coerce::ArgumentErrors,
+    schema::{InvalidValue, Schema},
+};
 
-/// Checks the fields that are filled in.
-pub(crate) fn form(form: &Map<String, Value>, schema: Schema<'_>, mistakes: &mut Mistakes) {
+/// Checks the fields that are present.
+pub(crate) fn form(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
     for (name, value) in form {
         match schema.property(name) {
             Some(property) => {
-                if let Err(wrong) = field(value, property) {
-                    mistakes.add(format!("field `{name}` {wrong}"));
+                if let Err(error) = field(value, property) {
+                    errors.add(format!("field `{name}`: {error}"));
                 }
             }
-            None => mistakes.add(format!("there is no field `{name}`")),
+            None => errors.add(format!("unknown field `{name}`")),
         }
     }
 }
 
-/// Checks that what must be filled in is.
-pub(crate) fn required(form: &Map<String, Value>, schema: Schema<'_>, mistakes: &mut Mistakes) {
+/// Checks that all required fields are present.
+pub(crate) fn required(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
     for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
-        mistakes.add(format!("field `{name}` is missing"));
+        errors.add(format!("missing field `{name}`"));
     }
 }
 
@@ -29,16 +32,16 @@ pub(crate) fn required(form: &Map<String, Value>, schema: Schema<'_>, mistakes: 
 ///
 /// # Errors
 ///
-/// It does not fit; the error completes the sentence "field `name` …".
-pub(crate) fn field(value: &Value, schema: Schema<'_>) -> Result<(), String> {
-    let fits = match schema.choices() {
+/// Fails if the value does not match the schema.
+pub(crate) fn field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValue> {
+    let matches = match schema.choices() {
         Some(choices) => choices.iter().any(|choice| choice.value == value),
-        None => schema.alternatives().into_iter().any(|one| of_type(value, one) && within(value, one)),
+        None => schema.alternatives().into_iter().any(|one| has_type(value, one) && is_within_limits(value, one)),
     };
-    if fits { Ok(()) } else { Err(format!("must be {}", schema.in_words())) }
+    if matches { Ok(()) } else { Err(InvalidValue::new(schema)) }
 }
 
-fn of_type(value: &Value, schema: Schema<'_>) -> bool {
+fn has_type(value: &Value, schema: Schema<'_>) -> bool {
     let types = schema.types();
     let is = |name: &&str| match *name {
         "string" => value.is_string(),
@@ -53,13 +56,13 @@ fn of_type(value: &Value, schema: Schema<'_>) -> bool {
     types.is_empty() || types.iter().any(is)
 }
 
-fn within(value: &Value, schema: Schema<'_>) -> bool {
+fn is_within_limits(value: &Value, schema: Schema<'_>) -> bool {
     let at_least = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number >= limit);
     let at_most = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number <= limit);
     match value {
         Value::String(text) => {
             let length = text.chars().count() as f64;
-            at_least("minLength", length) && at_most("maxLength", length) && formatted(text, schema.format())
+            at_least("minLength", length) && at_most("maxLength", length) && has_format(text, schema.format())
         }
         Value::Number(number) => {
             let number = number.as_f64().unwrap_or(f64::NAN);
@@ -76,7 +79,7 @@ fn within(value: &Value, schema: Schema<'_>) -> bool {
     }
 }
 
-fn formatted(text: &str, format: Option<&str>) -> bool {
+fn has_format(text: &str, format: Option<&str>) -> bool {
     match format {
         Some("email") => is_email(text),
         Some("uri") => url::Url::parse(text).is_ok(),
@@ -86,7 +89,7 @@ fn formatted(text: &str, format: Option<&str>) -> bool {
     }
 }
 
-/// Whether text may be an address; only its server knows whether it is one.
+/// Returns whether a text looks like an email address. Only its server can tell whether it is one.
 fn is_email(text: &str) -> bool {
     let parts = text.rsplit_once('@');
     parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())
@@ -102,7 +105,7 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn only_what_fits_is_sent() {
+    fn answers_are_validated() {
         for (schema, good, bad) in [
             (json!({"type": "string"}), vec![json!(""), json!("x")], vec![json!(1), json!(null)]),
             (
@@ -155,7 +158,7 @@ mod tests {
             ),
         ] {
             let Value::Object(root) = json!({"properties": {"it": schema}}) else { unreachable!() };
-            let property = Schema::new(&root).property("it").expect("it is there");
+            let property = Schema::new(&root).property("it").expect("the property exists");
             for value in good {
                 assert_eq!(field(&value, property), Ok(()), "{value} {schema}");
             }

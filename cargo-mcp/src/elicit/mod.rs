@@ -1,6 +1,7 @@
-//! Questions of a server to the user: answered by the command line's options, or asked in the terminal.
+//! Questions from the server to the user, answered by command-line options or in the terminal.
 
 mod check;
+mod reply;
 mod terminal;
 
 use std::{
@@ -9,97 +10,87 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use rmcp::model::{ElicitRequestParams, ElicitResult};
 use serde_json::{Map, Value};
 
+use self::reply::Reply;
 use crate::{
-    coerce::{Mistakes, Words, arguments},
+    coerce::{ArgumentErrors, ArgumentWords, arguments},
     failure::Failure,
     near::nearest,
     schema::Schema,
 };
 
-/// Whether somebody can be asked.
+/// Returns whether the user can be asked.
 pub(crate) fn in_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// What a user does with a question.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply {
-    Accept(Map<String, Value>),
-    /// Something that is done elsewhere is agreed to.
-    Consent,
-    Decline,
-    Cancel,
-}
-
-impl From<Reply> for ElicitResult {
-    fn from(reply: Reply) -> Self {
-        match reply {
-            Reply::Accept(form) => Self::new(ElicitationAction::Accept).with_content(Value::Object(form)),
-            Reply::Consent => Self::new(ElicitationAction::Accept),
-            Reply::Decline => Self::new(ElicitationAction::Decline),
-            Reply::Cancel => Self::new(ElicitationAction::Cancel),
-        }
-    }
-}
-
-/// The answers that the command line gives.
+/// The answers from the command line.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    /// By name, for every form that has such a field: the word, and whether a form had it.
-    fields: Mutex<Vec<(String, bool)>>,
-    /// One a question, in order.
-    whole: Mutex<VecDeque<Reply>>,
-    none: bool,
-    /// Who asks.
+    /// The values of `--answer`, for all forms with such a field.
+    fields: Mutex<Vec<FieldAnswer>>,
+    /// The values of `--answer-json`, one per question.
+    replies: Mutex<VecDeque<Reply>>,
+    is_empty: bool,
+    /// The name of the server.
     server: Mutex<String>,
 }
 
+/// A value of `--answer`.
+#[derive(Debug)]
+struct FieldAnswer {
+    word: String,
+    is_used: bool,
+}
+
 impl Answers {
+    /// Creates the answers from the values of `--answer` and `--answer-json`.
+    ///
     /// # Errors
     ///
-    /// An answer is no JSON object, or has no name.
-    pub(crate) fn new(fields: &[String], whole: &[String]) -> Result<Self, Failure> {
+    /// Fails if a value is invalid.
+    pub(crate) fn new(fields: &[String], replies: &[String]) -> Result<Self, Failure> {
         if let Some(word) = fields.iter().find(|word| name(word).is_none()) {
             return Err(Failure::usage(format_args!("`--answer {word}`: expected KEY=VALUE")));
         }
         Ok(Self {
-            none: fields.is_empty() && whole.is_empty(),
-            fields: Mutex::new(fields.iter().map(|word| (word.clone(), false)).collect()),
-            whole: Mutex::new(whole.iter().map(|text| reply(text)).collect::<Result<_, _>>()?),
+            is_empty: fields.is_empty() && replies.is_empty(),
+            fields: Mutex::new(fields.iter().map(|word| FieldAnswer { word: word.clone(), is_used: false }).collect()),
+            replies: Mutex::new(replies.iter().map(|text| reply(text)).collect::<Result<_, _>>()?),
             server: Mutex::default(),
         })
     }
 
-    pub(crate) fn are_none(&self) -> bool {
-        self.none
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
+    /// Sets the name of the server, which prompts show.
     pub(crate) fn connected(&self, server: String) {
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
-    /// The options that no question wanted.
+    /// Returns the options that no question has used.
     pub(crate) fn unused(&self) -> Vec<String> {
-        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let unused = self.replies.lock().unwrap_or_else(PoisonError::into_inner).len();
         let fields = self.unused_fields().into_iter().map(|word| format!("--answer {word}"));
-        fields.chain((whole > 0).then(|| format!("the last {whole} of --answer-json"))).collect()
+        fields.chain((unused > 0).then(|| format!("the last {unused} of --answer-json"))).collect()
     }
 
     fn unused_fields(&self) -> Vec<String> {
         let fields = self.fields.lock().unwrap_or_else(PoisonError::into_inner);
-        fields.iter().filter(|(_, used)| !used).map(|(word, _)| word.clone()).collect()
+        fields.iter().filter(|field| !field.is_used).map(|field| field.word.clone()).collect()
     }
 
     /// Answers a question.
     ///
     /// # Errors
     ///
-    /// The command line's answers do not fit, or say nothing of it and nobody can be asked; Ctrl-C.
+    /// Fails if an answer of the command line is invalid, if there is neither an answer nor a terminal, and on Ctrl-C.
     pub(crate) async fn answer(&self, question: ElicitRequestParams) -> Result<ElicitResult, Failure> {
-        let given = self.whole.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let given = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reply = match (question, given) {
             (_, Some(reply @ (Reply::Decline | Reply::Cancel))) => reply,
@@ -117,8 +108,8 @@ impl Answers {
                 asked(move || terminal::url(&server, &message, &url)).await?
             }
             (ElicitRequestParams::UrlElicitationParams { message, url, .. }, None) => {
-                return Err(Failure::usage(format_args!("the server sends the user to `{url}`: {message}"))
-                    .help("open it, and answer with `--answer-json '{}'`, or with `--answer-json decline`"));
+                return Err(Failure::usage(format_args!("the server asks the user to visit `{url}`: {message}"))
+                    .help("visit it and add `--answer-json '{}'`, or add `--answer-json decline`"));
             }
             _ => Reply::Decline,
         };
@@ -144,38 +135,40 @@ impl Answers {
             return Ok(Reply::Accept(form));
         }
         let failure = Failure::usage(format_args!("the server asks: {message}"));
-        let asked: Vec<_> = match missing.is_empty() {
-            true => properties.properties().into_iter().map(|(name, _)| name).collect(),
-            false => missing,
+        let asked: Vec<_> = if missing.is_empty() {
+            properties.properties().into_iter().map(|(name, _)| name).collect()
+        } else {
+            missing
         };
-        let is = |name: &str| properties.property(name).map(Schema::in_words).unwrap_or_default();
+        let expected = |name: &str| properties.property(name).map(Schema::describe).unwrap_or_default();
         let unused = self.unused_fields();
         let near = |field: &str| nearest(field, unused.iter().filter_map(|word| name(word))).map(str::to_owned);
         Err(asked.into_iter().fold(failure, |failure, name| match near(name) {
-            Some(near) => failure.help(format_args!("`--answer {name}=…` is missing ({}), is `{near}` it?", is(name))),
-            None => failure.help(format_args!("`--answer {name}=…` is missing ({})", is(name))),
+            Some(near) => failure
+                .help(format_args!("`--answer {name}=…` is missing ({}); did you mean `{near}`?", expected(name))),
+            None => failure.help(format_args!("`--answer {name}=…` is missing ({})", expected(name))),
         }))
     }
 
-    /// What the command line says of a form's fields.
+    /// Returns the answers of the command line to a form's fields.
     fn given(&self, schema: &Map<String, Value>, message: &str) -> Result<Map<String, Value>, Failure> {
         let properties = Schema::new(schema);
         let mut words = Vec::new();
-        for (word, used) in &mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner) {
-            if name(word).is_some_and(|name| properties.property(name).is_some()) {
-                *used = true;
-                words.push(word.clone());
+        for field in &mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner) {
+            if name(&field.word).is_some_and(|name| properties.property(name).is_some()) {
+                field.is_used = true;
+                words.push(field.word.clone());
             }
         }
-        let mut mistakes = Mistakes::default();
-        let given = arguments(Words { words: &words, complete: false }, properties, &mut mistakes);
-        check::form(&given, properties, &mut mistakes);
-        mistakes.none(&format!("the answer to “{message}”"))?;
+        let mut errors = ArgumentErrors::default();
+        let given = arguments(ArgumentWords { words: &words, is_complete: false }, properties, &mut errors);
+        check::form(&given, properties, &mut errors);
+        errors.into_result(&format!("the answer to “{message}”"))?;
         Ok(given)
     }
 }
 
-/// The name in `KEY=VALUE` and `KEY:=JSON`.
+/// Returns the name in `KEY=VALUE` or `KEY:=JSON`.
 fn name(word: &str) -> Option<&str> {
     let name = word.split_once('=')?.0;
     Some(name.strip_suffix(':').unwrap_or(name)).filter(|name| !name.is_empty())
@@ -192,23 +185,23 @@ fn reply(text: &str) -> Result<Reply, Failure> {
 
 fn checked(form: Map<String, Value>, schema: &Map<String, Value>, message: &str) -> Result<Reply, Failure> {
     let schema = Schema::new(schema);
-    let mut mistakes = Mistakes::default();
-    check::form(&form, schema, &mut mistakes);
-    check::required(&form, schema, &mut mistakes);
-    mistakes.none(&format!("the answer to “{message}”"))?;
+    let mut errors = ArgumentErrors::default();
+    check::form(&form, schema, &mut errors);
+    check::required(&form, schema, &mut errors);
+    errors.into_result(&format!("the answer to “{message}”"))?;
     Ok(Reply::Accept(form))
 }
 
-/// Waits until the user has done what a page was for; whether they have.
+/// Waits until the user has completed a page. Returns `false` if the user cancels.
 ///
 /// # Errors
 ///
-/// Ctrl-C.
+/// Fails on Ctrl-C.
 pub(crate) async fn until_done() -> Result<bool, Failure> {
     Ok(asked(terminal::done).await? == Reply::Consent)
 }
 
-/// Asks on a thread that may wait for the keyboard.
+/// Runs a prompt on a blocking thread.
 async fn asked(ask: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) -> Result<Reply, Failure> {
     match tokio::task::spawn_blocking(ask).await {
         Ok(reply) => reply,

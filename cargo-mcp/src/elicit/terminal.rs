@@ -1,36 +1,36 @@
-//! Asking the user in the terminal.
+//! Prompts in the terminal.
 
 use std::{fmt::Display, sync::Arc};
 
 use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::ListOption, validator::Validation};
 use serde_json::{Map, Value};
 
-use super::{Reply, check};
+use super::{check, reply::Reply};
 use crate::{
-    coerce::text_as,
+    coerce::coerce,
     failure::Failure,
-    schema::{Schema, typed},
-    style::{DIM, NAME, tame},
+    schema::{InvalidValue, Schema, display_value},
+    style::{DIM, NAME, sanitize},
 };
 
-/// How a question ends that is not answered.
-enum Stop {
-    /// Escape: the user would rather not.
+/// Why a prompt was not answered.
+enum PromptError {
+    /// The user pressed Escape.
     Escape,
     Failed(Failure),
 }
 
-impl From<InquireError> for Stop {
+impl From<InquireError> for PromptError {
     fn from(error: InquireError) -> Self {
         match error {
             InquireError::OperationCanceled => Self::Escape,
             InquireError::OperationInterrupted => Self::Failed(Failure::interrupted()),
-            error => Self::Failed(Failure::usage(format_args!("the terminal cannot be asked: {error}"))),
+            error => Self::Failed(Failure::usage(format_args!("cannot prompt in the terminal: {error}"))),
         }
     }
 }
 
-/// A form, but for the fields that are filled in.
+/// Prompts for the fields of a form that are not given.
 pub(crate) fn form(
     server: &str,
     message: &str,
@@ -51,8 +51,8 @@ pub(crate) fn form(
             match field(&schema, name, form.get(name)) {
                 Ok(Some(value)) => form.insert(name.clone(), value),
                 Ok(None) => form.remove(name),
-                Err(Stop::Failed(failure)) => return Err(failure),
-                Err(Stop::Escape) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
+                Err(PromptError::Failed(failure)) => return Err(failure),
+                Err(PromptError::Escape) => match menu(&["Fill in the form", DECLINE, CANCEL])? {
                     DECLINE => return Ok(Reply::Decline),
                     CANCEL => return Ok(Reply::Cancel),
                     _ => return self::form(server, message, Arc::unwrap_or_clone(schema), given),
@@ -63,7 +63,7 @@ pub(crate) fn form(
             return Ok(Reply::Accept(form));
         }
         for (name, value) in &form {
-            anstream::eprintln!("  {DIM}{name}:{DIM:#} {}", typed(value));
+            anstream::eprintln!("  {DIM}{name}:{DIM:#} {}", display_value(value));
         }
         match menu(&["Send it", "Change it", DECLINE, CANCEL])? {
             "Send it" => return Ok(Reply::Accept(form)),
@@ -74,22 +74,22 @@ pub(crate) fn form(
     }
 }
 
-/// A page that the user is to visit.
+/// Asks the user to visit a page.
 pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failure> {
     const OPEN: &str = "Open it in the browser";
     asks(server, message);
-    anstream::eprintln!("  {}", tame(url));
+    anstream::eprintln!("  {}", sanitize(url));
     let parsed = url::Url::parse(url).ok();
     let web = parsed.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
     if let Some(host) = web.and_then(url::Url::host_str) {
         anstream::eprintln!("  {DIM}at{DIM:#} {NAME}{host}{NAME:#}");
     }
-    let choices = ["I open it myself", DECLINE, CANCEL];
+    let choices = ["I will open it myself", DECLINE, CANCEL];
     let choices: Vec<&'static str> = web.map(|_| OPEN).into_iter().chain(choices).collect();
     match menu(&choices)? {
         OPEN => {
             if let Err(error) = open::that_detached(url) {
-                anstream::eprintln!("no browser could be started ({error}): open it yourself");
+                anstream::eprintln!("cannot start a browser ({error}); open the page yourself");
             }
             Ok(Reply::Consent)
         }
@@ -100,36 +100,40 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
 }
 
 fn asks(server: &str, message: &str) {
-    anstream::eprintln!("{NAME}{}{NAME:#} asks: {}", tame(server), tame(message));
+    anstream::eprintln!("{NAME}{}{NAME:#} asks: {}", sanitize(server), sanitize(message));
 }
 
-/// Waits for a page to be done with.
+/// Waits until the user has completed a page.
 pub(crate) fn done() -> Result<Reply, Failure> {
-    const DONE: &str = "It is done: go on";
+    const DONE: &str = "Done, continue";
     Ok(if menu(&[DONE, CANCEL])? == DONE { Reply::Consent } else { Reply::Cancel })
 }
 
 const DECLINE: &str = "Decline";
 const CANCEL: &str = "Cancel";
 
-/// What to do; escape is to cancel.
+/// Prompts for an action. Escape cancels.
 fn menu(choices: &[&'static str]) -> Result<&'static str, Failure> {
-    match Select::new("What would you like to do?", choices.to_vec()).without_filtering().prompt().map_err(Stop::from) {
+    match Select::new("What would you like to do?", choices.to_vec())
+        .without_filtering()
+        .prompt()
+        .map_err(PromptError::from)
+    {
         Ok(choice) => Ok(choice),
-        Err(Stop::Escape) => Ok(CANCEL),
-        Err(Stop::Failed(failure)) => Err(failure),
+        Err(PromptError::Escape) => Ok(CANCEL),
+        Err(PromptError::Failed(failure)) => Err(failure),
     }
 }
 
-/// One field; none if it is left out.
-fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, Stop> {
+/// Prompts for a field. Returns `None` if the user omits it.
+fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> Result<Option<Value>, PromptError> {
     let schema = Schema::new(root);
     let required = schema.required().contains(&name);
     let Some(property) = schema.property(name) else { return Ok(None) };
     let question = Question {
         root,
         name,
-        label: format!("{}:", tame(property.title().unwrap_or(name))),
+        label: format!("{}:", sanitize(property.title().unwrap_or(name))),
         help: help(property, required),
         start: before.or(property.default()).cloned(),
         required,
@@ -146,15 +150,15 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
 
 fn help(property: Schema<'_>, required: bool) -> String {
     let what = match property.types().first() {
-        // Choices show themselves.
+        // The choices are displayed anyway.
         _ if property.choices().is_some() || property.items().choices().is_some() => None,
         Some(&"boolean") => None,
-        _ => Some(property.in_words()),
+        _ => Some(property.describe()),
     };
-    let optional = (!required).then(|| "may be left out".to_owned());
+    let optional = (!required).then(|| "optional".to_owned());
     let parts =
         [property.description().map(str::to_owned), what, optional, Some("Esc to decline or cancel".to_owned())];
-    tame(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
+    sanitize(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
 }
 
 struct Question<'a> {
@@ -166,33 +170,33 @@ struct Question<'a> {
     required: bool,
 }
 
-/// Something to choose: a value, or that there is none.
-struct Entry {
+/// A choice: a value, or no value.
+struct MenuItem {
     value: Option<Value>,
     label: String,
 }
 
-impl Display for Entry {
+impl Display for MenuItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.label)
     }
 }
 
-fn entries(schema: Schema<'_>) -> Vec<Entry> {
+fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     let choices = schema.choices().unwrap_or_default();
-    let entry = |choice: &crate::schema::Choice<'_>| Entry {
+    let entry = |choice: &crate::schema::Choice<'_>| MenuItem {
         value: Some(choice.value.clone()),
-        label: tame(&choice.title.map_or_else(|| choice.name(), str::to_owned)).into_owned(),
+        label: sanitize(&choice.title.map_or_else(|| choice.name(), str::to_owned)).into_owned(),
     };
     choices.iter().map(entry).collect()
 }
 
-fn nothing() -> Entry {
-    Entry { value: None, label: "(leave it out)".to_owned() }
+fn nothing() -> MenuItem {
+    MenuItem { value: None, label: "(none)".to_owned() }
 }
 
 impl Question<'_> {
-    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, Stop> {
+    fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
         let mut entries = entries(schema);
         if !self.required {
             entries.push(nothing());
@@ -200,7 +204,7 @@ impl Question<'_> {
         self.select(entries)
     }
 
-    fn select(&self, entries: Vec<Entry>) -> Result<Option<Value>, Stop> {
+    fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, PromptError> {
         let start = entries.iter().position(|entry| entry.value.is_some() && entry.value == self.start);
         let chosen = Select::new(&self.label, entries)
             .with_help_message(&self.help)
@@ -209,10 +213,10 @@ impl Question<'_> {
         Ok(chosen.value)
     }
 
-    fn confirm(&self) -> Result<Option<Value>, Stop> {
+    fn confirm(&self) -> Result<Option<Value>, PromptError> {
         let start = self.start.as_ref().and_then(Value::as_bool);
         if !self.required && start.is_none() {
-            let entry = |value: bool, label: &str| Entry { value: Some(value.into()), label: label.to_owned() };
+            let entry = |value: bool, label: &str| MenuItem { value: Some(value.into()), label: label.to_owned() };
             return self.select(vec![entry(true, "yes"), entry(false, "no"), nothing()]);
         }
         let confirm = Confirm::new(&self.label).with_help_message(&self.help);
@@ -223,20 +227,22 @@ impl Question<'_> {
         Ok(Some(confirm.prompt()?.into()))
     }
 
-    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, Stop> {
+    fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
         let entries = entries(schema.items());
         let started = self.start.as_ref().and_then(Value::as_array);
-        let is_started = |entry: &Entry| started.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
+        let is_started =
+            |entry: &MenuItem| started.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
         let start: Vec<usize> = (0..entries.len()).filter(|at| is_started(&entries[*at])).collect();
         let (least, most) = (schema.number("minItems"), schema.number("maxItems"));
-        let words = schema.in_words();
+        let expected = schema.describe();
         let optional = !self.required;
-        let validator = move |chosen: &[ListOption<&Entry>]| {
+        let validator = move |chosen: &[ListOption<&MenuItem>]| {
             let count = chosen.len() as f64;
-            let fits = least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most);
-            Ok(match fits || (optional && chosen.is_empty()) {
-                true => Validation::Valid,
-                false => Validation::Invalid(format!("it must be {words}").into()),
+            let is_valid = least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most);
+            Ok(if is_valid || (optional && chosen.is_empty()) {
+                Validation::Valid
+            } else {
+                Validation::Invalid(format!("expected {expected}").into())
             })
         };
         let chosen = MultiSelect::new(&self.label, entries)
@@ -248,21 +254,21 @@ impl Question<'_> {
         Ok((self.required || !values.is_empty()).then_some(Value::Array(values)))
     }
 
-    fn text(&self) -> Result<Option<Value>, Stop> {
+    fn text(&self) -> Result<Option<Value>, PromptError> {
         let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
         let has_default = self.start.is_some();
         let validator = move |text: &str| {
             let empty = text.is_empty() && !has_default;
             Ok(match (empty, required) {
-                (true, true) => Validation::Invalid("it must be filled in".into()),
+                (true, true) => Validation::Invalid("a value is required".into()),
                 (true, false) => Validation::Valid,
                 (false, _) => match value(text, &root, &name) {
                     Ok(_) => Validation::Valid,
-                    Err(wrong) => Validation::Invalid(format!("it {wrong}").into()),
+                    Err(error) => Validation::Invalid(error.to_string().into()),
                 },
             })
         };
-        let default = self.start.as_ref().map(typed);
+        let default = self.start.as_ref().map(display_value);
         let text = Text::new(&self.label).with_help_message(&self.help).with_validator(validator);
         let text = match &default {
             Some(default) => text.with_default(default),
@@ -276,10 +282,10 @@ impl Question<'_> {
     }
 }
 
-/// What was typed, as the form wants it.
-fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, String> {
+/// Converts the text that the user typed to a valid value.
+fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, InvalidValue> {
     let Some(property) = Schema::new(root).property(name) else { return Ok(text.into()) };
-    let value = text_as(text, property)?;
+    let value = coerce(text, property)?;
     check::field(&value, property)?;
     Ok(value)
 }

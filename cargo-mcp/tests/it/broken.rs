@@ -1,8 +1,8 @@
-//! Servers that are none, or not any more: exit code 3, a message that says what to do, and never a hang.
+//! Broken and missing servers: exit code 3, a helpful message, and no hangs.
 
 use crate::{
     common::{Done, run},
-    servers::{answering, nobody, script},
+    servers::{answering, script, unused_url},
     terminal::Terminal,
 };
 
@@ -12,7 +12,7 @@ const STRAY: &str =
     "help: its stdout begins with `garbage`, which is not JSON-RPC: a server writes its log to stderr\n";
 
 #[test]
-fn a_program_that_is_no_server_is_told() {
+fn programs_that_are_not_servers_are_reported() {
     for (program, message) in [
         (
             &["sh", "-c", "exit 7"][..],
@@ -49,7 +49,7 @@ fn a_program_that_is_no_server_is_told() {
 }
 
 #[test]
-fn each_command_tells_it() {
+fn every_command_reports_a_broken_server() {
     let message = format!("error: `sh` ended before it answered the handshake (exit code 7)\n{BY_HAND}");
     for command in
         [&["list"][..], &["call", "x"], &["read", "x:y"], &["prompt", "x"], &["complete", "prompt", "x", "y"]]
@@ -59,8 +59,8 @@ fn each_command_tells_it() {
 }
 
 #[test]
-fn a_url_without_a_server_is_told() {
-    let nobody = nobody();
+fn urls_without_a_server_are_reported() {
+    let unused = unused_url();
     let lost = answering("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
     let closed = answering("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
     let challenging = answering(
@@ -72,9 +72,9 @@ fn a_url_without_a_server_is_told() {
     let running = "help: is the server running, and are address and path right? many servers are at `/mcp`\n";
     for (url, message) in [
         (
-            &nobody,
+            &unused,
             format!(
-                "error: nobody listens at `{nobody}`\nhelp: is the server running? start it with `--http` and the address\n"
+                "error: nobody listens at `{unused}`\nhelp: is the server running? start it with `--http` and the address\n"
             ),
         ),
         (
@@ -115,7 +115,7 @@ fn call(then: &str, options: &[&str]) -> Done {
 }
 
 #[test]
-fn a_server_that_goes_away_in_a_call_is_told() {
+fn a_server_that_exits_during_a_call_is_reported() {
     let above = "help: what it wrote to stderr stands above, if anything\n";
     for (then, options, message) in [
         ("exit 7", &[][..], format!("error: `it`: the server ended (exit code 7)\n{above}")),
@@ -133,7 +133,7 @@ fn a_server_that_goes_away_in_a_call_is_told() {
 }
 
 #[test]
-fn an_error_of_the_protocol_is_a_tool_error() {
+fn a_protocol_error_has_the_exit_code_of_a_tool_error() {
     let then = r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"it broke","data":{"where":"here"}}}'; read l"#;
     assert_eq!(
         call(then, &[]).failed(1),
@@ -142,7 +142,7 @@ fn an_error_of_the_protocol_is_a_tool_error() {
 }
 
 #[test]
-fn a_revision_that_a_server_does_not_speak_is_told() {
+fn an_unsupported_revision_is_reported() {
     let script = script("true");
     let program = &script[2..];
     let words: Vec<&str> =
@@ -152,7 +152,7 @@ fn a_revision_that_a_server_does_not_speak_is_told() {
 }
 
 #[test]
-fn a_server_that_goes_away_while_the_user_is_asked_leaves_the_terminal_as_it_was() {
+fn the_terminal_is_restored_if_the_server_exits_during_a_prompt() {
     let question = r#"echo '{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'; sleep 1; exit 7"#;
     let script = script(question);
     let words: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();

@@ -15,7 +15,7 @@ use crate::{
     terminal::{DOWN, ENTER, Terminal},
 };
 
-/// Asked while the call waits, and answered in rounds.
+/// A revision in which questions are requests, and one in which they are results.
 const GENERATIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 fn call(name: &str, words: &[&str]) -> Done {
@@ -27,7 +27,7 @@ fn call(name: &str, words: &[&str]) -> Done {
     run(&words)
 }
 
-/// Calls over both transports, in both generations: what is printed, and what is said beside it.
+/// Calls over both transports and in both generations. Compares stdout and stderr, or the exit code and stderr.
 #[track_caller]
 fn everywhere(name: &str, words: &[&str], expected: Result<(&str, &str), (i32, &str)>) {
     let site = Site::start(name, &[]);
@@ -46,7 +46,7 @@ fn everywhere(name: &str, words: &[&str], expected: Result<(&str, &str), (i32, &
 }
 
 #[test]
-fn text_is_printed_as_it_is() {
+fn text_is_printed_unchanged() {
     everywhere("everything", &["greet", "name=Ann"], Ok(("Hello, Ann!\n", "")));
     // A string that looks like a number stays a string.
     everywhere("everything", &["greet", "name=5"], Ok(("Hello, 5!\n", "")));
@@ -59,7 +59,7 @@ fn text_is_printed_as_it_is() {
 }
 
 #[test]
-fn progress_and_log_are_told_beside_the_result() {
+fn progress_and_logs_go_to_stderr() {
     let progress = "progress: 0/100 Completed step 0 of 100\n\
                     progress: 50/100 Completed step 50 of 100\n\
                     progress: 100/100 Completed step 100 of 100\n";
@@ -74,14 +74,13 @@ fn progress_and_log_are_told_beside_the_result() {
 }
 
 #[test]
-fn a_terminal_shows_a_bar_and_then_the_result_alone() {
+fn the_progress_bar_is_erased_before_the_result() {
     for revision in GENERATIONS {
         let program = example("everything");
         let words = ["call", "test_tool_with_progress", "--revision", revision, "--"];
         let mut terminal = Terminal::start(&[&words[..], &[program.to_str().expect("UTF-8")]].concat());
         terminal.sees("50 %  Completed step 50 of 100");
         let before = terminal.sees("The work is done.");
-        // The line of the bar is erased.
         assert!(before.ends_with("\x1b[2K"), "{before:?}");
         assert_eq!(terminal.ends(), 0);
     }
@@ -93,7 +92,7 @@ fn a_package_of_the_workspace_is_built_and_called() {
 }
 
 #[test]
-fn the_package_around_the_current_directory_is_meant() {
+fn the_package_of_the_current_directory_is_the_default() {
     let mut command = cargo_mcp(&["call", "greet", "name=Ann"]);
     command.current_dir(crate::common::repository().join("examples/hello/src"));
     assert_eq!(Done::from(command.output().expect("cargo-mcp starts")).good(), "Hello, Ann!\n");
@@ -102,7 +101,7 @@ fn the_package_around_the_current_directory_is_meant() {
 }
 
 #[test]
-fn a_misspelled_package_is_told() {
+fn a_misspelled_package_is_suggested() {
     for words in
         [&["call", "nots", "add_note"][..], &["prompt", "nots", "x"], &["complete", "nots", "prompt", "x", "y"]]
     {
@@ -112,23 +111,23 @@ fn a_misspelled_package_is_told() {
 }
 
 #[test]
-fn nobody_need_read_to_the_end() {
+fn a_closed_stdout_is_not_an_error() {
     let program = example("everything");
     let words = ["list", "--json", "--", program.to_str().expect("UTF-8")];
     let mut child = cargo_mcp(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo-mcp starts");
     drop(child.stdout.take());
-    let done = Done::from(child.wait_with_output().expect("it ends"));
+    let done = Done::from(child.wait_with_output().expect("the process exits"));
     assert_eq!((done.code, &*done.stderr), (Some(0), ""));
 }
 
 #[test]
-fn a_tool_that_fails_says_why() {
+fn a_tool_error_is_printed() {
     let message = "error: `test_error_handling` failed: This tool intentionally returns an error for testing\n";
     everywhere("everything", &["test_error_handling"], Err((1, message)));
 }
 
 #[test]
-fn structured_content_is_json_for_programs() {
+fn structured_content_is_printed_as_json() {
     let added = call("notes", &["add_note", "title=Milk", "body=Two litres", "tags=a", "tags=b"]).good();
     let note: Value = serde_json::from_str(&added).expect("JSON");
     assert_eq!((&note["title"], &note["tags"]), (&json!("Milk"), &json!(["a", "b"])));
@@ -150,9 +149,9 @@ fn the_raw_result_is_json() {
 }
 
 #[test]
-fn arguments_may_be_json() {
+fn arguments_can_be_json() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(&file, r#"{"name": "Ann"}"#).expect("it is written");
+    fs::write(&file, r#"{"name": "Ann"}"#).expect("the file is written");
     let at = format!("@{}", file.path().display());
     for (words, expected) in [
         (&["greet", "--json", r#"{"name": "Ann"}"#][..], "Hello, Ann!\n"),
@@ -171,55 +170,58 @@ fn arguments_may_be_json() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("cargo-mcp starts");
-    child.stdin.take().expect("its stdin").write_all(br#"{"name": "stdin"}"#).expect("it reads");
-    assert_eq!(Done::from(child.wait_with_output().expect("it ends")).good(), "Hello, stdin!\n");
+    child.stdin.take().expect("its stdin").write_all(br#"{"name": "stdin"}"#).expect("the process reads stdin");
+    assert_eq!(Done::from(child.wait_with_output().expect("the process exits")).good(), "Hello, stdin!\n");
 }
 
 #[test]
-fn json_is_sent_as_it_stands() {
-    // The server judges it, and not we.
+fn json_is_sent_without_validation() {
+    // The error comes from the server.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).failed(1);
     assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
 
 #[test]
-fn mistakes_are_told_before_the_call() {
+fn invalid_arguments_are_reported_before_the_call() {
     for (words, message) in [
         (
             &[][..],
-            "error: which tool is to be called?\nhelp: there are `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
+            "error: the name of the tool is missing\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
         ),
-        (&["serach_notes"], "error: the server has no tool `serach_notes`\nhelp: did you mean `search_notes`?\n"),
+        (&["serach_notes"], "error: unknown tool `serach_notes`\nhelp: did you mean `search_notes`?\n"),
         (
             &["frobnicate"],
-            "error: the server has no tool `frobnicate`\nhelp: it has `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
+            "error: unknown tool `frobnicate`\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
         ),
         (
             &["no-such-package", "add_note"],
-            "error: the server has no tool `no-such-package`\n\
-             help: it has `add_note`, `count_notes`, `delete_note`, `search_notes`\n\
-             help: if `no-such-package` is a server: it is no package of this workspace, and no URL\n",
+            "error: unknown tool `no-such-package`\n\
+             help: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n\
+             help: `no-such-package` is not a server either: neither a package of this workspace nor a URL\n",
         ),
-        (&["delete_note"], "error: `delete_note`: argument `id` is missing (integer)\n"),
-        (&["delete_note", "id=x"], "error: `delete_note`: argument `id` must be integer, not `x`\n"),
+        (&["delete_note"], "error: `delete_note`: missing argument `id` (integer)\n"),
+        (&["delete_note", "id=x"], "error: `delete_note`: argument `id`: expected integer, found `x`\n"),
         (
             &["delete_note", "5"],
-            "error: `delete_note`: 2 arguments do not fit\n  - `5` is no argument: expected KEY=VALUE, or KEY:=JSON\n  - argument `id` is missing (integer)\n",
+            "error: `delete_note`: 2 invalid arguments\n  - invalid argument `5`: expected KEY=VALUE or KEY:=JSON\n  - missing argument `id` (integer)\n",
         ),
         (
             &["add_note", "titel=x", "tags=a", "body=b", "colour=red"],
-            "error: `add_note`: 3 arguments do not fit\n  \
-             - argument `title` is missing (string, 1 to 200 characters)\n  \
-             - there is no argument `colour`, expected `title`, `body`, `tags`\n  \
-             - there is no argument `titel`, did you mean `title`?\n",
+            "error: `add_note`: 3 invalid arguments\n  \
+             - missing argument `title` (string, 1 to 200 characters)\n  \
+             - unknown argument `colour`: expected `title`, `body`, `tags`\n  \
+             - unknown argument `titel`; did you mean `title`?\n",
         ),
-        (&["count_notes", "x=1"], "error: `count_notes`: there is no argument `x`, it takes none\n"),
+        (&["count_notes", "x=1"], "error: `count_notes`: unknown argument `x`: expected no arguments\n"),
         (
             &["count_notes", "--json", "x=1"],
-            "error: `--json` is no JSON: expected value at line 1 column 1\nhelp: for the result as JSON there is `--raw`\n",
+            "error: `--json`: invalid JSON: expected value at line 1 column 1\nhelp: use `--raw` to print the result as JSON\n",
         ),
-        (&["count_notes", "--json", "[]"], "error: `--json` must be an object: the arguments by name\n"),
-        (&["count_notes", "--json", "@/nowhere"], "error: `/nowhere`: No such file or directory (os error 2)\n"),
+        (&["count_notes", "--json", "[]"], "error: `--json`: expected an object with the arguments by name\n"),
+        (
+            &["count_notes", "--json", "@/nowhere"],
+            "error: cannot read `/nowhere`: No such file or directory (os error 2)\n",
+        ),
         (&["count_notes", "--answer", "x"], "error: `--answer x`: expected KEY=VALUE\n"),
         (
             &["count_notes", "--answer-json", "yes"],
@@ -232,7 +234,7 @@ fn mistakes_are_told_before_the_call() {
 }
 
 #[test]
-fn what_is_no_text_is_saved_and_never_over_something_else() {
+fn binary_content_is_saved_to_new_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("UTF-8");
     let media = Path::new(crate::common::repository()).join("examples/everything/media");
@@ -245,7 +247,7 @@ fn what_is_no_text_is_saved_and_never_over_something_else() {
         assert_eq!(done.stderr, format!("saved {path}/{file}\n"));
         assert_eq!(done.good(), "");
         if let Some(original) = original {
-            let saved = fs::read(directory.path().join(file)).expect("it is saved");
+            let saved = fs::read(directory.path().join(file)).expect("the file is saved");
             assert_eq!(saved, fs::read(media.join(original)).expect("the original"));
         }
     }
@@ -256,7 +258,7 @@ fn what_is_no_text_is_saved_and_never_over_something_else() {
         "Multiple content types test:\ntest://mixed-content-resource (application/json):\n{\"test\":\"data\",\"value\":123}\n"
     );
 
-    // Without a directory it is the current one.
+    // The current directory is the default.
     let program = example("everything");
     let mut command = cargo_mcp(&["call", "test_image_content", "--", program.to_str().expect("UTF-8")]);
     let here = tempfile::tempdir().expect("a directory");
@@ -265,7 +267,7 @@ fn what_is_no_text_is_saved_and_never_over_something_else() {
 }
 
 #[test]
-fn links_and_odd_content_are_shown() {
+fn resource_links_are_printed() {
     let result = r#"{"content":[{"type":"resource_link","uri":"a://b","name":"b","title":"Bee","mimeType":"text/plain"},{"type":"text","text":"done"}]}"#;
     let script = script(&said(result));
     let words: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
@@ -287,7 +289,7 @@ fn questions_are_answered_by_the_command_line() {
 }
 
 #[test]
-fn a_form_of_several_steps_is_answered_by_name() {
+fn forms_of_several_steps_are_answered_by_name() {
     let words = [
         "book_seats",
         "play=Hamlet",
@@ -304,7 +306,7 @@ fn a_form_of_several_steps_is_answered_by_name() {
         let done = call("ask", &[&words[..], &["--revision", revision]].concat());
         assert_eq!((&*done.stdout, &*done.stderr), (booked, note), "{revision}");
     }
-    // One answer a question, in their order.
+    // One answer per question, in order.
     let words = [
         "book_seats",
         "play=Hamlet",
@@ -318,13 +320,13 @@ fn a_form_of_several_steps_is_answered_by_name() {
 }
 
 #[test]
-fn defaults_are_taken_where_nobody_is_asked() {
+fn defaults_apply_without_a_terminal() {
     let expected = "Elicitation completed: action=accept, content={\"name\":\"John Doe\",\"age\":7,\"score\":95.5,\"status\":\"active\",\"verified\":true}\n";
     everywhere("everything", &["test_elicitation_sep1034_defaults", "--answer", "age=7"], Ok((expected, "")));
 }
 
 #[test]
-fn answers_that_do_not_fit_end_the_command() {
+fn invalid_answers_end_the_command() {
     let ask = ["book_seats", "play=Hamlet"];
     let question = "the answer to “Who would like to see Hamlet?”";
     for (answers, message) in [
@@ -337,26 +339,26 @@ fn answers_that_do_not_fit_end_the_command() {
         (
             &["--answer=nam=Ann"],
             "error: the server asks: Who would like to see Hamlet?\n\
-             help: `--answer name=…` is missing (string, 1 to 40 characters), is `nam` it?\n"
+             help: `--answer name=…` is missing (string, 1 to 40 characters); did you mean `nam`?\n"
                 .to_owned(),
         ),
         (
             &["--answer=name=Ann", "--answer=seats=x"],
-            format!("error: {question}: argument `seats` must be integer, 1 to 8, not `x`\n"),
+            format!("error: {question}: argument `seats`: expected integer, 1 to 8, found `x`\n"),
         ),
         (
             &["--answer=name=Ann", "--answer=seats=9"],
-            format!("error: {question}: field `seats` must be integer, 1 to 8\n"),
+            format!("error: {question}: field `seats`: expected integer, 1 to 8\n"),
         ),
         (
             &["--answer=name=Ann", "--answer=email=x"],
-            format!("error: {question}: field `email` must be string, email\n"),
+            format!("error: {question}: field `email`: expected string, email\n"),
         ),
         (
             &[r#"--answer-json={"seats": "3", "nmae": "Ann"}"#],
             format!(
-                "error: {question}: 3 arguments do not fit\n  - there is no field `nmae`\n  \
-                 - field `seats` must be integer, 1 to 8\n  - field `name` is missing\n"
+                "error: {question}: 3 invalid arguments\n  - unknown field `nmae`\n  \
+                 - field `seats`: expected integer, 1 to 8\n  - missing field `name`\n"
             ),
         ),
     ] {
@@ -368,7 +370,7 @@ fn answers_that_do_not_fit_end_the_command() {
 }
 
 #[test]
-fn what_nobody_can_answer_is_not_declared() {
+fn capabilities_without_answers_are_not_declared() {
     for (tool, capability, help) in [
         (
             &["test_elicitation", "message=x"][..],
@@ -398,7 +400,7 @@ fn what_nobody_can_answer_is_not_declared() {
 }
 
 #[test]
-fn samples_and_roots_are_given() {
+fn samples_and_roots_are_sent() {
     let asked = "asked of the model: Generate a greeting.\n";
     let root = tempfile::Builder::new().prefix("root").tempdir().expect("a directory");
     let path = root.path().to_str().expect("UTF-8");
@@ -409,17 +411,17 @@ fn samples_and_roots_are_given() {
 }
 
 #[test]
-fn a_task_is_followed_to_its_end() {
+fn the_result_of_a_task_is_printed() {
     let site = Site::start("everything", &[]);
     for revision in GENERATIONS {
         for (words, code, said) in [
-            // It can be waited for, and is, unless a task is asked for.
+            // Runs as a task only with `--task`.
             (&["slow_compute", "seconds=0.1"][..], 0, "The computation took 0.1 s\n"),
             (&["slow_compute", "seconds=0.1", "--task"], 0, "The computation took 0.1 s\n"),
             (&["confirm_delete", "filename=x", "--answer=confirm=true", "--task"], 0, "Deleted x\n"),
             (&["confirm_delete", "filename=x", "--answer-json=decline", "--task"], 0, "Kept x\n"),
             (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann said true\n"),
-            // It cannot be waited for, and becomes a task by itself.
+            // Always runs as a task.
             (&["failing_job"], 1, "error: `failing_job` failed: This job intentionally fails for testing\n"),
             (&["protocol_error_job", "--task"], 1, "This job intentionally ends with a protocol error for testing"),
         ] {
@@ -429,7 +431,7 @@ fn a_task_is_followed_to_its_end() {
                 calls.push(run(&[&["call", &site.url], &words[..]].concat()));
             }
             for done in calls {
-                let told = done.stderr.contains(&format!("`{}` is a task: ", words[0]));
+                let told = done.stderr.contains(&format!("`{}` runs as task ", words[0]));
                 assert_eq!(told, words.contains(&"--task") || words[0] == "failing_job", "{words:?}: {done:?}");
                 assert_eq!(done.code, Some(code), "{words:?}: {done:?}");
                 assert!(done.stdout == said || done.stderr.contains(said), "{words:?}: {done:?}");
@@ -438,15 +440,15 @@ fn a_task_is_followed_to_its_end() {
     }
 }
 
-/// Starts a call that takes long, waits until it works, interrupts it, and gives its exit code.
+/// Interrupts a long call after it has printed `working`. Returns the exit code.
 fn interrupted(words: &[&str], working: &str) -> Option<i32> {
     let mut child = cargo_mcp(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("cargo-mcp starts");
     let mut lines = BufReader::new(child.stderr.take().expect("its stderr")).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains(working)), "it works");
+    assert!(lines.any(|line| line.contains(working)), "the call is running");
     let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
     assert!(signal.success());
-    assert!(lines.any(|line| line == "error: cancelled"), "it says that it ends");
-    child.wait().expect("it ends").code()
+    assert!(lines.any(|line| line == "error: cancelled"), "the interruption is reported");
+    child.wait().expect("the process exits").code()
 }
 
 #[test]
@@ -455,11 +457,11 @@ fn ctrl_c_cancels_the_call_at_the_server() {
     for revision in GENERATIONS {
         for (words, working) in [
             (&["print", "document=Thesis", "pages=1000"][..], "page 1 of Thesis"),
-            (&["print", "document=Thesis", "pages=1000", "--task"], "is a task: "),
+            (&["print", "document=Thesis", "pages=1000", "--task"], "runs as task "),
         ] {
             let words = [&["call", &site.url], words, &["--revision", revision]].concat();
             assert_eq!(interrupted(&words, working), Some(130), "{words:?}");
-            // The server drops the work as soon as it hears of it.
+            // The server stops the work when it receives the cancellation.
             let idle = || run(&["call", &site.url, "active"]).good() == "none\n";
             assert!((0..50).any(|_| idle()), "{words:?}");
         }
@@ -467,8 +469,8 @@ fn ctrl_c_cancels_the_call_at_the_server() {
 }
 
 #[test]
-fn a_server_that_goes_on_for_ever_is_killed() {
-    // It ignores the end of its input and the signal to end: only what cannot be ignored ends it.
+fn a_server_that_does_not_exit_is_killed() {
+    // Ignores both the end of stdin and SIGTERM.
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("pid");
     let then = format!(
@@ -479,12 +481,12 @@ fn a_server_that_goes_on_for_ever_is_killed() {
     let script = script(&then);
     let words: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
     run(&words).good();
-    let pid = fs::read_to_string(file).expect("it has started");
+    let pid = fs::read_to_string(file).expect("the server has started");
     let alive = Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status().expect("kill starts");
-    assert!(!alive.success(), "{pid} lives");
+    assert!(!alive.success(), "{pid} is still running");
 }
 
-/// A server that sends the user to a page, and says what became of it.
+/// Servers that ask the user to visit a page and return the reply, one per generation.
 fn sending() -> [Vec<String>; 2] {
     let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"1"}"#;
     let asked = format!(r#"echo '{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{page}}}'; read a; "#);
@@ -511,8 +513,8 @@ fn a_page_is_visited_only_with_consent() {
         }
         assert_eq!(
             run(&words(&[])).failed(2),
-            "error: the server sends the user to `https://example.com/a?b=c`: Sign in\n\
-             help: open it, and answer with `--answer-json '{}'`, or with `--answer-json decline`\n"
+            "error: the server asks the user to visit `https://example.com/a?b=c`: Sign in\n\
+             help: visit it and add `--answer-json '{}'`, or add `--answer-json decline`\n"
         );
         for (keys, said) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
             let mut terminal = Terminal::start(&words(&[]));
@@ -528,7 +530,7 @@ fn a_page_is_visited_only_with_consent() {
 }
 
 #[test]
-fn a_call_is_tried_again_when_a_page_was_visited() {
+fn a_call_is_retried_after_a_page_was_visited() {
     let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a","elicitationId":"1"}"#;
     let refused = format!(
         r#"echo '{{"jsonrpc":"2.0","id":2,"error":{{"code":-32042,"message":"visit it","data":{{"elicitations":[{page}]}}}}}}'; read l; "#
@@ -545,16 +547,16 @@ fn a_call_is_tried_again_when_a_page_was_visited() {
     terminal.sees("script asks: Sign in");
     terminal.sees("Open it in the browser");
     terminal.types(&format!("{DOWN}{ENTER}"));
-    terminal.sees("It is done: go on");
+    terminal.sees("Done, continue");
     terminal.types(ENTER);
     terminal.sees("thank you");
     assert_eq!(terminal.ends(), 0);
 }
 
 #[test]
-fn an_answer_that_is_none_is_told() {
+fn an_invalid_result_is_reported() {
     let script = script(r#"echo '{"jsonrpc":"2.0","id":2,"result":5}'; read l"#);
     let words: Vec<&str> =
         ["call", "it", "--timeout", "5"].into_iter().chain(script.iter().map(String::as_str)).collect();
-    assert_eq!(run(&words).failed(3), "error: `it`: the server's answer is no tool result\n");
+    assert_eq!(run(&words).failed(3), "error: `it`: the server returned a result of another type\n");
 }

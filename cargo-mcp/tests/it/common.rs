@@ -1,4 +1,4 @@
-//! Running `cargo mcp` as a user does.
+//! Runs `cargo mcp` as users do.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,19 +6,19 @@ use std::{
     sync::OnceLock,
 };
 
-/// The top of the repository.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the repository")
 }
 
-/// `cargo mcp` in the repository, without colours, and without a terminal.
+/// Returns a `cargo mcp` command in the repository, without colours and without a terminal.
 pub(crate) fn cargo_mcp(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
     command.arg("mcp").args(words).current_dir(repository()).stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }
 
-/// What came of a command, as text.
+/// The exit code and the output of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -33,20 +33,20 @@ impl From<Output> for Done {
     }
 }
 
-/// Runs `cargo mcp` to its end.
+/// Runs `cargo mcp` to completion.
 pub(crate) fn run(words: &[&str]) -> Done {
     cargo_mcp(words).output().expect("cargo-mcp starts").into()
 }
 
 impl Done {
-    /// The standard output of a command that went well.
+    /// Returns stdout, asserting success.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self.stdout
     }
 
-    /// The error of a command that failed with an exit code.
+    /// Returns stderr, asserting an exit code.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
@@ -54,14 +54,14 @@ impl Done {
     }
 }
 
-/// The examples that tests start.
+/// The examples used by tests.
 const EXAMPLES: [&str; 7] = ["hello", "notes", "files", "ask", "jobs", "everything", "mount_axum"];
 
-/// The program of an example, built once with the others: alone, it is built with fewer features, by whoever names its package. So each
-/// is kept apart from where cargo puts it.
+/// Returns the program of an example. All examples are built once, together, and copied: a later build of a single
+/// package would replace its program by one with fewer features.
 pub(crate) fn example(name: &str) -> PathBuf {
-    static KEPT: OnceLock<PathBuf> = OnceLock::new();
-    let kept = KEPT.get_or_init(|| {
+    static COPIES: OnceLock<PathBuf> = OnceLock::new();
+    let copies = COPIES.get_or_init(|| {
         let packages = EXAMPLES.iter().flat_map(|name| ["-p", name]);
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet"])
@@ -71,14 +71,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
             .expect("cargo starts");
         assert!(built.success(), "the examples build");
         let built = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
-        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
-        std::fs::create_dir_all(&kept).expect("a directory");
+        let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+        std::fs::create_dir_all(&copies).expect("a directory");
         for name in EXAMPLES {
-            // One that still runs cannot be written over.
-            let _ = std::fs::remove_file(kept.join(name));
-            std::fs::copy(built.join(name), kept.join(name)).expect("a program is copied");
+            // A running program cannot be overwritten.
+            let _ = std::fs::remove_file(copies.join(name));
+            std::fs::copy(built.join(name), copies.join(name)).expect("a program is copied");
         }
-        kept
+        copies
     });
-    kept.join(name)
+    copies.join(name)
 }

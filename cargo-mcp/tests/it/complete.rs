@@ -17,7 +17,7 @@ fn complete(name: &str, words: &[&str]) -> Done {
 }
 
 #[test]
-fn each_suggestion_is_a_line() {
+fn each_completion_is_a_line() {
     let site = Site::start("everything", &[]);
     for revision in ["2025-11-25", "2026-07-28"] {
         for (value, suggested) in [("par", "paris\npark\nparty\n"), ("te", "test\ntesting\n"), ("x", "")] {
@@ -29,7 +29,7 @@ fn each_suggestion_is_a_line() {
 }
 
 #[test]
-fn templates_and_other_arguments_are_known() {
+fn templates_and_other_arguments_are_sent() {
     let site = Site::start("notes", &["--db", ":memory:"]);
     for tag in ["shopping", "show"] {
         let tag = format!("tags={tag}");
@@ -46,7 +46,7 @@ fn templates_and_other_arguments_are_known() {
 }
 
 #[test]
-fn json_is_what_the_server_sends() {
+fn json_is_the_unchanged_result() {
     let result = complete("notes", &["prompt", "summarise", "style", "b", "--json"]).good();
     let result: Value = serde_json::from_str(&result).expect("JSON");
     assert_eq!(result["completion"]["values"], serde_json::json!(["brief", "bullets"]));
@@ -54,23 +54,20 @@ fn json_is_what_the_server_sends() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn invalid_names_are_rejected() {
     for (words, message) in [
         (
             &[][..],
-            "error: what is to be completed?\n\
+            "error: the argument to complete is missing\n\
              help: `cargo mcp complete prompt NAME ARGUMENT VALUE`\n\
              help: `cargo mcp complete resource TEMPLATE ARGUMENT VALUE`\n",
         ),
         (
             &["tool", "x", "y"],
-            "error: expected `prompt` or `resource`, not `tool`\nhelp: as in `cargo mcp complete prompt NAME ARGUMENT VALUE`\n",
+            "error: expected `prompt` or `resource`, found `tool`\nhelp: for example: `cargo mcp complete prompt NAME ARGUMENT VALUE`\n",
         ),
-        (&["prompt", "summarise"], "error: expected a name, an argument and a value, not 1 words\n"),
-        (
-            &["prompt", "sumarise", "tag"],
-            "error: the server has no prompt `sumarise`\nhelp: did you mean `summarise`?\n",
-        ),
+        (&["prompt", "summarise"], "error: expected a name, an argument and an optional value, found 1 words\n"),
+        (&["prompt", "sumarise", "tag"], "error: unknown prompt `sumarise`\nhelp: did you mean `summarise`?\n"),
         (
             &["prompt", "summarise", "stile"],
             "error: prompt `summarise` has no argument `stile`\nhelp: did you mean `style`?\n",
@@ -81,11 +78,11 @@ fn mistakes_are_told() {
         ),
         (
             &["resource", "notes://nt/{id}", "id"],
-            "error: the server has no resource template `notes://nt/{id}`\nhelp: did you mean `notes://note/{id}`?\n",
+            "error: unknown resource template `notes://nt/{id}`\nhelp: did you mean `notes://note/{id}`?\n",
         ),
         (
             &["resource", "notes://note/{id}", "key"],
-            "error: template `notes://note/{id}` has no argument `key`\nhelp: it has `id`\n",
+            "error: template `notes://note/{id}` has no argument `key`\nhelp: available arguments: `id`\n",
         ),
     ] {
         assert_eq!(complete("notes", words).failed(2), message, "{words:?}");

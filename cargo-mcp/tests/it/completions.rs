@@ -1,11 +1,11 @@
-//! `cargo mcp completions`: with the real shells.
+//! `cargo mcp completions`, tested with the real shells.
 
 use std::{fs, process::Command};
 
 use crate::common::{Done, run};
 
 #[test]
-fn every_shell_has_a_script() {
+fn every_shell_is_supported() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = run(&["completions", shell]).good();
         for part in ["cargo-mcp", "completions", "runtime-path"] {
@@ -22,7 +22,7 @@ fn every_shell_has_a_script() {
     }
 }
 
-/// Asks bash what it would complete the last of some words to.
+/// Prints bash's completions for the last word.
 const ASK_BASH: &str = r#"
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -32,14 +32,14 @@ echo "${COMPREPLY[*]}"
 "#;
 
 #[test]
-fn bash_completes_both_ways_to_call_it() {
-    let top = tempfile::tempdir().expect("a directory is made");
+fn bash_completes_both_forms() {
+    let top = tempfile::tempdir().expect("a directory");
     let script = top.path().join("script");
-    fs::write(&script, run(&["completions", "bash"]).good()).expect("it is written");
-    // Something that completes cargo already.
+    fs::write(&script, run(&["completions", "bash"]).good()).expect("the file is written");
+    // With existing completions for cargo.
     let with_cargo = top.path().join("with-cargo");
     let cargo = "_mine() { COMPREPLY=(build); }\ncomplete -F _mine cargo\n";
-    fs::write(&with_cargo, format!("{cargo}source {0}\nsource {0}\n", script.display())).expect("it is written");
+    fs::write(&with_cargo, format!("{cargo}source {0}\nsource {0}\n", script.display())).expect("the file is written");
     for (source, words, expected) in [
         (&script, &["cargo-mcp", "ne"][..], "new"),
         (&script, &["cargo-mcp", "new", "--fr"], "--from"),
@@ -58,10 +58,10 @@ fn bash_completes_both_ways_to_call_it() {
 }
 
 #[test]
-fn fish_completes_both_ways_to_call_it() {
-    let top = tempfile::tempdir().expect("a directory is made");
+fn fish_completes_both_forms() {
+    let top = tempfile::tempdir().expect("a directory");
     let script = top.path().join("script.fish");
-    fs::write(&script, run(&["completions", "fish"]).good()).expect("it is written");
+    fs::write(&script, run(&["completions", "fish"]).good()).expect("the file is written");
     for (line, expected) in [
         ("cargo-mcp ne", "new\t"),
         ("cargo mcp ne", "new\t"),
@@ -72,7 +72,7 @@ fn fish_completes_both_ways_to_call_it() {
         let ask = format!("source {}; complete -C '{line}'", script.display());
         let mut fish = Command::new("fish");
         let Ok(asked) = fish.args(["--no-config", "-c", &ask]).env("HOME", top.path()).output() else {
-            eprintln!("skipped: there is no fish");
+            eprintln!("skipped: fish is not installed");
             return;
         };
         let said = Done::from(asked).good();

@@ -1,11 +1,11 @@
-//! Questions of a server, answered by hand in a terminal, in both generations.
+//! Questions from the server, answered in a terminal, in both generations.
 
 use crate::{
     common::example,
     terminal::{CTRL_C, DOWN, ENTER, ESCAPE, Terminal},
 };
 
-/// Asked while the call waits, and answered in rounds.
+/// A revision in which questions are requests, and one in which they are results.
 const GENERATIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 fn call(program: &str, words: &[&str], revision: &str) -> Terminal {
@@ -16,21 +16,21 @@ fn call(program: &str, words: &[&str], revision: &str) -> Terminal {
 }
 
 #[test]
-fn a_form_is_filled_in_field_by_field_and_reviewed() {
+fn a_form_is_filled_in_and_reviewed() {
     for revision in GENERATIONS {
         let mut terminal = call("ask", &["book_seats", "play=Hamlet"], revision);
         terminal.sees("ask asks: Who would like to see Hamlet?");
         terminal.sees("Name:");
         terminal.types(ENTER);
-        terminal.sees("it must be filled in");
+        terminal.sees("a value is required");
         terminal.types("Ann\r");
         terminal.sees("E-mail:");
         terminal.types("nobody\r");
-        terminal.sees("it must be string, email");
+        terminal.sees("expected string, email");
         terminal.types("@example.com\r");
         terminal.sees("Seats: (2)");
         terminal.types("9\r");
-        terminal.sees("it must be integer, 1 to 8");
+        terminal.sees("expected integer, 1 to 8");
         terminal.types("\u{7f}3\r");
         terminal.sees("email: nobody@example.com");
         terminal.sees("name: Ann");
@@ -54,7 +54,7 @@ fn a_form_is_filled_in_field_by_field_and_reviewed() {
 }
 
 #[test]
-fn a_form_is_changed_before_it_is_sent() {
+fn a_form_can_be_changed_before_it_is_sent() {
     for revision in GENERATIONS {
         let mut terminal = call("ask", &["book_seats", "play=Hamlet"], revision);
         terminal.sees("Name:");
@@ -86,7 +86,7 @@ fn a_form_is_changed_before_it_is_sent() {
 }
 
 #[test]
-fn a_question_is_declined_and_cancelled() {
+fn a_question_can_be_declined_or_cancelled() {
     for revision in GENERATIONS {
         for (choice, action) in
             [(DOWN.to_owned(), "decline"), (DOWN.repeat(2), "cancel"), (ESCAPE.to_owned(), "cancel")]
@@ -125,10 +125,10 @@ fn every_kind_of_field_starts_with_its_default() {
 }
 
 #[test]
-fn every_kind_of_choice_is_made() {
+fn every_kind_of_choice_is_supported() {
     for revision in GENERATIONS {
         let mut terminal = call("everything", &["test_elicitation_sep1330_enums"], revision);
-        // By their titles, or by their values where they have none.
+        // Choices are shown by title, or by value if they have none.
         terminal.sees("legacyEnum:");
         terminal.sees("Option Two");
         terminal.types(&format!("{DOWN}{ENTER}"));
@@ -142,7 +142,7 @@ fn every_kind_of_choice_is_made() {
         terminal.sees("option3");
         terminal.types(ENTER);
         terminal.sees("untitledSingle:");
-        terminal.sees("(leave it out)");
+        terminal.sees("(none)");
         terminal.types(&format!("{DOWN}{DOWN}{DOWN}{ENTER}"));
         terminal.sees("Send it");
         terminal.types(ENTER);
@@ -154,7 +154,7 @@ fn every_kind_of_choice_is_made() {
 }
 
 #[test]
-fn what_the_command_line_answers_is_not_asked() {
+fn fields_from_the_command_line_are_not_prompted_for() {
     for revision in GENERATIONS {
         let words = ["test_elicitation", "message=Who?", "--answer", "email=a@b.ch"];
         let mut terminal = call("everything", &words, revision);
@@ -167,7 +167,7 @@ fn what_the_command_line_answers_is_not_asked() {
 }
 
 #[test]
-fn ctrl_c_in_a_question_ends_the_command() {
+fn ctrl_c_in_a_prompt_ends_the_command() {
     for revision in GENERATIONS {
         let mut terminal = call("everything", &["test_elicitation", "message=Who?"], revision);
         terminal.sees("username:");
@@ -178,10 +178,10 @@ fn ctrl_c_in_a_question_ends_the_command() {
 }
 
 #[test]
-fn a_task_asks_as_well() {
+fn a_task_can_ask_the_user() {
     for revision in GENERATIONS {
         let mut terminal = call("everything", &["confirm_delete", "filename=x", "--task"], revision);
-        terminal.sees("`confirm_delete` is a task:");
+        terminal.sees("`confirm_delete` runs as task");
         terminal.sees("Delete x?");
         terminal.sees("confirm:");
         terminal.types(ENTER);
@@ -205,7 +205,7 @@ fn structured_content_is_a_table_in_a_terminal() {
 }
 
 #[test]
-fn bytes_are_not_shown_in_a_terminal() {
+fn binary_content_is_not_printed_in_a_terminal() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = example("everything");
     let words = ["read", "test://static-binary", "--", program.to_str().expect("a path in UTF-8")];

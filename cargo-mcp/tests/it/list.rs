@@ -20,7 +20,7 @@ fn list(name: &str, options: &[&str]) -> String {
 }
 
 #[test]
-fn everything_that_a_server_offers_is_shown() {
+fn all_lists_are_printed() {
     let expected = "\
 Notebook (notes 0.1.0), MCP 2026-07-28
   Notes are Markdown with labels. Search before adding a note to avoid duplicates.
@@ -64,7 +64,7 @@ Prompts
 }
 
 #[test]
-fn every_revision_is_spoken_over_both_transports() {
+fn every_revision_is_supported_over_both_transports() {
     let site = Site::start("notes", &["--db", ":memory:"]);
     for revision in REVISIONS {
         for listed in
@@ -79,7 +79,7 @@ fn every_revision_is_spoken_over_both_transports() {
 }
 
 #[test]
-fn parts_are_picked() {
+fn lists_can_be_selected() {
     for (options, headings) in [
         (&[][..], &["Tools", "Resources", "Resource templates", "Prompts"][..]),
         (&["--tools"], &["Tools"]),
@@ -94,17 +94,17 @@ fn parts_are_picked() {
 }
 
 #[test]
-fn a_server_is_asked_only_for_what_it_has() {
+fn only_declared_lists_are_requested() {
     let listed = list("jobs", &[]);
     assert!(listed.contains("\nTools\n") && !listed.contains("Prompts") && !listed.contains("Resources"), "{listed}");
-    // This one would not answer anything but `tools/list`.
+    // This server responds only to `tools/list`.
     let script = script("sleep 60");
     let words: Vec<&str> = ["list"].into_iter().chain(script.iter().map(String::as_str)).collect();
     assert_eq!(run(&words).good(), "script 1, MCP 2025-11-25\n\nTools\n  it()\n");
 }
 
 #[test]
-fn what_is_refused_does_not_hide_the_rest() {
+fn an_error_does_not_hide_the_other_lists() {
     let answer = |id: u8, what: &str| format!(r#"read l; echo '{{"jsonrpc":"2.0","id":{id},{what}}}'; "#);
     let refusal = r#""error":{"code":-32603,"message":"not today"}"#;
     let script = [
@@ -136,7 +136,7 @@ fn what_is_refused_does_not_hide_the_rest() {
 }
 
 #[test]
-fn json_is_what_the_server_sends() {
+fn json_is_the_unchanged_lists() {
     let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
     assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
     assert_eq!(listed["server"]["serverInfo"]["title"], "Notebook");
@@ -156,11 +156,11 @@ fn a_package_of_the_workspace_is_built_and_started() {
 }
 
 #[test]
-fn a_server_is_named_once() {
+fn a_server_cannot_be_specified_twice() {
     let message = run(&["list", "hello", "--", "x"]).failed(2);
     assert_eq!(
         message,
-        "error: the server is named twice: `hello`, and the command after `--`\nhelp: leave one of them out\n"
+        "error: the server is specified twice: `hello` and the command after `--`\nhelp: omit one of them\n"
     );
     let message = run(&["list", "helo"]).failed(2);
     assert_eq!(message, "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n");

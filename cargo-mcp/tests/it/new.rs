@@ -1,4 +1,4 @@
-//! `cargo mcp new`: what it makes of each example, where, and what it refuses.
+//! `cargo mcp new`: packages from each example, their location, and rejected command lines.
 
 use std::{
     fs,
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use crate::common::{Done, cargo_mcp, repository, run};
 
-/// A directory that is in no repository and no workspace.
+/// Returns a directory outside any repository and workspace.
 fn nowhere() -> TempDir {
-    tempfile::tempdir().expect("a directory is made")
+    tempfile::tempdir().expect("a directory")
 }
 
 /// Runs `cargo mcp new` in a directory.
@@ -23,7 +23,7 @@ fn new_in(directory: &Path, words: &[&str]) -> Done {
     cargo_mcp(&[&["new"], words].concat()).current_dir(directory).output().expect("cargo-mcp starts").into()
 }
 
-/// Cargo in a project, with the versions and the artifacts of this repository, so that nothing is built twice.
+/// Runs cargo in a package with the target directory of this repository, so that nothing is built twice.
 fn cargo(project: &Path, words: &[&str]) -> Done {
     let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
     let mut cargo = Command::new(env!("CARGO"));
@@ -32,7 +32,7 @@ fn cargo(project: &Path, words: &[&str]) -> Done {
     cargo.output().expect("cargo starts").into()
 }
 
-fn take_versions(project: &Path) {
+fn copy_lock_file(project: &Path) {
     fs::copy(repository().join("Cargo.lock"), project.join("Cargo.lock")).expect("the versions are copied");
 }
 
@@ -48,13 +48,12 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 #[test]
-fn examples_are_listed_with_what_they_are() {
+fn examples_are_listed_with_descriptions() {
     let listed = run(&["new", "--list"]).good();
     let width = examples().iter().map(String::len).max().expect("there are examples") + 2;
     for name in examples() {
         let manifest = read(repository().join("examples").join(&name).join("Cargo.toml"));
-        let description =
-            manifest.lines().find_map(|line| line.strip_prefix("description = ")).expect("it is described");
+        let description = manifest.lines().find_map(|line| line.strip_prefix("description = ")).expect("a description");
         let line = format!("{name:width$}{}\n", description.trim_matches('"'));
         assert!(listed.contains(&line), "{line} is missing from\n{listed}");
     }
@@ -62,7 +61,7 @@ fn examples_are_listed_with_what_they_are() {
     assert_eq!(examples().len(), entries.count());
 }
 
-/// Each as a user has it: alone, with no more than its own manifest says. Clippy compiles like a build, and costs half as much.
+/// Each package is independent and depends only on its own manifest. Clippy compiles like a build at half the cost.
 #[test]
 fn every_example_compiles_alone_and_is_clean() {
     let top = nowhere();
@@ -70,7 +69,7 @@ fn every_example_compiles_alone_and_is_clean() {
         let name = format!("alone-{example}");
         new_in(top.path(), &[&name, "--from", &example]).good();
         let project = top.path().join(&name);
-        take_versions(&project);
+        copy_lock_file(&project);
 
         let manifest = read(project.join("Cargo.toml"));
         for part in ["workspace", "publish", "mcp-tests", "../"] {
@@ -85,15 +84,16 @@ fn every_example_compiles_alone_and_is_clean() {
     }
 }
 
-/// All in one workspace, to whose members they are added, and which compiles what they have in common once.
+/// All packages are added to one workspace, which compiles their common dependencies once.
 #[test]
 fn every_example_passes_its_tests() {
     let top = nowhere();
-    fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n").expect("it is written");
+    fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")
+        .expect("the file is written");
     for example in examples() {
         new_in(top.path(), &[&format!("tested-{example}"), "--from", &example, "--http", "--vcs", "none"]).good();
     }
-    take_versions(top.path());
+    copy_lock_file(top.path());
     cargo(top.path(), &["test", "--quiet", "--workspace"]).good();
     for example in examples() {
         let name = format!("tested-{example}");
@@ -103,27 +103,27 @@ fn every_example_passes_its_tests() {
     }
 }
 
-/// Removes what was built: the next test has its projects elsewhere, and would leave its own beside these.
+/// Removes the artifacts of a package, since the packages of the next run have other paths.
 fn clean(project: &Path, package: &str) {
     cargo(project, &["clean", "--quiet", "--package", package]).good();
 }
 
 #[test]
-fn a_project_is_told_of_and_says_how_it_is_used() {
+fn a_package_is_created_with_instructions() {
     let top = nowhere();
     let made = new_in(top.path(), &["servers/my-weather"]);
     let told = made.stderr.clone();
     assert_eq!(made.good(), "");
-    let runtime = repository().join("mcp-runtime").canonicalize().expect("it is there");
+    let runtime = repository().join("mcp-runtime").canonicalize().expect("the path exists");
     let expected = format!(
-        "made the package `my-weather` in `servers/my-weather`, from the example `hello`\n\
-         it takes `mcp-runtime` from `{}`\n\n\
-         what to do next:\n  \
+        "created package `my-weather` in `servers/my-weather` from example `hello`\n\
+         using `mcp-runtime` from `{}`\n\n\
+         next steps:\n  \
            cd servers/my-weather\n  \
-           cargo test                              run its tests\n  \
-           cargo run -- --list                     see what it offers\n  \
+           cargo test                              run the tests\n  \
+           cargo run -- --list                     list tools, resources and prompts\n  \
            cargo mcp install --client claude-code  connect a client\n\
-         `README.md` tells how to connect other clients\n",
+         see `README.md` for other clients\n",
         runtime.display()
     );
     assert_eq!(told, expected);
@@ -147,7 +147,7 @@ fn a_project_is_told_of_and_says_how_it_is_used() {
              serde_json = {{ version = \"1.0.145\", features = [\"raw_value\"] }}\n\
              tokio = {{ version = \"1.48\", features = [\"macros\", \"rt\"] }}\n\
              \n\
-             # Over stdio, standard output is for the protocol alone.\n\
+             # A server on stdio must write nothing but protocol messages to stdout.\n\
              [lints.clippy]\n\
              print_stdout = \"warn\"\n",
             runtime.display()
@@ -172,18 +172,18 @@ fn a_project_is_told_of_and_says_how_it_is_used() {
 }
 
 #[test]
-fn with_http_the_readme_tells_the_url() {
+fn with_http_the_readme_contains_the_url() {
     let top = nowhere();
     for (words, start) in [
         (&["weather", "--http"][..], "cargo run --release -- --http 127.0.0.1:8080"),
-        // It has HTTP anyway.
+        // The example supports HTTP by default.
         (&["diary", "--from", "notes"], "cargo run --release -- --http 127.0.0.1:8080"),
-        (&["tea", "--from", "mount_axum"], "Start it with `cargo run --release`"),
+        (&["tea", "--from", "mount_axum"], "Start the server with `cargo run --release`"),
     ] {
         let told = new_in(top.path(), words).stderr;
         let project = top.path().join(words[0]);
         let manifest = read(project.join("Cargo.toml"));
-        let runtime = manifest.lines().find(|line| line.starts_with("mcp-runtime")).expect("it is a dependency");
+        let runtime = manifest.lines().find(|line| line.starts_with("mcp-runtime")).expect("a dependency");
         assert!(runtime.ends_with("features = [\"http\"] }"), "{runtime}");
         let readme = read(project.join("README.md"));
         let connect = format!("claude mcp add --transport http {} http://127.0.0.1:8080/mcp", words[0]);
@@ -198,13 +198,13 @@ fn with_http_the_readme_tells_the_url() {
 }
 
 #[test]
-fn the_framework_is_taken_from_where_it_is_said_to_be() {
+fn the_framework_can_come_from_a_path() {
     let top = nowhere();
     let runtime = top.path().join("framework/mcp-runtime");
-    fs::create_dir_all(&runtime).expect("a directory is made");
-    fs::write(runtime.join("Cargo.toml"), "[package]\nname = \"mcp-runtime\"\n").expect("it is written");
-    let whole = runtime.canonicalize().expect("it is there");
-    // The checkout around it will do too.
+    fs::create_dir_all(&runtime).expect("a directory");
+    fs::write(runtime.join("Cargo.toml"), "[package]\nname = \"mcp-runtime\"\n").expect("the file is written");
+    let whole = runtime.canonicalize().expect("the path exists");
+    // The root of the checkout works as well.
     for (name, path) in [("one", "framework/mcp-runtime"), ("two", "framework")] {
         new_in(top.path(), &[name, "--runtime-path", path]).good();
         let manifest = read(top.path().join(name).join("Cargo.toml"));
@@ -213,95 +213,95 @@ fn the_framework_is_taken_from_where_it_is_said_to_be() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn invalid_command_lines_are_rejected_with_help() {
     let top = nowhere();
-    fs::create_dir(top.path().join("full")).expect("a directory is made");
-    fs::write(top.path().join("full/notes.txt"), "").expect("it is written");
+    fs::create_dir(top.path().join("full")).expect("a directory");
+    fs::write(top.path().join("full/notes.txt"), "").expect("the file is written");
     for (words, why) in [
         (
             &[][..],
-            "error: what is the new package called?\n\
-             help: give it a name, such as `cargo mcp new weather`\n\
-             help: `cargo mcp new --list` says which examples it can begin as\n",
+            "error: the name of the package is missing\n\
+             help: specify a name, such as `cargo mcp new weather`\n\
+             help: `cargo mcp new --list` lists the examples to start from\n",
         ),
         (
             &["My Server"],
-            "error: a package cannot be called `My Server`: it holds more than letters, digits, `-` and `_`\n\
-             help: call it `my-server`\n",
+            "error: invalid package name `My Server`: it contains characters other than letters, digits, `-` and `_`\n\
+             help: use `my-server` instead\n",
         ),
         (
             &["servers/3d"],
-            "error: a package cannot be called `3d`: it begins with a digit\n\
-             help: call it `server-3d`\n",
+            "error: invalid package name `3d`: it starts with a digit\n\
+             help: use `server-3d` instead\n",
         ),
         (
             &["async"],
-            "error: a package cannot be called `async`: it is a keyword of Rust\n\
-             help: call it `async-server`\n",
+            "error: invalid package name `async`: it is a Rust keyword\n\
+             help: use `async-server` instead\n",
         ),
         (
             &["test"],
-            "error: a package cannot be called `test`: it is the name of a library that comes with Rust\n\
-             help: call it `test-server`\n",
+            "error: invalid package name `test`: it is the name of a standard library crate\n\
+             help: use `test-server` instead\n",
         ),
         (
             &["tokio"],
-            "error: a package cannot be called `tokio`: a dependency of the package has it\n\
-             help: call it `tokio-server`\n",
+            "error: invalid package name `tokio`: it is the name of a dependency\n\
+             help: use `tokio-server` instead\n",
         ),
         (
             &["weather", "--from", "note"],
-            "error: there is no example `note`\n\
+            "error: unknown example `note`\n\
              help: did you mean `notes`?\n\
-             help: `cargo mcp new --list` says what each is\n",
+             help: `cargo mcp new --list` describes the examples\n",
         ),
         (
             &["weather", "--from", "cobol"],
-            "error: there is no example `cobol`\n\
-             help: the examples are `ask`, `everything`, `files`, `hello`, `jobs`, `mount_axum`, `notes`\n\
-             help: `cargo mcp new --list` says what each is\n",
+            "error: unknown example `cobol`\n\
+             help: available examples: `ask`, `everything`, `files`, `hello`, `jobs`, `mount_axum`, `notes`\n\
+             help: `cargo mcp new --list` describes the examples\n",
         ),
         (
             &["full"],
-            "error: the directory `full` is not empty: there is `notes.txt`\n\
-             help: choose another name, or move away what is there\n",
+            "error: the directory `full` is not empty: it contains `notes.txt`\n\
+             help: choose another name, or move the existing files\n",
         ),
         (
             &["weather", "--runtime-path", "full"],
             "error: `full` is not the package `mcp-runtime`\n\
-             help: `--runtime-path` is the directory of its `Cargo.toml`, in a checkout of the framework\n",
+             help: `--runtime-path` must be the directory of its `Cargo.toml` in a checkout of the framework\n",
         ),
         (
             &["/"],
             "error: `/` does not end with a name\n\
-             help: give the package a name, such as `cargo mcp new weather`\n",
+             help: specify a name, such as `cargo mcp new weather`\n",
         ),
     ] {
         assert_eq!(new_in(top.path(), words).failed(2), why, "{words:?}");
     }
-    fs::write(top.path().join("file"), "").expect("it is written");
+    fs::write(top.path().join("file"), "").expect("the file is written");
     assert_eq!(
         new_in(top.path(), &["file"]).failed(2),
-        "error: `file` is there, and no directory\nhelp: choose another name, or move away what is there\n"
+        "error: `file` exists and is not a directory\nhelp: choose another name, or move the existing files\n"
     );
     let refused = new_in(top.path(), &["weather", "--list"]).failed(2);
     assert!(refused.starts_with("error: the argument '[NAME]' cannot be used with '--list'"), "{refused}");
     let left: Vec<_> =
-        fs::read_dir(top.path()).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
-    assert_eq!(left.len(), 2, "nothing was made: {left:?}");
+        fs::read_dir(top.path()).expect("the path exists").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing was created: {left:?}");
 }
 
 #[test]
-fn an_empty_directory_and_a_fresh_repository_are_filled() {
+fn an_empty_directory_or_repository_is_used() {
     let top = nowhere();
     for (name, has_repository) in [("empty", false), ("cloned", true)] {
         let directory = top.path().join(name);
-        fs::create_dir(&directory).expect("a directory is made");
+        fs::create_dir(&directory).expect("a directory");
         if has_repository {
             git(&directory, &["init", "--quiet"]);
         }
         let told = new_in(&directory, &["."]).stderr;
-        assert!(told.starts_with(&format!("made the package `{name}` in `.`")) && !told.contains("  cd "), "{told}");
+        assert!(told.starts_with(&format!("created package `{name}` in `.`")) && !told.contains("  cd "), "{told}");
         assert!(read(directory.join("Cargo.toml")).contains(&format!("name = \"{name}\"")));
     }
 }
@@ -312,9 +312,9 @@ fn git(directory: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_repository_is_made_where_there_is_none() {
+fn a_repository_is_initialized_unless_there_is_one() {
     let top = nowhere();
-    fs::create_dir(top.path().join("inside")).expect("a directory is made");
+    fs::create_dir(top.path().join("inside")).expect("a directory");
     git(&top.path().join("inside"), &["init", "--quiet"]);
     for (path, options, made) in [
         ("outside", &[][..], true),
@@ -328,7 +328,7 @@ fn a_repository_is_made_where_there_is_none() {
 }
 
 #[test]
-fn a_workspace_takes_it_in() {
+fn the_package_is_added_to_the_workspace() {
     for (what, before, after) in [
         ("a pattern", "[workspace]\nmembers = [\"servers/*\"]\n", None),
         ("an exclusion", "[workspace]\nmembers = [\"app\"]\nexclude = [\"servers\"]\n", None),
@@ -362,17 +362,17 @@ fn a_workspace_takes_it_in() {
         ),
     ] {
         let top = nowhere();
-        fs::write(top.path().join("Cargo.toml"), before).expect("it is written");
+        fs::write(top.path().join("Cargo.toml"), before).expect("the file is written");
         for package in ["app", "tools"].into_iter().filter(|package| before.contains(package)) {
             cargo(top.path(), &["new", "--quiet", "--vcs", "none", "--lib", package]).good();
         }
-        fs::create_dir(top.path().join("src")).expect("a directory is made");
-        fs::write(top.path().join("src/lib.rs"), "").expect("it is written");
-        fs::write(top.path().join("Cargo.toml"), before).expect("cargo may have added what it made");
+        fs::create_dir(top.path().join("src")).expect("a directory");
+        fs::write(top.path().join("src/lib.rs"), "").expect("the file is written");
+        fs::write(top.path().join("Cargo.toml"), before).expect("the manifest is restored after `cargo new`");
 
         let made = new_in(top.path(), &["servers/weather"]);
-        let whole = top.path().canonicalize().expect("it is there").join("Cargo.toml");
-        let added = format!("added it to the `members` of `{}`\n", whole.display());
+        let whole = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
+        let added = format!("added the package to `members` in `{}`\n", whole.display());
         assert_eq!(made.stderr.contains(&added), after.is_some(), "{what}: {}", made.stderr);
         made.good();
         assert_eq!(read(top.path().join("Cargo.toml")), after.unwrap_or(before), "{what}");
@@ -382,15 +382,15 @@ fn a_workspace_takes_it_in() {
 }
 
 #[test]
-fn a_workspace_that_is_wrong_is_told() {
+fn an_invalid_workspace_is_reported() {
     let top = nowhere();
-    fs::write(top.path().join("Cargo.toml"), "[workspace]\nmembers = [\"gone\"]\n").expect("it is written");
+    fs::write(top.path().join("Cargo.toml"), "[workspace]\nmembers = [\"gone\"]\n").expect("the file is written");
     let told = new_in(top.path(), &["weather"]).failed(2);
     assert!(
-        told.starts_with("error: the package is made, but cargo does not read it: failed to load manifest"),
+        told.starts_with("error: the package was created, but cargo rejects it: failed to load manifest"),
         "{told}"
     );
-    assert_eq!(read(top.path().join("Cargo.toml")), "[workspace]\nmembers = [\"gone\"]\n", "it is left as it was");
+    assert_eq!(read(top.path().join("Cargo.toml")), "[workspace]\nmembers = [\"gone\"]\n", "the manifest is unchanged");
 }
 
 #[test]
@@ -405,17 +405,17 @@ fn templates_are_in_the_published_package() {
     assert!(listed.lines().any(|line| line == "templates/workspace.toml"), "{listed}");
 }
 
-/// `cargo mcp new` in a terminal: says each answer when its question is there, and gives all that was shown.
+/// Runs `cargo mcp new` in a terminal and types each answer after its question. Returns the whole output.
 fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> {
     let command = format!("{} new", env!("CARGO_BIN_EXE_cargo-mcp"));
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).current_dir(directory).env("TERM", "xterm");
     let Ok(mut script) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        eprintln!("skipped: there is no `script` to make a terminal");
+        eprintln!("skipped: `script` is not installed");
         return None;
     };
-    let mut keys = script.stdin.take().expect("it is piped");
-    let mut screen = script.stdout.take().expect("it is piped");
+    let mut keys = script.stdin.take().expect("a pipe");
+    let mut screen = script.stdout.take().expect("a pipe");
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
@@ -436,36 +436,36 @@ fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> 
             }
         }
         seen = shown.len();
-        keys.write_all(answer.as_bytes()).expect("the terminal takes it");
+        keys.write_all(answer.as_bytes()).expect("the terminal accepts input");
     }
     while let Ok(bytes) = receive.recv_timeout(Duration::from_secs(60)) {
         shown.push_str(&String::from_utf8_lossy(&bytes));
     }
     let _ = script.kill();
-    script.wait().expect("it ends");
+    script.wait().expect("the process exits");
     Some(shown)
 }
 
 #[test]
-fn a_terminal_is_asked() {
+fn missing_arguments_are_prompted_for() {
     let top = nowhere();
     let dialogue = [
-        ("What is it called?", "3d\r"),
-        ("it begins with a digit; `server-3d` would do", "\x7f\x7fviewer\r"),
-        ("Which example does it begin as?", "files\r"),
-        ("Is it to serve HTTP too?", "y\r"),
+        ("Name of the package:", "3d\r"),
+        ("it starts with a digit; try `server-3d`", "\x7f\x7fviewer\r"),
+        ("Example to start from:", "files\r"),
+        ("Support HTTP as well?", "y\r"),
     ];
     let Some(shown) = in_a_terminal(top.path(), &dialogue) else { return };
-    assert!(shown.contains("made the package `viewer` in `viewer`, from the example `files`"), "{shown}");
+    assert!(shown.contains("created package `viewer` in `viewer` from example `files`"), "{shown}");
     let manifest = read(top.path().join("viewer/Cargo.toml"));
     assert!(manifest.contains("cap-std") && manifest.contains("features = [\"http\"]"), "{manifest}");
 }
 
 #[test]
-fn a_user_who_wants_out_is_let_out() {
+fn the_user_can_cancel() {
     let top = nowhere();
-    let Some(shown) = in_a_terminal(top.path(), &[("What is it called?", "\x03")]) else { return };
-    assert!(shown.contains("nothing was made"), "{shown}");
-    let left: Vec<PathBuf> = fs::read_dir(top.path()).expect("it is there").flatten().map(|it| it.path()).collect();
+    let Some(shown) = in_a_terminal(top.path(), &[("Name of the package:", "\x03")]) else { return };
+    assert!(shown.contains("cancelled, nothing was created"), "{shown}");
+    let left: Vec<PathBuf> = fs::read_dir(top.path()).expect("the path exists").flatten().map(|it| it.path()).collect();
     assert!(left.is_empty(), "{left:?}");
 }

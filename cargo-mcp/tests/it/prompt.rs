@@ -32,7 +32,7 @@ fn messages_are_shown_with_their_roles() {
 }
 
 #[test]
-fn pictures_are_saved() {
+fn images_are_saved() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("UTF-8");
     let done = prompt("everything", &["test_prompt_with_image", "--output", path]);
@@ -47,7 +47,7 @@ fn arguments_are_strings() {
 }
 
 #[test]
-fn json_is_what_the_server_sends() {
+fn json_is_the_unchanged_result() {
     let shown = prompt("everything", &["test_simple_prompt", "--json"]).good();
     let result: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(result["messages"][0]["role"], "user");
@@ -55,7 +55,7 @@ fn json_is_what_the_server_sends() {
 }
 
 #[test]
-fn a_prompt_asks_as_well() {
+fn a_prompt_can_ask_the_user() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let words = ["test_input_required_result_prompt", "--answer", "context=cats", "--revision", revision];
         assert_eq!(prompt("everything", &words).good(), "user:\nPlease help me with this: cats\n");
@@ -63,22 +63,26 @@ fn a_prompt_asks_as_well() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn invalid_names_and_arguments_are_rejected() {
     for (words, code, message) in [
-        (&[][..], 2, "error: which prompt is to be shown?\nhelp: it has `summarise`, `weekly_review`\n"),
-        (&["sumarise"], 2, "error: the server has no prompt `sumarise`\nhelp: did you mean `summarise`?\n"),
+        (
+            &[][..],
+            2,
+            "error: the name of the prompt is missing\nhelp: available prompts: `summarise`, `weekly_review`\n",
+        ),
+        (&["sumarise"], 2, "error: unknown prompt `sumarise`\nhelp: did you mean `summarise`?\n"),
         (
             &["summarise", "stile=brief"],
             2,
-            "error: prompt `summarise`: 3 arguments do not fit\n  \
-             - argument `tag` is missing (string)\n  \
-             - argument `style` is missing (string)\n  \
-             - there is no argument `stile`, did you mean `style`?\n",
+            "error: prompt `summarise`: 3 invalid arguments\n  \
+             - missing argument `tag` (string)\n  \
+             - missing argument `style` (string)\n  \
+             - unknown argument `stile`; did you mean `style`?\n",
         ),
         (
             &["summarise", "tag:=5", "style=brief"],
             2,
-            "error: prompt `summarise`: argument `tag` must be string, as all arguments of prompts are\n",
+            "error: prompt `summarise`: argument `tag`: expected string, the type of all prompt arguments\n",
         ),
         (
             &["summarise", "tag=x", "style=breif"],
@@ -90,5 +94,5 @@ fn mistakes_are_told() {
         assert_eq!(prompt("notes", words).failed(code), message, "{words:?}");
     }
     let message = prompt("jobs", &["x"]).failed(2);
-    assert_eq!(message, "error: the server has no prompt `x`\nhelp: it has no prompts at all\n");
+    assert_eq!(message, "error: unknown prompt `x`\nhelp: there are no prompts\n");
 }

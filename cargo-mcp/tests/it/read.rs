@@ -15,7 +15,7 @@ fn read(words: &[&str]) -> Done {
 }
 
 #[test]
-fn text_is_printed_as_it_is() {
+fn text_is_printed_unchanged() {
     let site = Site::start("everything", &[]);
     for revision in ["2025-11-25", "2026-07-28"] {
         for done in [
@@ -30,7 +30,7 @@ fn text_is_printed_as_it_is() {
 }
 
 #[test]
-fn bytes_go_to_a_program_or_a_file() {
+fn binary_content_goes_to_a_pipe_or_a_file() {
     let picture = fs::read(crate::common::repository().join("examples/everything/media/pixel.png")).expect("a picture");
     let program = example("everything");
     let output = cargo_mcp(&["read", "test://static-binary", "--", program.to_str().expect("UTF-8")]).output();
@@ -45,8 +45,8 @@ fn bytes_go_to_a_program_or_a_file() {
     assert_eq!(fs::read(&file).expect("a file"), picture);
 
     let again = read(&["test://static-binary", "--output", path]).failed(2);
-    let help = "help: nothing is overwritten: name another file, or a directory\n";
-    assert_eq!(again, format!("error: `{path}` is there already\n{help}"));
+    let help = "help: existing files are not overwritten; specify another file or a directory\n";
+    assert_eq!(again, format!("error: `{path}` already exists\n{help}"));
 
     let into = directory.path().to_str().expect("UTF-8");
     let done = read(&["test://static-binary", "--output", into]);
@@ -56,14 +56,14 @@ fn bytes_go_to_a_program_or_a_file() {
 }
 
 #[test]
-fn json_is_what_the_server_sends() {
+fn json_is_the_unchanged_result() {
     let result: Value = serde_json::from_str(&read(&["test://static-text", "--json"]).good()).expect("JSON");
     assert_eq!(result["contents"][0]["mimeType"], "text/plain");
     assert_eq!(result["contents"][0]["uri"], "test://static-text");
 }
 
 #[test]
-fn near_uris_are_suggested() {
+fn similar_uris_are_suggested() {
     for (uri, help) in [
         ("test://static-txt", "did you mean `test://static-text`?"),
         ("test://templat/5/data", "did you mean `test://template/{id}/data`?"),
@@ -77,15 +77,15 @@ fn near_uris_are_suggested() {
     let message = run(&["read", "x://y", "--", jobs.to_str().expect("UTF-8")]).failed(1);
     assert_eq!(
         message,
-        "error: `x://y`: method not found: resources/read (code -32601)\nhelp: the server has no resources\n"
+        "error: `x://y`: method not found: resources/read (code -32601)\nhelp: there are no resources\n"
     );
 }
 
 #[test]
-fn one_uri_is_read() {
+fn exactly_one_uri_is_required() {
     let message = read(&["test://a", "test://b"]).failed(2);
     assert_eq!(
         message,
-        "error: expected one URI: `cargo mcp read [SERVER] URI`\nhelp: `cargo mcp list --resources` shows what there is\n"
+        "error: expected one URI: `cargo mcp read [SERVER] URI`\nhelp: `cargo mcp list --resources` lists the resources\n"
     );
 }

@@ -1,4 +1,4 @@
-//! Servers that the commands are tried on: the examples over HTTP, and programs that are broken in one way each.
+//! Servers for tests: the examples over HTTP, and scripts.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::common::example;
 
-/// An example that listens.
+/// An example that serves HTTP, killed on drop.
 pub(crate) struct Site {
     process: Child,
     pub(crate) url: String,
@@ -26,7 +26,7 @@ impl Site {
         let mut lines = BufReader::new(process.stderr.take().expect("its log")).lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains(" listens on ")).expect("it says where it listens");
         let url = line.split(" listens on ").nth(1).expect("an address").trim().to_owned();
-        // Its log is read on, so that it can write.
+        // Keep reading the log, so that the process does not block.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, url }
     }
@@ -39,7 +39,7 @@ impl Drop for Site {
     }
 }
 
-/// The address of something that answers everything with one response.
+/// Returns the URL of a server that sends the same response to every request.
 pub(crate) fn answering(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -52,13 +52,13 @@ pub(crate) fn answering(response: &'static str) -> String {
     format!("http://{address}/mcp")
 }
 
-/// The address of nobody.
-pub(crate) fn nobody() -> String {
+/// Returns a URL at which no server listens.
+pub(crate) fn unused_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     format!("http://{}/mcp", listener.local_addr().expect("an address"))
 }
 
-/// A shell program that shakes hands (2025-11-25), lists one tool `it`, and does what it is told when that is called.
+/// Returns a shell script that completes the handshake of 2025-11-25, lists the tool `it`, and runs `then` when called.
 pub(crate) fn script(then: &str) -> Vec<String> {
     let initialized = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"script","version":"1"}}}"#;
     let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"it","inputSchema":{"type":"object"}}]}}"#;
@@ -66,7 +66,7 @@ pub(crate) fn script(then: &str) -> Vec<String> {
     ["--revision", "2025-11-25", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
 }
 
-/// The same in 2026-07-28.
+/// Returns the same as [`script`], for 2026-07-28.
 pub(crate) fn modern_script(then: &str) -> Vec<String> {
     let discovered = r#"{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"script","version":"1"}}}}"#;
     let tools = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"it","inputSchema":{"type":"object"}}]}}"#;
@@ -74,7 +74,7 @@ pub(crate) fn modern_script(then: &str) -> Vec<String> {
     ["--revision", "2026-07-28", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
 }
 
-/// An answer to the call of `it`.
+/// Returns the command that responds to a call of `it`.
 pub(crate) fn said(result: &str) -> String {
     format!(r#"echo '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; read l"#)
 }

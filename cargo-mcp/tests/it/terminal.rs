@@ -1,4 +1,4 @@
-//! `cargo mcp` in a terminal, with somebody at the keyboard.
+//! `cargo mcp` in a pseudo-terminal.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -19,13 +19,13 @@ impl Terminal {
         command.arg("mcp").args(words).current_dir(directory).env("NO_COLOR", "1").env("TERM", "xterm");
         let mut session = Session::spawn(command).expect("a terminal can be opened");
         session.get_process_mut().set_window_size(160, 50).expect("a terminal has a size");
-        // As terminals are; the library turns it off.
+        // The library disables echo, which is on in real terminals.
         session.get_process_mut().set_echo(true, None).expect("a terminal has its settings");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         Self(session)
     }
 
-    /// Waits until something is shown, and gives what came before it.
+    /// Waits until the terminal shows `what`. Returns the output before it.
     #[track_caller]
     pub(crate) fn sees(&mut self, what: &str) -> String {
         match self.0.expect(what) {
@@ -43,12 +43,12 @@ impl Terminal {
         self.0.send(keys).expect("a terminal takes keys");
     }
 
-    /// Whether keys are shown when they are pressed, as a shell wants it.
+    /// Returns whether echo is on, as shells expect.
     pub(crate) fn is_cooked(&self) -> bool {
         self.0.get_process().get_echo().expect("a terminal has its settings")
     }
 
-    /// The exit code.
+    /// Waits for the end of the command. Returns its exit code.
     #[track_caller]
     pub(crate) fn ends(mut self) -> i32 {
         self.0.expect(Eof).expect("the command ends");

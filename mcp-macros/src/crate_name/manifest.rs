@@ -1,6 +1,6 @@
-//! The dependencies in a `Cargo.toml`, as far as their names go: this is no reader of TOML.
+//! The names of the dependencies in a `Cargo.toml`. Understands only as much TOML as that requires.
 
-/// What a manifest says of dependencies.
+/// The dependencies in a manifest.
 #[derive(Debug, Default)]
 pub(super) struct Manifest {
     pub(super) is_workspace: bool,
@@ -13,7 +13,7 @@ struct Dependency {
     key: String,
     package: Option<String>,
     inherited: bool,
-    /// Whether the table is that of the normal dependencies.
+    /// Whether the dependency is in `[dependencies]`.
     normal: bool,
 }
 
@@ -24,7 +24,7 @@ impl Manifest {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             let mut line = without_comment(line).trim().to_owned();
-            // An inline table may hold an array of many lines.
+            // An inline table may contain an array that spans several lines.
             while is_open(&line) {
                 let Some(next) = lines.next() else { break };
                 line.push(' ');
@@ -41,7 +41,7 @@ impl Manifest {
         manifest
     }
 
-    /// Finds the name under which a package is used; `workspace` is asked where a dependency is inherited.
+    /// Returns the name of a package in this manifest. Calls `workspace` for inherited dependencies.
     pub(super) fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
         let inherited = || self.dependencies.iter().filter(|dependency| dependency.inherited);
         let is_inherited = |key: &str, workspace: &Self| {
@@ -103,7 +103,7 @@ impl Dependency {
     }
 }
 
-/// Splits at the first separator outside strings, brackets and braces.
+/// Splits at the first separator outside of strings, brackets and braces.
 fn split(text: &str, separator: char) -> Option<(&str, &str)> {
     let index = outside(text, |c, depth| c == separator && depth == 0)?;
     Some((&text[..index], &text[index + 1..]))
@@ -122,7 +122,7 @@ fn is_open(line: &str) -> bool {
     open > 0
 }
 
-/// Finds a character outside strings, given how many brackets are open before it.
+/// Finds a character outside of strings. `wanted` receives the number of open brackets.
 fn outside(text: &str, mut wanted: impl FnMut(char, i32) -> bool) -> Option<usize> {
     let (mut quote, mut escaped, mut depth) = (None, false, 0);
     for (index, c) in text.char_indices() {
@@ -143,7 +143,7 @@ fn outside(text: &str, mut wanted: impl FnMut(char, i32) -> bool) -> Option<usiz
     None
 }
 
-/// The parts of a dotted key.
+/// Returns the parts of a dotted key.
 fn keys(mut path: &str) -> Vec<String> {
     let mut keys = Vec::new();
     while let Some((key, rest)) = split(path, '.') {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_found_however_it_is_written() {
+    fn names_in_all_notations() {
         for (manifest, expected) in [
             ("[dependencies]\nmcp-runtime = \"0.1\"", Some("mcp-runtime")),
             ("[dependencies]\nmcp-runtime.workspace = true", None),

@@ -114,8 +114,7 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Wraps a default expression in a block with the same tokens at every use, so that the compiler reports an error in it
-/// only once.
+/// Emits an expression such that its errors have the same text wherever it is used, so that the compiler reports them once.
 pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {

@@ -2,11 +2,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
 use super::argument;
-use crate::model::{Argument, Call, Given, Manner};
+use crate::model::{Argument, Call, Execution, ParameterSource};
 
-/// A closure that decodes the arguments, calls the function and writes the result with the function `write`.
+/// Emits a closure that decodes the arguments, calls the function and writes its result with the function `write`.
 ///
-/// It is in the same body as the table of the arguments, so that an unsupported type is one error, not two.
+/// The closure is in the same body as the table of arguments, so that an invalid type is a single error.
 ///
 /// ```text
 /// Handler::Sync(|input, reply| {
@@ -40,10 +40,10 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
     let here = call.function.span().resolved_at(Span::mixed_site());
     let write = Ident::new(write, here);
     let output = &call.output;
-    let path = call.owner.path_to(&call.function);
+    let path = call.enclosing_type.path_to(&call.function);
     let slots: Vec<Ident> = (0..call.arguments.len()).map(slot_name).collect();
     let decode = decode(&call.arguments, private);
-    if call.manner == Manner::Sync {
+    if call.execution == Execution::Sync {
         let source = Ident::new("input", here);
         let values = values(call, &source, |slot| quote_spanned!(here=> #slot.take()));
         return quote_spanned! {here=>
@@ -56,14 +56,14 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
     let source = Ident::new("env", here);
     let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
     let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, value)));
-    let future = match call.manner {
-        Manner::Blocking => quote_spanned! {here=>
+    let future = match call.execution {
+        Execution::Blocking => quote_spanned! {here=>
             env.blocking(move |env| {
                 let value = #path(#values);
                 #finish
             })
         },
-        Manner::Sync | Manner::Async => quote_spanned! {here=>
+        Execution::Sync | Execution::Async => quote_spanned! {here=>
             async move {
                 let value = #path(#values).await;
                 #finish
@@ -80,7 +80,7 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
     }
 }
 
-/// Declares the slots and decodes the arguments into them.
+/// Emits the declaration and the decoding of the slots.
 pub(super) fn decode(arguments: &[Argument], private: &TokenStream) -> TokenStream {
     let names: Vec<Ident> = (0..arguments.len()).map(slot_name).collect();
     let slots = arguments.iter().map(|argument| argument::slot(argument, private));
@@ -94,12 +94,12 @@ pub(super) fn slot_name(index: usize) -> Ident {
     format_ident!("a{index}", span = super::here())
 }
 
-/// The values that the function is called with.
+/// Emits the values that the function is called with.
 fn values(call: &Call, source: &Ident, take: impl Fn(Ident) -> TokenStream) -> TokenStream {
     let here = super::here();
     let values = call.parameters.iter().map(|parameter| match parameter {
-        Given::Server(_, of) => quote_spanned!(here=> #source.get::<#of>()),
-        Given::Caller(index) => {
+        ParameterSource::Server(_, of) => quote_spanned!(here=> #source.get::<#of>()),
+        ParameterSource::Caller(index) => {
             let value = take(slot_name(*index));
             if call.arguments[*index].borrowed { quote_spanned!(here=> &#value) } else { value }
         }

@@ -13,7 +13,7 @@ pub(crate) struct Entry {
     pub(super) conditions: Vec<Attribute>,
 }
 
-/// The item of a function's name in the namespace of types.
+/// Emits the type with the name of a function, by which the function is registered.
 ///
 /// ```text
 /// #[doc = "…"]
@@ -25,7 +25,7 @@ pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[At
     let here = function.span().resolved_at(Span::mixed_site());
     let mut name = function.clone();
     name.set_span(here);
-    let doc = format!(" What `Server::with` takes for the function `{}`.", function.unraw());
+    let doc = format!(" Registers the function `{}`, as in `Server::with::<{0}>()`.", function.unraw());
     quote_spanned! {here=>
         #(#conditions)*
         #[doc = #doc]
@@ -35,9 +35,9 @@ pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[At
     }
 }
 
-/// The static data of functions, and how they are found.
+/// Emits the static data of functions and their registration.
 ///
-/// What is deprecated draws its warning where the author wrote it, not here once more.
+/// Deprecation warnings are suppressed, because the compiler already reports them in the author's code.
 ///
 /// ```text
 /// const _: () = {
@@ -92,7 +92,7 @@ pub(crate) fn collected(
     }
 }
 
-/// The static data of a type's methods.
+/// Emits the static data of the methods of a type.
 pub(crate) fn tools(tools: &Tools, private: &TokenStream) -> TokenStream {
     let entry = |entry: &model::Entry| match entry {
         model::Entry::Tool(entry) => tool(entry, private),

@@ -3,7 +3,7 @@ use quote::quote_spanned;
 use syn::ext::IdentExt;
 
 use super::{argument::argument, call, docs::docs, here, option, slice};
-use crate::model::{Call, Common, Given, Manner};
+use crate::model::{Call, Common, Execution, ParameterSource};
 
 /// ```text
 /// CommonEntry {
@@ -32,7 +32,7 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
     let timeout = option(common.timeout_milliseconds.map(duration));
-    let blocking = call.manner == Manner::Blocking;
+    let blocking = call.execution == Execution::Blocking;
     let source = source(call, private);
     let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
     let dependencies = slice(call.parameters.iter().filter_map(|parameter| dependency(parameter, private)));
@@ -56,16 +56,16 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     }
 }
 
-fn dependency(parameter: &Given, private: &TokenStream) -> Option<TokenStream> {
+fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {
     match parameter {
-        Given::Server(name, of) => Some(quote_spanned!(here()=> #private::dependency::<#of>(#name))),
-        Given::Caller(_) => None,
+        ParameterSource::Server(name, of) => Some(quote_spanned!(here()=> #private::dependency::<#of>(#name))),
+        ParameterSource::Caller(_) => None,
     }
 }
 
 fn source(call: &Call, private: &TokenStream) -> TokenStream {
     let here = here();
-    let function = call.owner.name_of(&call.function.unraw());
+    let function = call.enclosing_type.name_of(&call.function.unraw());
     let line = line(&call.function);
     quote_spanned! {here=>
         #private::SourceLocation {
@@ -78,7 +78,7 @@ fn source(call: &Call, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// The line of the function: `line!()` is that of the outermost macro invocation, which may contain many functions.
+/// Emits the line of the function. `line!()` is the line of the outermost macro, which may contain many functions.
 fn line(function: &Ident) -> TokenStream {
     let line = proc_macro::is_available().then(|| u32::try_from(function.span().unwrap().line()).ok()).flatten();
     match line {

@@ -2,20 +2,20 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
 
 use super::here;
-use crate::syntax::{Docs, Piece};
+use crate::syntax::{DocFragment, Docs};
 
-/// Writes a description as one `&'static str`.
+/// Emits a description as a single `&'static str`.
 pub(super) fn docs(docs: &Docs) -> TokenStream {
-    let piece = |piece: &Piece| match piece {
-        Piece::Text(text) => text.to_token_stream(),
-        Piece::Macro(text) => text.to_token_stream(),
+    let fragment = |fragment: &DocFragment| match fragment {
+        DocFragment::Text(text) => text.to_token_stream(),
+        DocFragment::Macro(text) => text.to_token_stream(),
     };
-    match docs.pieces.as_slice() {
+    match docs.fragments.as_slice() {
         [] => "".to_token_stream(),
-        [one] => piece(one),
+        [one] => fragment(one),
         several => {
-            let pieces = several.iter().map(piece);
-            quote_spanned!(here()=> ::core::concat!(#(#pieces),*))
+            let fragments = several.iter().map(fragment);
+            quote_spanned!(here()=> ::core::concat!(#(#fragments),*))
         }
     }
 }

@@ -9,17 +9,17 @@ use super::{
 };
 use crate::model::{Choices, Default, Elicit, Field};
 
-/// A form, or choices.
+/// Emits a form or choices.
 pub(crate) fn elicit(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, fields } => form(name, fields, private),
         Elicit::Choices(choices) => self::choices(choices, private),
-        Elicit::Nothing => TokenStream::new(),
+        Elicit::Invalid => TokenStream::new(),
     }
 }
 
-/// What stands in for a form with mistakes, so that they are not followed by those of everyone who uses it.
-pub(crate) fn elicit_nothing(elicit: &Elicit, private: &TokenStream) -> TokenStream {
+/// Emits a stub for an item with errors, so that uses of the type cause no further errors.
+pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, .. } => {
             let failed = quote_spanned!(here()=> ::core::result::Result::Err(::std::string::String::new()));
@@ -29,7 +29,7 @@ pub(crate) fn elicit_nothing(elicit: &Elicit, private: &TokenStream) -> TokenStr
             let none = quote_spanned!(here()=> ::core::option::Option::None);
             choice_impl(name, false, &[], &none, &quote_spanned!(here()=> 0), private)
         }
-        Elicit::Nothing => TokenStream::new(),
+        Elicit::Invalid => TokenStream::new(),
     }
 }
 
@@ -100,7 +100,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     }
 }
 
-/// Has the compiler hold what is said of a field against its type, with its complaint on the type.
+/// Emits an assertion that the options of a field are applicable to its type, with errors reported on the type.
 fn fits(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let json = match &field.default {
         Some(Default::Json(json)) => Some(json),

@@ -1,4 +1,4 @@
-//! From what is sound to tokens. Nothing here can fail, and nothing here decides.
+//! The third stage: tokens. Cannot fail.
 
 mod argument;
 mod call;
@@ -12,7 +12,7 @@ mod server;
 mod tool;
 
 pub(crate) use collected::{Entry, collected, marker, tools};
-pub(crate) use elicit::{elicit, elicit_nothing};
+pub(crate) use elicit::{elicit, elicit_stub};
 pub(crate) use prompt::prompt;
 pub(crate) use resource::resource;
 pub(crate) use server::server;
@@ -21,12 +21,12 @@ pub(crate) use tool::tool;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-/// The place of what an author did not write: names in it neither clash with his nor draw lints.
+/// Returns the span of generated code. Names with it are hygienic and cause no lints.
 fn here() -> Span {
     Span::mixed_site()
 }
 
-/// Writes an option.
+/// Emits an `Option`.
 fn option(value: Option<impl ToTokens>) -> TokenStream {
     match value {
         Some(value) => quote_spanned!(here()=> ::core::option::Option::Some(#value)),
@@ -34,7 +34,7 @@ fn option(value: Option<impl ToTokens>) -> TokenStream {
     }
 }
 
-/// Writes a slice of things that live as long as the program.
+/// Emits a static slice.
 fn slice(items: impl IntoIterator<Item = impl ToTokens>) -> TokenStream {
     let items = items.into_iter();
     quote_spanned!(here()=> &[#(#items),*])

@@ -18,14 +18,14 @@ use crate::{model::Server, syntax::Function};
 /// ```
 pub(crate) fn server(server: &Server, function: &Function, private: &TokenStream) -> TokenStream {
     let here = server.function.span().resolved_at(Span::mixed_site());
-    let Server { function: main, flags, output, asynchronous, server_place, .. } = server;
+    let Server { function: main, flags, output, asynchronous, server_span, .. } = server;
     let slots: Vec<Ident> = (0..flags.len()).map(call::slot_name).collect();
     let decode = call::decode(flags, private);
-    let value = Ident::new("server", server_place.resolved_at(Span::mixed_site()));
-    let values = flags.iter().zip(&slots).map(|(flag, slot)| match flag.borrowed {
-        true => quote_spanned!(here=> &#slot),
-        false => quote_spanned!(here=> #slot),
-    });
+    let value = Ident::new("server", server_span.resolved_at(Span::mixed_site()));
+    let values = flags
+        .iter()
+        .zip(&slots)
+        .map(|(flag, slot)| if flag.borrowed { quote_spanned!(here=> &#slot) } else { quote_spanned!(here=> #slot) });
     let wait = asynchronous.then(|| quote_spanned!(here=> .await));
     let flags = slice(flags.iter().map(|flag| argument(flag, private)));
     quote_spanned! {here=>

@@ -1,44 +1,44 @@
-//! One argument.
+//! Arguments.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Kind, Owner, flatten,
+    EnclosingType, Kind, flatten,
     literal::Literal,
     rules::{Rule, Rules},
-    shape::{Shape, ungrouped},
-    spelled::spelled,
+    source_text::source_text,
+    type_class::{TypeClass, ungrouped},
 };
 use crate::{
     errors::Errors,
     syntax::{ArgumentSyntax, Docs},
 };
 
-/// What the caller gives for one parameter.
+/// A parameter whose value the caller passes.
 pub(crate) struct Argument {
-    /// The name on the wire.
+    /// The name in requests.
     pub(crate) name: String,
-    /// The tokens that give the name.
-    pub(super) named_by: TokenStream,
+    /// The tokens of the name.
+    pub(super) name_tokens: TokenStream,
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
     /// The type that is decoded: `String` for `&str`.
     pub(crate) of: TokenStream,
-    /// Whether the function takes a reference to it.
+    /// Whether the function borrows the decoded value.
     pub(crate) borrowed: bool,
     pub(crate) default: Option<Default>,
     pub(crate) rules: Vec<Rule>,
-    /// The header that mirrors it, which is one of the rules as well.
+    /// The header that mirrors the argument. Also one of the rules.
     pub(super) header: Option<LitStr>,
     pub(crate) complete: Option<Path>,
     pub(crate) env: Option<String>,
-    /// Where it says that its fields are the arguments of the tool.
+    /// The position of the option `flatten`.
     pub(crate) flattened: Option<Span>,
 }
 
-/// What stands in for an argument that is missing.
+/// The default of an argument.
 pub(crate) enum Default {
     Json(String),
     Expression(TokenStream),
@@ -47,45 +47,45 @@ pub(crate) enum Default {
 impl Argument {
     pub(super) fn check(
         kind: Kind,
-        owner: &Owner,
+        enclosing_type: &EnclosingType,
         name: &Ident,
         of: &Type,
         docs: Docs,
         mut given: ArgumentSyntax,
         errors: &mut Errors,
     ) -> Self {
-        let shape = Shape::of(of);
+        let type_class = TypeClass::of(of);
         let flattened = flatten::check(kind, name, of, &docs, &given, errors);
-        let named_by = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
+        let name_tokens = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
         let name = given.rename.take().map_or_else(|| name.unraw().to_string(), |rename| rename.value());
         if name.is_empty() {
-            errors.on(&named_by, "the name of an argument cannot be empty");
+            errors.on(&name_tokens, "the name of an argument cannot be empty");
         }
-        let complete = given.complete.take().filter(|path| is_completed(kind, path, errors));
-        let env = given.env.take().filter(|env| has_environment(kind, env, errors)).map(|env| env.value());
+        let complete = given.complete.take().filter(|path| can_have_completions(kind, path, errors));
+        let env = given.env.take().filter(|env| can_have_env(kind, env, errors)).map(|env| env.value());
         let title = given.title.take().map(|title| title.value());
         let description = given.description.take().map_or(docs, Docs::of);
         let default = given.default.take();
-        let rules = Rules::check(kind, given, shape, of, errors);
-        let (of, borrowed) = slot(of, owner);
-        let default =
-            default.map(|(value, place)| default_of(value, place, &of, borrowed, shape, &rules, owner, errors));
+        let rules = Rules::check(kind, given, type_class, of, errors);
+        let (of, borrowed) = slot(of, enclosing_type);
+        let default = default
+            .map(|(value, place)| default_of(value, place, &of, borrowed, type_class, &rules, enclosing_type, errors));
         let header = rules.header.clone();
         let rules = rules.into_list();
-        Self { name, named_by, title, description, of, borrowed, default, rules, header, complete, env, flattened }
+        Self { name, name_tokens, title, description, of, borrowed, default, rules, header, complete, env, flattened }
     }
 }
 
-/// The type that an argument is decoded into, and whether the function borrows it.
-fn slot(of: &Type, owner: &Owner) -> (TokenStream, bool) {
+/// Returns the type that an argument is decoded into, and whether the function borrows it.
+fn slot(of: &Type, enclosing_type: &EnclosingType) -> (TokenStream, bool) {
     match of {
         Type::Reference(reference) => {
-            // From its first token to its last, so that a message covers the type as it is written.
+            // Spans from the first token to the last, so that messages underline the whole type.
             let generated = |span: Span| span.resolved_at(Span::mixed_site());
             let start = generated(reference.and_token.spans[0]);
             match ungrouped(&reference.elem) {
                 Type::Slice(slice) => {
-                    let item = owner.concrete(&slice.elem);
+                    let item = enclosing_type.concrete(&slice.elem);
                     let end = generated(slice.bracket_token.span.close());
                     let close = quote_spanned!(end=> >);
                     (quote_spanned!(start=> ::std::vec::Vec<#item #close), true)
@@ -96,19 +96,19 @@ fn slot(of: &Type, owner: &Owner) -> (TokenStream, bool) {
                 }
             }
         }
-        of => (owner.concrete(of), false),
+        of => (enclosing_type.concrete(of), false),
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "a step of one check, not an interface")]
+#[allow(clippy::too_many_arguments, reason = "a step of one check")]
 pub(super) fn default_of(
     value: Option<Expr>,
     place: Span,
     of: &TokenStream,
     borrowed: bool,
-    shape: Shape,
+    type_class: TypeClass,
     rules: &Rules,
-    owner: &Owner,
+    enclosing_type: &EnclosingType,
     errors: &mut Errors,
 ) -> Default {
     let here = place.resolved_at(Span::mixed_site());
@@ -116,35 +116,36 @@ pub(super) fn default_of(
         return Default::Expression(quote_spanned!(here=> <#of as ::core::default::Default>::default()));
     };
     if let Some(literal) = Literal::of(&value) {
-        rules.hold("default", &literal, shape, &value, errors);
+        rules.check_value("default", &literal, type_class, &value, errors);
         return Default::Json(literal.json());
     }
-    let value = owner.concrete(value);
-    Default::Expression(match borrowed {
-        true => quote_spanned!(here=> <#of as ::core::convert::From<_>>::from(#value)),
-        false => value,
+    let value = enclosing_type.concrete(value);
+    Default::Expression(if borrowed {
+        quote_spanned!(here=> <#of as ::core::convert::From<_>>::from(#value))
+    } else {
+        value
     })
 }
 
-fn is_completed(kind: Kind, path: &Path, errors: &mut Errors) -> bool {
+fn can_have_completions(kind: Kind, path: &Path, errors: &mut Errors) -> bool {
     match kind {
         Kind::Resource | Kind::Prompt => true,
         Kind::Tool => {
             errors.help(
                 path,
-                "an argument of a tool cannot be completed: the protocol completes those of prompts and templates",
-                "an enum as the argument's type lists its values in the schema",
+                "an argument of a tool cannot have completions: the protocol supports them for prompts and templates only",
+                "use an enum as the type of the argument to list its values in the schema",
             );
             false
         }
         Kind::Server | Kind::Form => {
-            errors.on(path, format_args!("{} cannot be completed", kind.argument()));
+            errors.on(path, format_args!("{} cannot have completions", kind.argument()));
             false
         }
     }
 }
 
-fn has_environment(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
+fn can_have_env(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
     let name = env.value();
     if kind != Kind::Server {
         let message = format!("{} comes from the caller, not from the environment", kind.argument());
@@ -152,20 +153,21 @@ fn has_environment(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
         return false;
     }
     if name.is_empty() || name.contains(['=', '\0']) {
-        errors.on(env, format_args!("`{name}` is no name of an environment variable"));
+        errors.on(env, format_args!("`{name}` is not a valid name of an environment variable"));
         return false;
     }
     true
 }
 
-/// Refuses a type that no caller can give by value.
-pub(super) fn refuse_borrowed(of: &Type, errors: &mut Errors) -> bool {
+/// Rejects a type that borrows from the arguments.
+pub(super) fn reject_borrowed(of: &Type, errors: &mut Errors) -> bool {
     let Some(reference) = first_reference(of.to_token_stream()) else { return false };
-    let owned = spelled(of).replace("&'static str", "String").replace("&str", "String");
-    let message = format!("`{}` borrows what the caller gives, which does not outlive its decoding", spelled(of));
-    match owned.contains('&') {
-        true => errors.at(reference, message),
-        false => errors.help(of, message, format_args!("take `{owned}`")),
+    let owned = source_text(of).replace("&'static str", "String").replace("&str", "String");
+    let message = format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(of));
+    if owned.contains('&') {
+        errors.at(reference, message);
+    } else {
+        errors.help(of, message, format_args!("use `{owned}`"));
     }
     true
 }

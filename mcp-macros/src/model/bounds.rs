@@ -1,4 +1,4 @@
-//! Ranges of numbers and of lengths.
+//! Ranges of numbers and lengths.
 
 use syn::{Expr, ExprRange, RangeLimits};
 
@@ -19,14 +19,14 @@ pub(super) struct Length {
 impl Range {
     pub(super) fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
         let Some(range) = as_range(given) else {
-            errors.on(given, "wrong value for the option `range`, expected `range = 1..=100`");
+            errors.on(given, "invalid value for the option `range`, expected `range = 1..=100`");
             return None;
         };
         let half_open = matches!(range.limits, RangeLimits::HalfOpen(_)) && range.end.is_some();
         let low = bound(range.start.as_deref(), errors)?;
         let high = bound(range.end.as_deref(), errors)?;
         if low.is_none() && high.is_none() {
-            errors.on(given, "a range without bounds constrains nothing");
+            errors.on(given, "a range without bounds has no effect");
             return None;
         }
         let range = Self { low, high, half_open };
@@ -43,7 +43,7 @@ impl Range {
                 errors.help(
                     given,
                     format_args!("the range `{range}` is empty"),
-                    format_args!("`{low}..={high}` holds `{low}`"),
+                    format_args!("write `{low}..={high}` for the single value `{low}`"),
                 );
                 None
             }
@@ -65,13 +65,13 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// Reads a bound; the outer option is none where there is one that cannot be read.
-#[allow(clippy::option_option, reason = "a bound that is absent is no mistake, one that cannot be read is")]
+/// Reads an optional bound. The outer `None` means that the bound is invalid.
+#[allow(clippy::option_option, reason = "an absent bound is valid")]
 fn bound(given: Option<&Expr>, errors: &mut Errors) -> Option<Option<Number>> {
     let Some(given) = given else { return Some(None) };
     let number = Number::of(given);
     if number.is_none() {
-        errors.on(given, "the bound of a range is a number, written out");
+        errors.on(given, "the bound of a range must be a number literal");
     }
     number.map(Some)
 }
@@ -88,19 +88,19 @@ fn as_range(given: &Expr) -> Option<&ExprRange> {
 impl Length {
     pub(super) fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
         if let Some(Number::Integer(exact)) = Number::of(given) {
-            let exact = whole(&Number::Integer(exact), given, errors)?;
+            let exact = non_negative(&Number::Integer(exact), given, errors)?;
             return Some(Self { least: Some(exact), most: Some(exact) });
         }
         if as_range(given).is_none() {
-            errors.on(given, "wrong value for the option `length`, expected `length = 1..=80` or `length = 5`");
+            errors.on(given, "invalid value for the option `length`, expected `length = 1..=80` or `length = 5`");
             return None;
         }
         let Range { low, high, half_open } = Range::check(given, errors)?;
-        let mut side = |bound: Option<Number>| match bound {
-            Some(bound) => whole(&bound, given, errors).map(Some),
+        let mut to_length = |bound: Option<Number>| match bound {
+            Some(bound) => non_negative(&bound, given, errors).map(Some),
             None => Some(None),
         };
-        let (least, most) = (side(low)?, side(high)?);
+        let (least, most) = (to_length(low)?, to_length(high)?);
         Some(Self { least, most: most.map(|most| most - u64::from(half_open && most > 0)) })
     }
 
@@ -121,13 +121,13 @@ impl std::fmt::Display for Length {
     }
 }
 
-fn whole(number: &Number, given: &Expr, errors: &mut Errors) -> Option<u64> {
-    let whole = match number {
-        Number::Integer(integer) => u64::try_from(*integer).ok(),
+fn non_negative(number: &Number, given: &Expr, errors: &mut Errors) -> Option<u64> {
+    let integer = match number {
+        Number::Integer(number) => u64::try_from(*number).ok(),
         Number::Float(..) => None,
     };
-    if whole.is_none() {
-        errors.on(given, "a length is a whole number, and not negative");
+    if integer.is_none() {
+        errors.on(given, "a length must be a non-negative integer");
     }
-    whole
+    integer
 }

@@ -1,33 +1,33 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::Attribute;
 
-use super::{Argument, Owner};
+use super::{Argument, EnclosingType};
 
-/// How a function is called: sound in every part.
+/// A checked function and its parameters.
 pub(crate) struct Call {
-    pub(crate) owner: Owner,
+    pub(crate) enclosing_type: EnclosingType,
     pub(crate) function: Ident,
-    pub(crate) manner: Manner,
+    pub(crate) execution: Execution,
     /// In the order of the parameters.
-    pub(crate) parameters: Vec<Given>,
+    pub(crate) parameters: Vec<ParameterSource>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) output: TokenStream,
-    /// `#[cfg]`s under which there is such a function.
+    /// The `#[cfg]`s of the function.
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// How a function runs.
+/// The way a function is executed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Execution {
     Sync,
     Blocking,
     Async,
 }
 
-/// Who gives the value of a parameter.
-pub(crate) enum Given {
-    /// The caller: the argument of this index.
+/// The source of the value of a parameter.
+pub(crate) enum ParameterSource {
+    /// The caller passes the argument with this index.
     Caller(usize),
-    /// The server, by reference: the parameter's name and the type.
+    /// The server passes a reference: the name of the parameter and the type.
     Server(String, TokenStream),
 }

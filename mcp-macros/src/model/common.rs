@@ -1,14 +1,14 @@
-//! What tools, resources and prompts have in common.
+//! Parts that tools, resources and prompts have in common.
 
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
-use super::{Call, Kind, Manner, Owner, duration::milliseconds, literal::Literal, signature};
+use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::Literal, signature};
 use crate::{
     errors::Errors,
     syntax::{CommonSyntax, Docs, Function, MetaSyntax},
 };
 
-/// What tools, resources and prompts have in common.
+/// The parts that tools, resources and prompts have in common.
 pub(crate) struct Common {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Common {
     pub(crate) icons: Vec<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) scopes: Vec<String>,
-    /// Keys, and values as JSON.
+    /// Keys, and their values as JSON.
     pub(crate) meta: Vec<(String, String)>,
     pub(crate) timeout_milliseconds: Option<u64>,
     pub(crate) call: Call,
@@ -26,15 +26,15 @@ pub(crate) struct Common {
 impl Common {
     pub(super) fn check(
         kind: Kind,
-        owner: &Owner,
+        enclosing_type: &EnclosingType,
         given: CommonSyntax,
         function: &mut Function,
         errors: &mut Errors,
     ) -> Self {
         let docs = std::mem::take(&mut function.docs);
-        let call = signature::check(kind, owner, function, given.blocking, errors);
-        if let (Some(timeout), Manner::Sync) = (&given.timeout, call.manner) {
-            let message = "a `timeout` cannot end a synchronous function, which keeps the server's thread to itself";
+        let call = signature::check(kind, enclosing_type, function, given.blocking, errors);
+        if let (Some(timeout), Execution::Sync) = (&given.timeout, call.execution) {
+            let message = "a `timeout` cannot interrupt a synchronous function, which blocks the server's thread";
             errors.help(timeout, message, "add `blocking`, or make the function `async`");
         }
         Self {
@@ -56,15 +56,15 @@ fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Error
     let name = given.map_or_else(|| function.unraw().to_string(), LitStr::value);
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     let rule = match (kind, name.len()) {
-        (_, 0) => "a name cannot be empty",
-        (Kind::Tool, _) if !is_plain => "expected only letters of ASCII, digits, `_`, `.` and `-`",
+        (_, 0) => "it is empty",
+        (Kind::Tool, _) if !is_plain => "expected only ASCII letters, digits, `_`, `.` and `-`",
         (Kind::Tool, 129..) => "expected at most 128 characters",
         _ => return name,
     };
-    let message = format!("`{name}` cannot be the name of {}: {rule}", kind.subject());
+    let message = format!("invalid name `{name}` of {}: {rule}", kind.subject());
     match given {
         Some(given) => errors.on(given, message),
-        None => errors.help(function, message, r#"give it one: `name = "…"`"#),
+        None => errors.help(function, message, r#"set a name: `name = "…"`"#),
     }
     name
 }
@@ -72,7 +72,7 @@ fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Error
 fn checked_timeout(timeout: &LitStr, errors: &mut Errors) -> Option<u64> {
     milliseconds(&timeout.value())
         .map_err(|why| {
-            let message = format!("`{}` cannot be a timeout: {why}", timeout.value());
+            let message = format!("invalid timeout `{}`: {why}", timeout.value());
             errors.help(timeout, message, r#"write `timeout = "30s"`"#);
         })
         .ok()
@@ -83,7 +83,7 @@ fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
     if uri.starts_with("https://") || uri.starts_with("http://") || uri.starts_with("data:image/") {
         return Some(uri);
     }
-    errors.on(icon, format_args!("`{uri}` cannot be an icon, expected an `https:` or a `data:image/…` URI"));
+    errors.on(icon, format_args!("invalid icon `{uri}`, expected an `https:` or a `data:image/…` URI"));
     None
 }
 
@@ -93,8 +93,7 @@ fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
         return Some(name);
     }
-    let message =
-        format!("`{name}` cannot be a scope, expected visible characters of ASCII without `\"`, `\\` and spaces");
+    let message = format!("invalid scope `{name}`, expected visible ASCII characters without `\"`, `\\` and spaces");
     errors.on(scope, message);
     None
 }
@@ -104,7 +103,7 @@ fn distinct(what: &str, given: &[LitStr], errors: &mut Errors) -> Vec<String> {
     for literal in given {
         let value = literal.value();
         if values.contains(&value) {
-            errors.on(literal, format_args!("the {what} `{value}` is given twice"));
+            errors.on(literal, format_args!("duplicate {what} `{value}`"));
         } else {
             values.push(value);
         }
@@ -117,42 +116,42 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
     for MetaSyntax { key, value } in given {
         let name = key.value();
         if values.iter().any(|(other, _)| *other == name) {
-            errors.on(key, format_args!("the key `{name}` of `meta` is given twice"));
+            errors.on(key, format_args!("duplicate key `{name}` of `meta`"));
         } else if let Err(why) = check_meta_key(&name) {
-            errors.on(key, format_args!("`{name}` cannot be a key of `_meta`: {why}"));
+            errors.on(key, format_args!("invalid key `{name}` of `_meta`: {why}"));
         }
         match Literal::of(value) {
             Some(literal) => values.push((name, literal.json())),
-            None => errors.on(value, "a value of `meta` is a literal, or an array of literals"),
+            None => errors.on(value, "a value of `meta` must be a literal or an array of literals"),
         }
     }
     values
 }
 
-/// Checks the format of a key: an optional prefix of labels, and a name.
+/// Checks a key, which consists of an optional prefix of labels and a name.
 ///
 /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
 fn check_meta_key(key: &str) -> Result<(), &'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let ends_well = |part: &str| part.ends_with(|c: char| c.is_ascii_alphanumeric());
+    let has_valid_end = |part: &str| part.ends_with(|c: char| c.is_ascii_alphanumeric());
     let is_label = |label: &str| {
         label.starts_with(|c: char| c.is_ascii_alphabetic())
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-            && ends_well(label)
+            && has_valid_end(label)
     };
     if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
-        return Err("before the `/`, expected labels like those of `com.example`: letters of ASCII, digits and `-`, \
-                    with a letter at the start and no `-` at the end");
+        return Err("before the `/`, expected labels as in `com.example`: ASCII letters, digits and `-`, \
+                    starting with a letter and not ending with `-`");
     }
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        && ends_well(name);
+        && has_valid_end(name);
     match (name.is_empty() || is_name, prefix) {
         (true, _) => Ok(()),
         (false, None) => {
-            Err("expected only letters of ASCII, digits, `-`, `_` and `.`, with a letter or a digit at both ends")
+            Err("expected only ASCII letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
         }
-        (false, Some(_)) => Err("behind the `/`, expected only letters of ASCII, digits, `-`, `_` and `.`, \
-                                 with a letter or a digit at both ends"),
+        (false, Some(_)) => Err("after the `/`, expected only ASCII letters, digits, `-`, `_` and `.`, \
+                                 starting and ending with a letter or digit"),
     }
 }

@@ -1,4 +1,6 @@
-/// Reads a time such as `30s`, in milliseconds.
+//! Durations.
+
+/// Parses a duration such as `30s` and returns milliseconds.
 pub(super) fn milliseconds(text: &str) -> Result<u64, &'static str> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -7,11 +9,11 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, &'static str> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
-        _ => return Err("expected a whole number and a unit: `ms`, `s`, `m` or `h`"),
+        _ => return Err("expected an integer and a unit: `ms`, `s`, `m` or `h`"),
     };
-    let number: u64 = number.parse().map_err(|_| "expected a whole number before the unit")?;
+    let number: u64 = number.parse().map_err(|_| "expected an integer before the unit")?;
     match number.checked_mul(unit) {
-        Some(0) => Err("it would end every call before it begins"),
+        Some(0) => Err("it must be greater than zero"),
         Some(milliseconds) => Ok(milliseconds),
         None => Err("it is too long"),
     }
@@ -22,7 +24,7 @@ mod tests {
     use super::milliseconds;
 
     #[test]
-    fn a_number_and_a_unit() {
+    fn durations() {
         for (text, expected) in [
             ("30s", Some(30_000)),
             ("500ms", Some(500)),

@@ -1,15 +1,15 @@
-//! A form, or the choices of one of its fields.
+//! Forms and the choices of their fields.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{LitStr, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Bound, Kind, Owner, Rule,
+    Bound, EnclosingType, Kind, Rule,
     argument::{Default, default_of},
     rules::Rules,
-    shape::Shape,
-    spelled::spelled,
+    source_text::source_text,
+    type_class::TypeClass,
 };
 use crate::{
     errors::{Errors, listed},
@@ -17,24 +17,24 @@ use crate::{
     syntax::{Docs, ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax},
 };
 
-/// The formats that a form knows.
+/// The formats that form fields support.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
-/// What a derive makes of its item.
+/// The checked item of a derive.
 pub(crate) enum Elicit {
     Form {
         name: Ident,
         fields: Vec<Field>,
     },
     Choices(Choices),
-    /// Nothing at all, since what is wrong is wrong with the whole.
-    Nothing,
+    /// The item as a whole is invalid.
+    Invalid,
 }
 
-/// One field of a form.
+/// A field of a form.
 pub(crate) struct Field {
     pub(crate) ident: Ident,
-    /// The name on the wire.
+    /// The name in requests.
     pub(crate) name: String,
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
@@ -47,7 +47,7 @@ pub(crate) struct Field {
 pub(crate) struct Choices {
     pub(crate) name: Ident,
     pub(crate) legacy_names: bool,
-    /// Each with its value on the wire, and its title.
+    /// Each variant with its value in requests and its title.
     pub(crate) variants: Vec<(Ident, String, Option<String>)>,
 }
 
@@ -55,8 +55,8 @@ impl Elicit {
     pub(crate) fn check(given: ElicitSyntax, errors: &mut Errors) -> Self {
         let ElicitSyntax { name, generics, item, .. } = given;
         if !generics.params.is_empty() {
-            errors.on(&generics, "a form cannot be generic: what it asks for is known before it is used");
-            return Self::Nothing;
+            errors.on(&generics, "a form cannot be generic");
+            return Self::Invalid;
         }
         match item {
             ItemSyntax::Struct(fields) => {
@@ -66,12 +66,12 @@ impl Elicit {
             }
             ItemSyntax::Enum { legacy_names, variants } => {
                 if variants.is_empty() {
-                    errors.on(&name, "an enum without variants leaves a person no choice");
+                    errors.on(&name, "an enum without variants offers no choices");
                 }
                 if let Some((true, place)) = legacy_names
                     && variants.iter().all(|variant| variant.title.is_none())
                 {
-                    errors.at(place, "`legacy_names` is about titles, and no variant has a `title`");
+                    errors.at(place, "`legacy_names` has no effect, because no variant has a `title`");
                 }
                 let mut names = Names::default();
                 let variants = variants.into_iter().map(|one| variant(one, &mut names, errors)).collect();
@@ -85,44 +85,45 @@ impl Elicit {
 impl Field {
     fn check(given: FieldSyntax, names: &mut Names, errors: &mut Errors) -> Self {
         let FieldSyntax { name: ident, of, docs, options: mut given } = given;
-        let name = names.take("field", &ident, given.rename.take().as_ref(), errors);
+        let name = names.unique("field", &ident, given.rename.take().as_ref(), errors);
         let title = given.title.take().map(|title| title.value());
         let description = given.description.take().map_or(docs, Docs::of);
         let default = given.default.take();
         let range = given.range.clone();
-        let shape = Shape::of(&of);
+        let type_class = TypeClass::of(&of);
         if let Some(format) = &given.format {
-            check_format(format, shape, &of, errors);
+            check_format(format, type_class, &of, errors);
         }
-        let rules = Rules::check(Kind::Form, given, shape, &of, errors);
+        let rules = Rules::check(Kind::Form, given, type_class, &of, errors);
         let of = of.to_token_stream();
-        let default =
-            default.map(|(value, place)| default_of(value, place, &of, false, shape, &rules, &Owner::None, errors));
+        let default = default.map(|(value, place)| {
+            default_of(value, place, &of, false, type_class, &rules, &EnclosingType::None, errors)
+        });
         let rules = rules.into_list();
         let is_open = |rule: &Rule| match rule {
-            Rule::ExclusiveMaximum(bound) => shape == Shape::Float || matches!(bound, Bound::Float(_)),
+            Rule::ExclusiveMaximum(bound) => type_class == TypeClass::Float || matches!(bound, Bound::Float(_)),
             _ => false,
         };
         if rules.iter().any(is_open) {
             errors.help(
                 range,
-                "a number with a fraction has no range without its end in a form",
-                "write `..=`, which holds the end",
+                "a floating-point field of a form cannot have an exclusive upper bound",
+                "write `..=` for an inclusive upper bound",
             );
         }
         Self { ident, name, title, description, of, default, rules }
     }
 }
 
-fn check_format(format: &LitStr, shape: Shape, of: &syn::Type, errors: &mut Errors) {
+fn check_format(format: &LitStr, type_class: TypeClass, of: &syn::Type, errors: &mut Errors) {
     let name = format.value();
-    if !matches!(shape, Shape::Text | Shape::Unknown) {
-        errors.on(format, format_args!("`format` does not fit `{}`, it is for text", spelled(of)));
+    if !matches!(type_class, TypeClass::Str | TypeClass::Unknown) {
+        errors.on(format, format_args!("`format` is not applicable to `{}`, only to strings", source_text(of)));
     }
     if FORMATS.contains(&&*name) {
         return;
     }
-    let message = format!("a form knows no format `{name}`, expected one of {}", listed(FORMATS));
+    let message = format!("unsupported format `{name}` of a form field, expected one of {}", listed(FORMATS));
     match nearest(&name, FORMATS) {
         Some(nearest) => errors.help(format, message, format_args!("did you mean `{nearest}`?")),
         None => errors.on(format, message),
@@ -133,26 +134,26 @@ fn variant(given: VariantSyntax, names: &mut Names, errors: &mut Errors) -> (Ide
     if !given.fields.is_empty() || !matches!(given.fields, syn::Fields::Unit) {
         errors.help(
             &given.fields,
-            format_args!("the choice `{}` cannot hold data, a person only picks it", given.name),
-            "ask for more in a field of its own, or in a second form",
+            format_args!("the choice `{}` cannot have fields", given.name),
+            "add a field to the form instead, or use a second form",
         );
     }
-    let value = names.take("choice", &given.name, given.rename.as_ref(), errors);
+    let value = names.unique("choice", &given.name, given.rename.as_ref(), errors);
     (given.name, value, given.title.map(|title| title.value()))
 }
 
-/// The names that are taken.
+/// The names used so far.
 #[derive(Default)]
 struct Names(Vec<String>);
 
 impl Names {
-    fn take(&mut self, what: &str, ident: &Ident, rename: Option<&LitStr>, errors: &mut Errors) -> String {
+    fn unique(&mut self, what: &str, ident: &Ident, rename: Option<&LitStr>, errors: &mut Errors) -> String {
         let name = rename.map_or_else(|| ident.unraw().to_string(), LitStr::value);
         let place = rename.map_or(ident.span(), Spanned::span);
         if name.is_empty() {
             errors.at(place, format_args!("the name of a {what} cannot be empty"));
         } else if self.0.contains(&name) {
-            errors.at(place, format_args!("there is another {what} of the name `{name}`"));
+            errors.at(place, format_args!("duplicate {what} `{name}`"));
         }
         self.0.push(name.clone());
         name

@@ -1,16 +1,16 @@
-//! An argument whose fields are the arguments of its tool.
+//! Arguments whose fields are the arguments of the tool.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::{Type, ext::IdentExt};
 
-use super::{Argument, Kind, shape::Shape, spelled::spelled};
+use super::{Argument, Kind, source_text::source_text, type_class::TypeClass};
 use crate::{
     errors::Errors,
     syntax::{ArgumentSyntax, Docs},
 };
 
-/// Finds out whether an argument is flattened, and refuses what cannot be said of one that only its fields are left of.
+/// Returns the position of `flatten` if it is present and valid, and rejects options that have no effect on a flattened argument.
 pub(super) fn check(
     kind: Kind,
     name: &Ident,
@@ -24,42 +24,40 @@ pub(super) fn check(
         errors.at(place, format_args!("only an argument of a tool can be flattened, not {}", kind.argument()));
         return None;
     }
-    if Shape::of(of) != Shape::Unknown {
-        errors.at(place, format_args!("`flatten` does not fit `{}`, it is for structs", spelled(of)));
+    if TypeClass::of(of) != TypeClass::Unknown {
+        errors.at(place, format_args!("`flatten` is not applicable to `{}`, only to structs", source_text(of)));
         return None;
     }
     if !docs.is_empty() {
-        let message =
-            format!("nobody would see the description of `{}`, of which only the fields are left", name.unraw());
-        errors.help(name, message, "describe the fields, or the tool");
+        let message = format!("the description of the flattened argument `{}` is never shown", name.unraw());
+        errors.help(name, message, "describe its fields or the tool instead");
     }
-    let refusal = |option: &str| {
-        format!("`{option}` cannot be said of an argument of which only the fields are left\nhelp: say it of a field")
-    };
+    let no_effect =
+        |option: &str| format!("`{option}` has no effect on a flattened argument\nhelp: add it to a field of the type");
     if let Some((_, place)) = given.default {
-        errors.at(place, refusal("default"));
+        errors.at(place, no_effect("default"));
     }
-    for (option, tokens) in others(given) {
-        errors.on(tokens, refusal(option));
+    for (option, tokens) in other_options(given) {
+        errors.on(tokens, no_effect(option));
     }
     Some(place)
 }
 
-/// Refuses arguments beside one that is flattened.
+/// Rejects other arguments in addition to a flattened one.
 pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
     if arguments.len() < 2 {
         return;
     }
     for argument in arguments {
         if let Some(place) = argument.flattened {
-            let message = format!("`{}` is flattened, so it must be the only argument", argument.name);
-            errors.at(place, format_args!("{message}\nhelp: make the others fields of its type"));
+            let message = format!("the flattened argument `{}` must be the only argument", argument.name);
+            errors.at(place, format_args!("{message}\nhelp: make the other arguments fields of its type"));
         }
     }
 }
 
-/// The options that are given beside `flatten` and `default`, each with its tokens.
-fn others(given: &ArgumentSyntax) -> Vec<(&'static str, &dyn ToTokens)> {
+/// Returns the options other than `flatten` and `default`, each with its tokens.
+fn other_options(given: &ArgumentSyntax) -> Vec<(&'static str, &dyn ToTokens)> {
     fn option<T: ToTokens>(given: &Option<T>) -> Option<&dyn ToTokens> {
         given.as_ref().map(|tokens| tokens as &dyn ToTokens)
     }

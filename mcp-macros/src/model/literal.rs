@@ -1,14 +1,14 @@
-//! Literals, as JSON will show them.
+//! Literals and their JSON.
 
 use syn::{Expr, Lit, UnOp};
 
-/// A value that is known now.
+/// A value that is known at compile time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
     Number(Number),
-    Text(String),
-    Truth(bool),
-    List(Vec<Self>),
+    Str(String),
+    Bool(bool),
+    Array(Vec<Self>),
 }
 
 /// A number.
@@ -19,18 +19,18 @@ pub(super) enum Number {
 }
 
 impl Literal {
-    /// Reads a literal, or an array of literals.
+    /// Returns the value of a literal or of an array of literals.
     pub(super) fn of(expression: &Expr) -> Option<Self> {
         match expression {
             Expr::Lit(literal) => match &literal.lit {
-                Lit::Str(text) => Some(Self::Text(text.value())),
-                Lit::Char(letter) => Some(Self::Text(letter.value().to_string())),
-                Lit::Bool(truth) => Some(Self::Truth(truth.value)),
+                Lit::Str(text) => Some(Self::Str(text.value())),
+                Lit::Char(letter) => Some(Self::Str(letter.value().to_string())),
+                Lit::Bool(value) => Some(Self::Bool(value.value)),
                 Lit::Int(_) | Lit::Float(_) => Number::of(expression).map(Self::Number),
                 _ => None,
             },
             Expr::Unary(_) => Number::of(expression).map(Self::Number),
-            Expr::Array(array) => array.elems.iter().map(Self::of).collect::<Option<_>>().map(Self::List),
+            Expr::Array(array) => array.elems.iter().map(Self::of).collect::<Option<_>>().map(Self::Array),
             Expr::Group(group) => Self::of(&group.expr),
             Expr::Paren(paren) => Self::of(&paren.expr),
             _ => None,
@@ -40,25 +40,25 @@ impl Literal {
     pub(super) fn json(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
-            Self::Text(text) => json_string(text),
-            Self::Truth(truth) => truth.to_string(),
-            Self::List(items) => format!("[{}]", items.iter().map(Self::json).collect::<Vec<_>>().join(",")),
+            Self::Str(text) => json_string(text),
+            Self::Bool(value) => value.to_string(),
+            Self::Array(items) => format!("[{}]", items.iter().map(Self::json).collect::<Vec<_>>().join(",")),
         }
     }
 
-    /// The kind of value, for messages.
+    /// Returns the kind of the value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Number(_) => "a number",
-            Self::Text(_) => "text",
-            Self::Truth(_) => "a boolean",
-            Self::List(_) => "a list",
+            Self::Str(_) => "a string",
+            Self::Bool(_) => "a boolean",
+            Self::Array(_) => "an array",
         }
     }
 }
 
 impl Number {
-    /// Reads a number, with or without a sign.
+    /// Returns the value of a number with an optional sign.
     pub(super) fn of(expression: &Expr) -> Option<Self> {
         match expression {
             Expr::Lit(literal) => match &literal.lit {
@@ -77,7 +77,7 @@ impl Number {
     }
 
     fn float(digits: &str) -> Option<Self> {
-        // Rust writes `1.`, JSON does not.
+        // `1.` is valid in Rust but not in JSON.
         let digits = digits.strip_suffix('.').map_or(digits.to_owned(), |whole| format!("{whole}.0"));
         let value: f64 = digits.parse().ok()?;
         value.is_finite().then_some(Self::Float(value, digits))
@@ -85,7 +85,7 @@ impl Number {
 }
 
 impl PartialOrd for Number {
-    #[allow(clippy::cast_precision_loss, reason = "an integer is compared with a float as JSON Schema does")]
+    #[allow(clippy::cast_precision_loss, reason = "the comparison follows JSON Schema")]
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         let float = |number: &Self| match number {
             Self::Integer(integer) => *integer as f64,
@@ -125,7 +125,7 @@ mod tests {
     use super::Literal;
 
     #[test]
-    fn literals_become_json() {
+    fn json() {
         for (rust, expected) in [
             ("1", Some("1")),
             ("-5", Some("-5")),

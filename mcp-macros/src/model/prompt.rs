@@ -1,18 +1,20 @@
-use super::{Common, Kind, Owner};
+//! `#[prompt]`
+
+use super::{Common, EnclosingType, Kind};
 use crate::{
     errors::Errors,
     syntax::{Function, PromptSyntax},
 };
 
-/// A prompt that can be chosen.
+/// A checked prompt.
 pub(crate) struct Prompt {
     pub(crate) common: Common,
 }
 
 impl Prompt {
-    /// Checks a prompt, and gives back the function that it was made of.
-    pub(crate) fn check(given: PromptSyntax, owner: &Owner, errors: &mut Errors) -> (Self, Function) {
+    /// Checks a prompt and returns it with its function.
+    pub(crate) fn check(given: PromptSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
         let PromptSyntax { mut function, common } = given;
-        (Self { common: Common::check(Kind::Prompt, owner, common, &mut function, errors) }, function)
+        (Self { common: Common::check(Kind::Prompt, enclosing_type, common, &mut function, errors) }, function)
     }
 }

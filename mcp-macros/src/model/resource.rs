@@ -1,19 +1,21 @@
+//! `#[resource]`
+
 use mcp_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{Common, Kind, Owner, literal::Number};
+use super::{Common, EnclosingType, Kind, literal::Number};
 use crate::{
     errors::{Errors, listed},
     nearest::nearest,
     syntax::{CompleteSyntax, Function, ResourceSyntax},
 };
 
-/// A resource that can be read, or a template of them.
+/// A checked resource or resource template.
 pub(crate) struct Resource {
     pub(crate) common: Common,
     pub(crate) uri: String,
-    /// The parts of a template; none of a static URI.
+    /// The parts of a template; `None` for a static URI.
     pub(crate) template: Option<Vec<Part>>,
     pub(crate) mime_type: Option<String>,
     pub(crate) size: Option<u64>,
@@ -24,10 +26,14 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// Checks a resource, and gives back the function that it was made of.
-    pub(crate) fn check(given: ResourceSyntax, owner: &Owner, errors: &mut Errors) -> (Self, Function) {
+    /// Checks a resource and returns it with its function.
+    pub(crate) fn check(
+        given: ResourceSyntax,
+        enclosing_type: &EnclosingType,
+        errors: &mut Errors,
+    ) -> (Self, Function) {
         let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, list, complete } = given;
-        let mut common = Common::check(Kind::Resource, owner, common, &mut function, errors);
+        let mut common = Common::check(Kind::Resource, enclosing_type, common, &mut function, errors);
         let parts = parts_of(uri.as_ref(), errors);
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
             check_variables(uri, parts, &common, errors);
@@ -38,7 +44,7 @@ impl Resource {
             check_static(uri, list.as_ref(), errors);
         }
         if let (Some(_), Some(size)) = (&template, &size) {
-            errors.on(size, "a template has no size, each of its resources has one");
+            errors.on(size, "`size` is not applicable to a template");
         }
         let resource = Self {
             common,
@@ -57,19 +63,19 @@ impl Resource {
 fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
     let Some(uri) = uri else {
         let help = r#"write `#[resource("notes://all")]`, or a template such as `#[resource("notes://{id}")]`"#;
-        errors.at(Span::call_site(), format_args!("a resource begins with its URI\nhelp: {help}"));
+        errors.at(Span::call_site(), format_args!("missing URI of the resource\nhelp: {help}"));
         return None;
     };
     let report = |found: Vec<ParseError>| {
         for error in found {
-            errors.at(inside(uri, error.range.clone()), error);
+            errors.at(subspan(uri, error.range.clone()), error);
         }
     };
     mcp_uri_template::parse(&uri.value()).map_err(report).ok()
 }
 
-/// The place of some bytes of a literal, where the compiler can tell it.
-fn inside(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
+/// Returns the span of a range of a literal, if the compiler provides it, or that of the whole literal.
+fn subspan(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
     let token = literal.token();
     let written = token.to_string();
     let start = written.find('"').map_or(0, |quote| quote + 1);
@@ -78,7 +84,7 @@ fn inside(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
     place.unwrap_or_else(|| literal.span())
 }
 
-/// Holds the variables of the URI against the arguments of the function.
+/// Compares the variables of the URI with the arguments of the function.
 fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut Errors) {
     let variables: Vec<&str> = variables_of(parts).collect();
     let arguments = &common.call.arguments;
@@ -91,19 +97,20 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add the parameter `{variable}: String` to `{function}`"),
         };
-        let message = format!("the template's variable `{variable}` is no parameter of `{function}`");
-        errors.at(place_of(uri, variable), format_args!("{message}\nhelp: {help}"));
+        let message = format!("`{function}` has no parameter for the template variable `{variable}`");
+        errors.at(span_of(uri, variable), format_args!("{message}\nhelp: {help}"));
     }
     for argument in arguments.iter().filter(|argument| is_free(&argument.name)) {
         let name = &argument.name;
-        // A variable that nearly has the name was reported already, with the name.
+        // A variable with a similar name was reported already, together with this parameter.
         if nearest(name, variables.iter().copied().filter(|variable| is_missing(variable))).is_some() {
             continue;
         }
         let what = if variables.is_empty() { "URI" } else { "template" };
-        let message = format!("the parameter `{name}` is no variable of the {what} `{}`", uri.value());
-        let help = format!("write `{{{name}}}` where the URI has it, or take it by reference, if the server gives it");
-        errors.help(&argument.named_by, message, help);
+        let message = format!("the parameter `{name}` is not a variable of the {what} `{}`", uri.value());
+        let help =
+            format!("add `{{{name}}}` to the URI, or take the parameter by reference if it is state of the server");
+        errors.help(&argument.name_tokens, message, help);
     }
 }
 
@@ -115,7 +122,7 @@ fn variables_of(parts: &[Part]) -> impl Iterator<Item = &str> {
     expressions.flatten().map(String::as_str)
 }
 
-fn place_of(uri: &LitStr, variable: &str) -> Span {
+fn span_of(uri: &LitStr, variable: &str) -> Span {
     let value = uri.value();
     let starts = value.match_indices(variable).map(|(start, _)| start);
     let is_name = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'.';
@@ -125,7 +132,7 @@ fn place_of(uri: &LitStr, variable: &str) -> Span {
         let after = bytes.get(start + variable.len());
         before.is_some_and(|c| !c.is_ascii_alphanumeric()) && after.is_some_and(|c| !is_name(*c))
     };
-    starts.filter(whole).last().map_or(uri.span(), |start| inside(uri, start..start + variable.len()))
+    starts.filter(whole).last().map_or(uri.span(), |start| subspan(uri, start..start + variable.len()))
 }
 
 fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Errors) {
@@ -133,7 +140,7 @@ fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Error
     let name = variable.unraw().to_string();
     let names: Vec<String> = common.call.arguments.iter().map(|argument| argument.name.clone()).collect();
     let Some(argument) = common.call.arguments.iter_mut().find(|argument| argument.name == name) else {
-        let message = format!("there is no argument `{name}` to complete");
+        let message = format!("unknown argument `{name}`");
         match (nearest(&name, names.iter().map(String::as_str)), names.is_empty()) {
             (Some(near), _) => errors.help(variable, message, format_args!("did you mean `{near}`?")),
             (None, false) => {
@@ -145,14 +152,14 @@ fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Error
         return;
     };
     if argument.complete.is_some() {
-        return errors.on(variable, format_args!("the argument `{name}` is completed twice"));
+        return errors.on(variable, format_args!("duplicate completion of the argument `{name}`"));
     }
     argument.complete = Some(function);
 }
 
 fn check_static(uri: &LitStr, list: Option<&Path>, errors: &mut Errors) {
     if let Some(list) = list {
-        let message = format!("`list` lists what a template covers, but `{}` is one resource", uri.value());
+        let message = format!("`list` is only applicable to templates, but `{}` is a single resource", uri.value());
         errors.help(list, message, "remove `list`: the resource itself is listed");
     }
 }
@@ -165,7 +172,7 @@ fn is_mime(mime: &LitStr, errors: &mut Errors) -> bool {
     if essence.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of)) {
         return true;
     }
-    errors.on(mime, format_args!("`{value}` is no media type, expected one such as `text/plain`"));
+    errors.on(mime, format_args!("invalid media type `{value}`, expected one such as `text/plain`"));
     false
 }
 
@@ -175,7 +182,7 @@ fn checked_size(size: &Expr, errors: &mut Errors) -> Option<u64> {
         _ => None,
     };
     if bytes.is_none() {
-        errors.on(size, "a size is a whole number of bytes");
+        errors.on(size, "a size must be an integer number of bytes");
     }
     bytes
 }
@@ -192,9 +199,10 @@ fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {
             }
         };
         let name = Ident::new(name, role.span());
-        match audience.contains(&name) {
-            true => errors.on(role, format_args!("the audience `{role}` is given twice")),
-            false => audience.push(name),
+        if audience.contains(&name) {
+            errors.on(role, format_args!("duplicate audience `{role}`"));
+        } else {
+            audience.push(name);
         }
     }
     audience

@@ -1,4 +1,4 @@
-//! The constraints of one argument.
+//! The constraints of an argument.
 
 use quote::ToTokens;
 use regex_lite::Regex;
@@ -8,12 +8,12 @@ use super::{
     Kind,
     bounds::{Length, Range},
     literal::{Literal, Number},
-    shape::Shape,
-    spelled::spelled,
+    source_text::source_text,
+    type_class::TypeClass,
 };
 use crate::{errors::Errors, syntax::ArgumentSyntax};
 
-/// A constraint, as a keyword of the schema.
+/// A constraint that becomes a keyword of the schema.
 pub(crate) enum Rule {
     Minimum(Bound),
     Maximum(Bound),
@@ -32,7 +32,7 @@ pub(crate) enum Bound {
     Float(f64),
 }
 
-/// The constraints that a known value can be held against.
+/// The constraints of an argument, against which literals are checked.
 #[derive(Default)]
 pub(super) struct Rules {
     range: Option<Range>,
@@ -44,28 +44,34 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn check(kind: Kind, given: ArgumentSyntax, shape: Shape, of: &syn::Type, errors: &mut Errors) -> Self {
-        let mut unfit = |tokens: &dyn ToTokens, rule: &str, fits: &str| {
-            let of = spelled(of);
-            errors.on(tokens.to_token_stream(), format_args!("`{rule}` does not fit `{of}`, it is for {fits}"));
+    pub(super) fn check(
+        kind: Kind,
+        given: ArgumentSyntax,
+        type_class: TypeClass,
+        of: &syn::Type,
+        errors: &mut Errors,
+    ) -> Self {
+        let mut not_applicable = |tokens: &dyn ToTokens, rule: &str, types: &str| {
+            let of = source_text(of);
+            errors.on(tokens.to_token_stream(), format_args!("`{rule}` is not applicable to `{of}`, only to {types}"));
         };
-        if let Some(range) = given.range.as_ref().filter(|_| !shape.has_range()) {
-            unfit(range, "range", "numbers");
+        if let Some(range) = given.range.as_ref().filter(|_| !type_class.has_range()) {
+            not_applicable(range, "range", "numbers");
         }
-        if let Some(length) = given.length.as_ref().filter(|_| !shape.has_length()) {
-            unfit(length, "length", "text and lists");
+        if let Some(length) = given.length.as_ref().filter(|_| !type_class.has_length()) {
+            not_applicable(length, "length", "strings and arrays");
         }
-        if let Some(pattern) = given.pattern.as_ref().filter(|_| !shape.has_pattern()) {
-            unfit(pattern, "pattern", "text");
+        if let Some(pattern) = given.pattern.as_ref().filter(|_| !type_class.has_pattern()) {
+            not_applicable(pattern, "pattern", "strings");
         }
-        let has_header = kind != Kind::Tool || Shape::has_header(of);
+        let has_header = kind != Kind::Tool || TypeClass::has_header(of);
         if let Some(header) = given.header.as_ref().filter(|_| !has_header) {
-            unfit(header, "header", "text, whole numbers and `bool`");
+            not_applicable(header, "header", "strings, integers and `bool`");
         }
         let mut rules = Self {
-            range: given.range.filter(|_| shape.has_range()).and_then(|range| Range::check(&range, errors)),
-            length: given.length.filter(|_| shape.has_length()).and_then(|length| Length::check(&length, errors)),
-            pattern: given.pattern.filter(|_| shape.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
+            range: given.range.filter(|_| type_class.has_range()).and_then(|range| Range::check(&range, errors)),
+            length: given.length.filter(|_| type_class.has_length()).and_then(|length| Length::check(&length, errors)),
+            pattern: given.pattern.filter(|_| type_class.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
             format: given.format,
             examples: Vec::new(),
             header: given.header.filter(|header| has_header && is_header(kind, header, errors)),
@@ -73,52 +79,63 @@ impl Rules {
         for example in &given.examples {
             match Literal::of(example) {
                 Some(literal) => {
-                    rules.hold("example", &literal, shape, example, errors);
+                    rules.check_value("example", &literal, type_class, example, errors);
                     rules.examples.push(literal);
                 }
-                None => errors.on(example, "an example is a literal, or an array of literals"),
+                None => errors.on(example, "an example must be a literal or an array of literals"),
             }
         }
         rules
     }
 
-    /// Reports what a known value breaks.
-    pub(super) fn hold(&self, what: &str, value: &Literal, shape: Shape, tokens: &Expr, errors: &mut Errors) {
-        let broken: Vec<String> = match mismatch(value, shape) {
+    /// Reports the constraints that a literal violates.
+    pub(super) fn check_value(
+        &self,
+        what: &str,
+        value: &Literal,
+        type_class: TypeClass,
+        tokens: &Expr,
+        errors: &mut Errors,
+    ) {
+        let violations: Vec<String> = match expected_instead(value, type_class) {
             Some(expected) => vec![format!("is {}, expected {expected}", value.kind())],
-            None => [self.range_broken(value), self.length_broken(value), self.pattern_broken(value)]
+            None => [self.range_violation(value), self.length_violation(value), self.pattern_violation(value)]
                 .into_iter()
                 .flatten()
                 .collect(),
         };
-        for why in broken {
-            errors.on(tokens, format_args!("the {what} `{}` {why}", value.json()));
+        for violation in violations {
+            errors.on(tokens, format_args!("the {what} `{}` {violation}", value.json()));
         }
     }
 
-    fn range_broken(&self, value: &Literal) -> Option<String> {
+    fn range_violation(&self, value: &Literal) -> Option<String> {
         let range = self.range.as_ref()?;
         match value {
             Literal::Number(number) => (!range.contains(number)).then(|| format!("is outside the range `{range}`")),
-            Literal::Text(_) | Literal::Truth(_) => Some(format!("is {}, but `range` is for numbers", value.kind())),
-            Literal::List(_) => None,
+            Literal::Str(_) | Literal::Bool(_) => {
+                Some(format!("is {}, but `range` is only applicable to numbers", value.kind()))
+            }
+            Literal::Array(_) => None,
         }
     }
 
-    fn length_broken(&self, value: &Literal) -> Option<String> {
+    fn length_violation(&self, value: &Literal) -> Option<String> {
         let length = self.length.as_ref()?;
         match length_of(value) {
             Some(found) => (!length.contains(found)).then(|| format!("has the length {found}, expected {length}")),
-            None => Some(format!("is {}, but `length` is for text and lists", value.kind())),
+            None => Some(format!("is {}, but `length` is only applicable to strings and arrays", value.kind())),
         }
     }
 
-    fn pattern_broken(&self, value: &Literal) -> Option<String> {
+    fn pattern_violation(&self, value: &Literal) -> Option<String> {
         let (pattern, regex) = self.pattern.as_ref()?;
         match value {
-            Literal::Text(text) => (!regex.is_match(text)).then(|| format!("does not match the pattern `{pattern}`")),
-            Literal::Number(_) | Literal::Truth(_) => Some(format!("is {}, but `pattern` is for text", value.kind())),
-            Literal::List(_) => None,
+            Literal::Str(text) => (!regex.is_match(text)).then(|| format!("does not match the pattern `{pattern}`")),
+            Literal::Number(_) | Literal::Bool(_) => {
+                Some(format!("is {}, but `pattern` is only applicable to strings", value.kind()))
+            }
+            Literal::Array(_) => None,
         }
     }
 
@@ -143,31 +160,31 @@ impl Rules {
     }
 }
 
-/// What a value of a known type would be, if this is none.
-fn mismatch(value: &Literal, shape: Shape) -> Option<&'static str> {
-    match (shape, value) {
-        (Shape::Unknown, _)
-        | (Shape::Text | Shape::Letter, Literal::Text(_))
-        | (Shape::List, Literal::List(_))
-        | (Shape::Truth, Literal::Truth(_))
-        | (Shape::Float, Literal::Number(_))
-        | (Shape::Integer { signed: true }, Literal::Number(Number::Integer(_))) => None,
-        (Shape::Integer { signed: false }, Literal::Number(Number::Integer(integer))) if *integer >= 0 => None,
-        (Shape::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("no negative one"),
-        (Shape::Integer { .. }, _) => Some("a whole number"),
-        (Shape::Float, _) => Some("a number"),
-        (Shape::Text, _) => Some("text"),
-        (Shape::Letter, _) => Some("one character"),
-        (Shape::List, _) => Some("a list"),
-        (Shape::Truth, _) => Some("`true` or `false`"),
+/// Returns the expected kind of value if this literal does not have the type.
+fn expected_instead(value: &Literal, type_class: TypeClass) -> Option<&'static str> {
+    match (type_class, value) {
+        (TypeClass::Unknown, _)
+        | (TypeClass::Str | TypeClass::Char, Literal::Str(_))
+        | (TypeClass::Slice, Literal::Array(_))
+        | (TypeClass::Bool, Literal::Bool(_))
+        | (TypeClass::Float, Literal::Number(_))
+        | (TypeClass::Integer { signed: true }, Literal::Number(Number::Integer(_))) => None,
+        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(integer))) if *integer >= 0 => None,
+        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("a non-negative number"),
+        (TypeClass::Integer { .. }, _) => Some("an integer"),
+        (TypeClass::Float, _) => Some("a number"),
+        (TypeClass::Str, _) => Some("a string"),
+        (TypeClass::Char, _) => Some("a single character"),
+        (TypeClass::Slice, _) => Some("an array"),
+        (TypeClass::Bool, _) => Some("`true` or `false`"),
     }
 }
 
 fn length_of(value: &Literal) -> Option<u64> {
     let length = match value {
-        Literal::Text(text) => text.chars().count(),
-        Literal::List(items) => items.len(),
-        Literal::Number(_) | Literal::Truth(_) => return None,
+        Literal::Str(text) => text.chars().count(),
+        Literal::Array(items) => items.len(),
+        Literal::Number(_) | Literal::Bool(_) => return None,
     };
     u64::try_from(length).ok()
 }
@@ -176,22 +193,25 @@ fn regex(pattern: &LitStr, errors: &mut Errors) -> Option<(String, Regex)> {
     match Regex::new(&pattern.value()) {
         Ok(regex) => Some((pattern.value(), regex)),
         Err(error) => {
-            errors.on(pattern, format_args!("`{}` is no regular expression: {error}", pattern.value()));
+            errors.on(pattern, format_args!("invalid regular expression `{}`: {error}", pattern.value()));
             None
         }
     }
 }
 
-/// Says whether a header can bear the name: a token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
+/// Returns whether the name is valid in a header: a token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
 fn is_header(kind: Kind, header: &LitStr, errors: &mut Errors) -> bool {
     let name = header.value();
     if kind != Kind::Tool {
-        errors.on(header, format_args!("only an argument of a tool is mirrored in a header, not {}", kind.argument()));
+        errors.on(
+            header,
+            format_args!("only an argument of a tool can be mirrored in a header, not {}", kind.argument()),
+        );
         return false;
     }
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(is_token) {
-        let message = format!("`{name}` cannot be part of a header's name");
+        let message = format!("invalid header name `{name}`");
         errors.help(header, message, "use letters, digits and `-`, such as `Region`");
         return false;
     }

@@ -1,55 +1,57 @@
+//! `#[server]`
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Path, Type, spanned::Spanned};
 
-use super::{Argument, Given, Kind, Owner, signature};
+use super::{Argument, EnclosingType, Kind, ParameterSource, signature};
 use crate::{
     errors::Errors,
     syntax::{Function, ServerSyntax},
 };
 
-/// The options that every server has.
+/// The command-line options of every server.
 const OPTIONS: [&str; 9] =
     ["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "version"];
 
-/// A `main` that configures a server.
+/// A checked `main` that configures a server.
 pub(crate) struct Server {
     pub(crate) function: Ident,
     pub(crate) flags: Vec<Argument>,
     pub(crate) output: TokenStream,
     pub(crate) asynchronous: bool,
-    /// Where the type of the first parameter stands.
-    pub(crate) server_place: Span,
+    /// The span of the type of the first parameter.
+    pub(crate) server_span: Span,
     pub(crate) krate: Option<Path>,
 }
 
 impl Server {
-    /// Checks a `main`, and gives back the function that it was made of.
+    /// Checks a `main` and returns it with its function.
     pub(crate) fn check(given: ServerSyntax, errors: &mut Errors) -> (Self, Function) {
         let ServerSyntax { mut function, krate } = given;
         let name = function.signature.ident.clone();
         if name != "main" {
-            let message = format!("a `#[server]` function is the `main` of its program, not `{name}`");
-            errors.help(&name, message, "call it `main`");
+            let message = format!("a `#[server]` function must be named `main`, not `{name}`");
+            errors.help(&name, message, "rename it to `main`");
         }
-        let server_place = check_server_parameter(&mut function, errors);
-        let call = signature::check(Kind::Server, &Owner::None, &mut function, None, errors);
+        let server_span = check_server_parameter(&mut function, errors);
+        let call = signature::check(Kind::Server, &EnclosingType::None, &mut function, None, errors);
         for given in &call.parameters {
-            if let Given::Server(parameter, of) = given {
+            if let ParameterSource::Server(parameter, of) = given {
                 let message =
-                    format!("`{parameter}` cannot be a flag: flags are taken by value, or as `&str` or `&[T]`");
+                    format!("`{parameter}` cannot be a flag: flags are taken by value, as `&str`, or as `&[T]`");
                 errors.on(of, message);
             }
         }
         for flag in call.arguments.iter().filter(|flag| OPTIONS.contains(&&*flag.name.replace('_', "-"))) {
-            let message = format!("`--{}` cannot be a flag: every server has an option of this name", flag.name);
-            errors.help(&flag.named_by, message, r#"give it another name, with `#[arg(rename = "…")]` if you like"#);
+            let message = format!("the flag `--{}` conflicts with an option of every server", flag.name);
+            errors.help(&flag.name_tokens, message, r#"rename it, for example with `#[arg(rename = "…")]`"#);
         }
         let server = Self {
             flags: call.arguments,
             output: call.output,
             asynchronous: function.signature.asyncness.is_some(),
-            server_place: server_place.unwrap_or_else(|| name.span()),
+            server_span: server_span.unwrap_or_else(|| name.span()),
             function: name,
             krate,
         };
@@ -57,13 +59,13 @@ impl Server {
     }
 }
 
-/// Takes the first parameter off: it is the server, whatever its name is.
+/// Removes the first parameter, which is the server.
 fn check_server_parameter(function: &mut Function, errors: &mut Errors) -> Option<Span> {
     if function.receiver.is_some() {
         return None;
     }
     if function.parameters.is_empty() {
-        let message = "a `#[server]` function takes the server and returns it";
+        let message = "a `#[server]` function must take the server and return it";
         let ident = function.signature.ident.to_token_stream();
         errors.help(ident, message, "write `fn main(server: Server) -> Server`");
         return None;
@@ -73,7 +75,11 @@ fn check_server_parameter(function: &mut Function, errors: &mut Errors) -> Optio
         errors.on(attribute.path(), "the first parameter is the server, not a flag");
     }
     if let Type::Reference(reference) = &server.of {
-        errors.help(reference, "the first parameter is the server, taken by value", "write `server: Server`");
+        errors.help(
+            reference,
+            "the first parameter is the server and must be taken by value",
+            "write `server: Server`",
+        );
     }
     Some(server.of.span())
 }

@@ -1,21 +1,22 @@
-//! From a function's signature to how it is called.
+//! Checks signatures.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, TypeReference, ext::IdentExt};
 
 use super::{
-    Argument, Call, Given, Kind, Manner, Owner, argument::refuse_borrowed, flatten, shape::ungrouped, spelled::spelled,
+    Argument, Call, EnclosingType, Execution, Kind, ParameterSource, argument::reject_borrowed, flatten,
+    source_text::source_text, type_class::ungrouped,
 };
 use crate::{
     errors::Errors,
     syntax::{Function, Parameter},
 };
 
-/// Checks everything about a function but its options.
+/// Checks the signature of a function.
 pub(super) fn check(
     kind: Kind,
-    owner: &Owner,
+    enclosing_type: &EnclosingType,
     function: &mut Function,
     blocking: Option<(bool, Span)>,
     errors: &mut Errors,
@@ -24,37 +25,37 @@ pub(super) fn check(
     check_generics(kind, function, errors);
     let mut parameters = Vec::new();
     if let Some(receiver) = &function.receiver {
-        parameters.extend(check_receiver(kind, owner, receiver, errors));
+        parameters.extend(check_receiver(kind, enclosing_type, receiver, errors));
     }
     let mut arguments = Vec::new();
     for parameter in std::mem::take(&mut function.parameters) {
-        parameters.extend(check_parameter(kind, owner, parameter, &mut arguments, errors));
+        parameters.extend(check_parameter(kind, enclosing_type, parameter, &mut arguments, errors));
     }
-    check_together(&arguments, errors);
+    check_conflicts(&arguments, errors);
     flatten::check_alone(&arguments, errors);
     Call {
-        owner: owner.clone(),
+        enclosing_type: enclosing_type.clone(),
         function: function.signature.ident.clone(),
-        manner: manner(function, blocking, errors),
+        execution: execution(function, blocking, errors),
         parameters,
         arguments,
-        output: output(kind, owner, function, errors),
+        output: output(kind, enclosing_type, function, errors),
         conditions: function.conditions().cloned().collect(),
     }
 }
 
-fn manner(function: &Function, blocking: Option<(bool, Span)>, errors: &mut Errors) -> Manner {
+fn execution(function: &Function, blocking: Option<(bool, Span)>, errors: &mut Errors) -> Execution {
     match (function.signature.asyncness.is_some(), blocking) {
         (true, Some((true, option))) => {
             errors.at(
                 option,
-                "an `async` function does not block\nhelp: remove `blocking`, or `async` from the function",
+                "`blocking` cannot be combined with `async`\nhelp: remove `blocking`, or `async` from the function",
             );
-            Manner::Async
+            Execution::Async
         }
-        (true, _) => Manner::Async,
-        (false, Some((true, _))) => Manner::Blocking,
-        (false, _) => Manner::Sync,
+        (true, _) => Execution::Async,
+        (false, Some((true, _))) => Execution::Blocking,
+        (false, _) => Execution::Sync,
     }
 }
 
@@ -65,7 +66,7 @@ fn check_qualifiers(kind: Kind, function: &Function, errors: &mut Errors) {
         errors.on(constness, format_args!("{name} cannot be a `const` function"));
     }
     if let Safety::Unsafe(unsafety) = &signature.safety {
-        let message = format!("{name} cannot be an `unsafe` function: a client calls it with whatever it likes");
+        let message = format!("{name} cannot be an `unsafe` function: clients can pass any arguments");
         errors.on(unsafety, message);
     }
     if let Some(abi) = &signature.abi {
@@ -79,35 +80,42 @@ fn check_qualifiers(kind: Kind, function: &Function, errors: &mut Errors) {
 fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
     let name = kind.subject();
     for generic in &function.signature.generics.params {
-        let message = format!("{name} cannot be generic: a request names no types");
+        let message = format!("{name} cannot be generic: a request cannot specify types");
         match generic {
-            GenericParam::Type(of) => errors.help(&of.ident, message, "write the type that it is called with"),
-            GenericParam::Const(of) => errors.help(&of.ident, message, "write the value that it is called with"),
+            GenericParam::Type(of) => errors.help(&of.ident, message, "use a concrete type"),
+            GenericParam::Const(of) => errors.help(&of.ident, message, "use a concrete value"),
             GenericParam::Lifetime(of) => errors.help(
                 &of.lifetime,
-                format_args!("{name} cannot name the lifetime `{}`: it lives as long as one call", of.lifetime),
-                "leave lifetimes out: write `&T` and `T<'_>`",
+                format_args!("{name} cannot have the lifetime parameter `{}`", of.lifetime),
+                "elide lifetimes: write `&T` and `T<'_>`",
             ),
         }
     }
 }
 
-fn check_receiver(kind: Kind, owner: &Owner, receiver: &Receiver, errors: &mut Errors) -> Option<Given> {
-    let Owner::Type(of) = owner else {
+fn check_receiver(
+    kind: Kind,
+    enclosing_type: &EnclosingType,
+    receiver: &Receiver,
+    errors: &mut Errors,
+) -> Option<ParameterSource> {
+    let EnclosingType::Impl(of) = enclosing_type else {
         match kind {
-            Kind::Server => errors.on(receiver, "a `#[server]` function is no method"),
+            Kind::Server => errors.on(receiver, "a `#[server]` function cannot be a method"),
             _ => errors.help(
                 receiver,
-                format_args!("`{}` on a method is collected with its `impl` block", kind.attribute()),
-                "put `#[tools]` on the `impl` block",
+                format_args!("`{}` on a method requires `#[tools]` on its `impl` block", kind.attribute()),
+                "add `#[tools]` to the `impl` block",
             ),
         }
         return None;
     };
     match &receiver.kind {
-        ReceiverKind::Reference(_, None, None) => Some(Given::Server("self".to_owned(), of.to_token_stream())),
+        ReceiverKind::Reference(_, None, None) => {
+            Some(ParameterSource::Server("self".to_owned(), of.to_token_stream()))
+        }
         ReceiverKind::Reference(_, Some(lifetime), None) => {
-            errors.help(lifetime, "the receiver of a method lives as long as one call", "take `&self`");
+            errors.help(lifetime, "the receiver of a method lives only as long as the call", "take `&self`");
             None
         }
         _ => {
@@ -116,9 +124,9 @@ fn check_receiver(kind: Kind, owner: &Owner, receiver: &Receiver, errors: &mut E
                 format_args!(
                     "{} cannot take `{}`: the value is shared between calls",
                     kind.subject(),
-                    spelled(receiver)
+                    source_text(receiver)
                 ),
-                "take `&self`, and put what changes behind a `Mutex` or an atomic",
+                "take `&self` with interior mutability, such as a `Mutex` or an atomic",
             );
             None
         }
@@ -127,11 +135,11 @@ fn check_receiver(kind: Kind, owner: &Owner, receiver: &Receiver, errors: &mut E
 
 fn check_parameter(
     kind: Kind,
-    owner: &Owner,
+    enclosing_type: &EnclosingType,
     parameter: Parameter,
     arguments: &mut Vec<Argument>,
     errors: &mut Errors,
-) -> Option<Given> {
+) -> Option<ParameterSource> {
     let Parameter { pattern, of, docs, attribute, options, condition } = parameter;
     if let Some(condition) = condition {
         errors.on(condition, format_args!("a parameter of {} cannot be conditional", kind.subject()));
@@ -140,8 +148,8 @@ fn check_parameter(
     if let Some(existential) = find_impl(of.to_token_stream()) {
         errors.help(
             existential,
-            format_args!("{} cannot be generic: a request names no types", kind.subject()),
-            "write the type that it is called with",
+            format_args!("{} cannot be generic: a request cannot specify types", kind.subject()),
+            "use a concrete type",
         );
         return None;
     }
@@ -151,56 +159,54 @@ fn check_parameter(
     };
     if let Some(state) = reference {
         if let Some(attribute) = attribute {
-            let message = format!(
-                "`{}` is given by the server, not by the caller, so there is nothing to say about it",
-                spelled(&of)
-            );
-            errors.help(attribute.path(), message, "take it by value, if it is an argument");
+            let message = format!("`{}` is state of the server, which has no argument options", source_text(&of));
+            errors.help(attribute.path(), message, "take it by value if it is an argument");
             return None;
         }
         let name = match &pattern {
             Pat::Ident(name) => name.ident.unraw().to_string(),
-            other => spelled(other),
+            other => source_text(other),
         };
-        return Some(Given::Server(name, owner.concrete(state)));
+        return Some(ParameterSource::Server(name, enclosing_type.concrete(state)));
     }
     let name = argument_name(&pattern, errors)?;
-    if !matches!(ungrouped(&of), Type::Reference(_)) && refuse_borrowed(&of, errors) {
+    if !matches!(ungrouped(&of), Type::Reference(_)) && reject_borrowed(&of, errors) {
         return None;
     }
-    arguments.push(Argument::check(kind, owner, &name, ungrouped(&of), docs, options, errors));
-    Some(Given::Caller(arguments.len() - 1))
+    arguments.push(Argument::check(kind, enclosing_type, &name, ungrouped(&of), docs, options, errors));
+    Some(ParameterSource::Caller(arguments.len() - 1))
 }
 
-/// Tells state from `&str` and `&[T]`, which are arguments.
-#[allow(clippy::option_option, reason = "none is a mistake, some of none an argument")]
+/// Distinguishes state from `&str` and `&[T]`, which are arguments. Returns `Some(None)` for the latter, and `None` for errors.
+#[allow(clippy::option_option, reason = "documented above")]
 fn check_reference<'a>(kind: Kind, reference: &'a TypeReference, errors: &mut Errors) -> Option<Option<&'a Type>> {
     if let Some(mutability) = &reference.mutability {
-        let of = spelled(&reference.elem);
+        let of = source_text(&reference.elem);
         let and = &reference.and_token;
-        let message =
-            format!("`&mut {of}` cannot be given: state is shared between calls, and an argument is given by value");
+        let message = format!(
+            "a parameter cannot be `&mut {of}`: state is shared between calls, and arguments are passed by value"
+        );
         let help = match ungrouped(&reference.elem) {
-            Type::Slice(_) => format!("take `&{of}`"),
-            Type::Path(path) if path.path.is_ident("str") => format!("take `&{of}`"),
+            Type::Slice(_) => format!("use `&{of}`"),
+            Type::Path(path) if path.path.is_ident("str") => format!("use `&{of}`"),
             _ => format!(
-                "for state take `&{of}`, and put what changes behind a `Mutex` or an atomic; for an argument take `{of}`"
+                "for state use `&{of}` with interior mutability, such as a `Mutex` or an atomic; for an argument use `{of}`"
             ),
         };
         errors.help(quote!(#and #mutability), message, help);
         return None;
     }
     if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
-        let of = spelled(&reference.elem);
+        let of = source_text(&reference.elem);
         errors.help(
             lifetime,
-            format_args!("what {} takes by reference lives as long as one call, not `'static`", kind.subject()),
-            format_args!("take `&{of}`"),
+            format_args!("a reference parameter of {} lives only as long as the call, not `'static`", kind.subject()),
+            format_args!("use `&{of}`"),
         );
         return None;
     }
     Some(match ungrouped(&reference.elem) {
-        Type::Slice(slice) if refuse_borrowed(&slice.elem, errors) => return None,
+        Type::Slice(slice) if reject_borrowed(&slice.elem, errors) => return None,
         Type::Slice(_) => None,
         Type::Path(path) if path.path.is_ident("str") => None,
         state => Some(state),
@@ -213,20 +219,20 @@ fn argument_name(pattern: &Pat, errors: &mut Errors) -> Option<Ident> {
         other => {
             errors.help(
                 other,
-                "an argument is known by its name, so it cannot be a pattern",
-                "take it as one value with a name, and take it apart in the body",
+                "an argument must have a name and cannot be a pattern",
+                "name the parameter, and destructure it in the body",
             );
             None
         }
     }
 }
 
-/// Holds the arguments of a function against each other.
-fn check_together(arguments: &[Argument], errors: &mut Errors) {
+/// Reports duplicate names and headers of arguments.
+fn check_conflicts(arguments: &[Argument], errors: &mut Errors) {
     for (index, argument) in arguments.iter().enumerate() {
         let before = &arguments[..index];
         if before.iter().any(|other| other.name == argument.name) {
-            errors.on(&argument.named_by, format_args!("two arguments have the name `{}`", argument.name));
+            errors.on(&argument.name_tokens, format_args!("duplicate argument `{}`", argument.name));
         }
         let Some(header) = &argument.header else { continue };
         let same = |other: &&Argument| {
@@ -239,7 +245,7 @@ fn check_together(arguments: &[Argument], errors: &mut Errors) {
     }
 }
 
-fn output(kind: Kind, owner: &Owner, function: &Function, errors: &mut Errors) -> TokenStream {
+fn output(kind: Kind, enclosing_type: &EnclosingType, function: &Function, errors: &mut Errors) -> TokenStream {
     match &function.signature.output {
         ReturnType::Default => {
             let here = function.signature.ident.span().resolved_at(Span::mixed_site());
@@ -249,11 +255,11 @@ fn output(kind: Kind, owner: &Owner, function: &Function, errors: &mut Errors) -
             if let Some(existential) = find_impl(of.to_token_stream()) {
                 errors.help(
                     existential,
-                    format_args!("the result of {} must have a type with a name", kind.subject()),
-                    "for a future write an `async fn`",
+                    format_args!("the return type of {} cannot be `impl Trait`", kind.subject()),
+                    "write an `async fn` instead of returning a future",
                 );
             }
-            owner.concrete(of)
+            enclosing_type.concrete(of)
         }
     }
 }

@@ -1,14 +1,16 @@
+//! `#[tool]`
+
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
-use super::{Common, Kind, Manner, Owner};
+use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
     errors::{Errors, listed},
     nearest::nearest,
     syntax::{Function, ToolSyntax},
 };
 
-/// A tool that can be called.
+/// A checked tool.
 pub(crate) struct Tool {
     pub(crate) common: Common,
     pub(crate) read_only: Option<bool>,
@@ -18,7 +20,7 @@ pub(crate) struct Tool {
     pub(crate) task: TaskSupport,
 }
 
-/// Whether a call of a tool may be a task.
+/// Whether a call of a tool can become a task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskSupport {
     Forbidden,
@@ -28,20 +30,20 @@ pub(crate) enum TaskSupport {
 }
 
 impl TaskSupport {
-    /// What an author may write.
-    const WRITTEN: [(&'static str, Self); 3] =
+    /// The values of the option `task`.
+    const VALUES: [(&'static str, Self); 3] =
         [("optional", Self::Optional), ("required", Self::Required), ("deferred", Self::Deferred)];
 }
 
 impl Tool {
-    /// Checks a tool, and gives back the function that it was made of.
-    pub(crate) fn check(given: ToolSyntax, owner: &Owner, errors: &mut Errors) -> (Self, Function) {
+    /// Checks a tool and returns it with its function.
+    pub(crate) fn check(given: ToolSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
         let ToolSyntax { mut function, common, read_only, destructive, idempotent, open_world, task } = given;
         check_hints(read_only, destructive, errors);
         let hint = |given: Option<(bool, Span)>| given.map(|(value, _)| value);
-        let common = Common::check(Kind::Tool, owner, common, &mut function, errors);
+        let common = Common::check(Kind::Tool, enclosing_type, common, &mut function, errors);
         let tool = Self {
-            task: task.map_or(TaskSupport::Forbidden, |task| check_task(task, common.call.manner, errors)),
+            task: task.map_or(TaskSupport::Forbidden, |task| check_task(task, common.call.execution, errors)),
             common,
             read_only: hint(read_only),
             destructive: hint(destructive),
@@ -52,32 +54,32 @@ impl Tool {
     }
 }
 
-/// Checks what `task` says, and that the function can wait: one that cannot has ended before anybody could ask for it.
-fn check_task((value, place): (Option<Expr>, Span), manner: Manner, errors: &mut Errors) -> TaskSupport {
+/// Checks the option `task`. A synchronous function cannot be a task, because it returns before a client could poll it.
+fn check_task((value, place): (Option<Expr>, Span), execution: Execution, errors: &mut Errors) -> TaskSupport {
     let support = value.map_or(Some(TaskSupport::Optional), |value| read_task(&value, errors));
     let Some(support) = support else { return TaskSupport::Forbidden };
-    match manner {
-        Manner::Sync => errors.at(
+    match execution {
+        Execution::Sync => errors.at(
             place,
-            "a synchronous function cannot be a `task`: it keeps the server's thread to itself until it has ended\nhelp: add `blocking`, or make the function `async`",
+            "a synchronous function cannot be a `task`: it blocks the server's thread until it returns\nhelp: add `blocking`, or make the function `async`",
         ),
-        Manner::Blocking if support == TaskSupport::Deferred => errors.at(
+        Execution::Blocking if support == TaskSupport::Deferred => errors.at(
             place,
-            "a function that blocks cannot say when it becomes a task, which is `ctx.become_task().await`\nhelp: make the function `async`",
+            "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`\nhelp: make the function `async`",
         ),
-        Manner::Blocking | Manner::Async => {}
+        Execution::Blocking | Execution::Async => {}
     }
     support
 }
 
 fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
-    let Expr::Lit(literal) = value else { return misused(value, errors) };
-    let Lit::Str(text) = &literal.lit else { return misused(value, errors) };
+    let Expr::Lit(literal) = value else { return invalid_value(value, errors) };
+    let Lit::Str(text) = &literal.lit else { return invalid_value(value, errors) };
     let text = text.value();
-    let known = || TaskSupport::WRITTEN.into_iter().map(|(name, _)| name);
-    let support = TaskSupport::WRITTEN.into_iter().find_map(|(name, support)| (name == text).then_some(support));
+    let known = || TaskSupport::VALUES.into_iter().map(|(name, _)| name);
+    let support = TaskSupport::VALUES.into_iter().find_map(|(name, support)| (name == text).then_some(support));
     if support.is_none() {
-        let message = format!("`{text}` says nothing about a task, expected one of {}", listed(known()));
+        let message = format!("unknown task support `{text}`, expected one of {}", listed(known()));
         match nearest(&text, known()) {
             Some(nearest) => errors.help(value, message, format_args!("did you mean `{nearest}`?")),
             None => errors.on(value, message),
@@ -86,15 +88,14 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
     support
 }
 
-fn misused(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
-    errors.on(value, r#"wrong value for the option `task`, expected `task = "required"`"#);
+fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
+    errors.on(value, r#"invalid value for the option `task`, expected `task = "required"`"#);
     None
 }
 
 fn check_hints(read_only: Option<(bool, Span)>, destructive: Option<(bool, Span)>, errors: &mut Errors) {
     if let (Some((true, _)), Some((true, place))) = (read_only, destructive) {
-        let message =
-            "`destructive` contradicts `read_only`: what changes nothing cannot destroy\nhelp: remove one of the two";
+        let message = "`destructive` contradicts `read_only`\nhelp: remove one of the two";
         errors.at(place, message);
     }
 }

@@ -1,6 +1,8 @@
+//! `#[tools]`
+
 use syn::{Path, Type};
 
-use super::{Owner, Prompt, Resource, Tool};
+use super::{EnclosingType, Prompt, Resource, Tool};
 use crate::{errors::Errors, syntax::Method};
 
 /// The annotated methods of a type.
@@ -10,7 +12,7 @@ pub(crate) struct Tools {
     pub(crate) krate: Option<Path>,
 }
 
-/// One of them.
+/// An annotated method.
 pub(crate) enum Entry {
     Tool(Tool),
     Resource(Resource),
@@ -19,27 +21,27 @@ pub(crate) enum Entry {
 
 impl Tools {
     pub(crate) fn check(of: Type, methods: Vec<Method>, krate: Option<Path>, errors: &mut Errors) -> Self {
-        let owner = Owner::Type(Box::new(of.clone()));
+        let enclosing_type = EnclosingType::Impl(Box::new(of.clone()));
         let check = |method| match method {
-            Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &owner, errors).0),
-            Method::Resource(resource) => Entry::Resource(Resource::check(*resource, &owner, errors).0),
-            Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &owner, errors).0),
+            Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
+            Method::Resource(resource) => Entry::Resource(Resource::check(*resource, &enclosing_type, errors).0),
+            Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),
         };
         Self { of, entries: methods.into_iter().map(check).collect(), krate }
     }
 }
 
-/// Refuses what cannot be collected as a whole; true if the block can be.
+/// Checks that the methods of a block can be collected.
 pub(crate) fn check_block(block: &syn::ItemImpl, errors: &mut Errors) -> bool {
     if let Some((of, _)) = &block.trait_ {
-        let help = "put the functions into an `impl` block of the type itself";
-        errors.help(of, "`#[tools]` goes on an `impl` block of a type, not of a trait", help);
+        let help = "move the functions to an inherent `impl` block";
+        errors.help(of, "`#[tools]` cannot be applied to the `impl` block of a trait", help);
         return false;
     }
     if block.generics.params.is_empty() {
         return true;
     }
-    let message = "`#[tools]` cannot collect from a generic type: a request names no types";
-    errors.help(&block.generics.params, message, "write the block for one type, such as `impl Notes<Sqlite>`");
+    let message = "`#[tools]` cannot be applied to a generic `impl` block: a request cannot specify types";
+    errors.help(&block.generics.params, message, "use a concrete type, such as `impl Notes<Sqlite>`");
     false
 }

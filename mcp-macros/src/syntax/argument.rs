@@ -3,29 +3,29 @@
 use proc_macro2::Span;
 use syn::{Attribute, Expr, LitStr, Meta, Path};
 
-use super::options::{Known, Options, known};
+use super::options::{OptionSpec, Options, spec};
 use crate::errors::Errors;
 
-static KNOWN: [Known; 13] = [
-    known("default", "default` or `default = 10"),
-    known("range", "range = 1..=100"),
-    known("length", "length = 1..=80"),
-    known("pattern", r#"pattern = "^[a-z]+$""#),
-    known("format", r#"format = "date-time""#),
-    known("examples", r#"examples("one", "two", …)"#),
-    known("rename", r#"rename = "aName""#),
-    known("title", r#"title = "For people""#),
-    known("description", r#"description = "For the model""#),
-    known("header", r#"header = "Region""#),
-    known("complete", "complete = path::to::function"),
-    known("env", r#"env = "VARIABLE""#),
-    known("flatten", "flatten"),
+static KNOWN: [OptionSpec; 13] = [
+    spec("default", "default` or `default = 10"),
+    spec("range", "range = 1..=100"),
+    spec("length", "length = 1..=80"),
+    spec("pattern", r#"pattern = "^[a-z]+$""#),
+    spec("format", r#"format = "date-time""#),
+    spec("examples", r#"examples("one", "two", …)"#),
+    spec("rename", r#"rename = "aName""#),
+    spec("title", r#"title = "For people""#),
+    spec("description", r#"description = "For the model""#),
+    spec("header", r#"header = "Region""#),
+    spec("complete", "complete = path::to::function"),
+    spec("env", r#"env = "VARIABLE""#),
+    spec("flatten", "flatten"),
 ];
 
-/// The options of a parameter as written.
+/// The parsed options of a parameter.
 #[derive(Default)]
 pub(crate) struct ArgumentSyntax {
-    /// The value, if one is given, and the option.
+    /// The optional value and the position of the option.
     pub(crate) default: Option<(Option<Expr>, Span)>,
     pub(crate) range: Option<Expr>,
     pub(crate) length: Option<Expr>,
@@ -59,11 +59,11 @@ impl ArgumentSyntax {
             examples: options.list("examples", errors),
             rename: options.text("rename", errors),
             title: options.text("title", errors),
-            description: options.prose("description", errors),
+            description: options.text_or_macro("description", errors),
             header: options.text("header", errors),
             complete: options.path("complete", errors),
             env: options.text("env", errors),
-            flatten: options.switch("flatten", errors),
+            flatten: options.flag_option("flatten", errors),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The options that tools, resources and prompts have in common.
+//! Options that tools, resources and prompts have in common.
 
 use proc_macro2::Span;
 use syn::{
@@ -6,27 +6,27 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
-use super::options::{Known, Options, known};
+use super::options::{OptionSpec, Options, spec};
 use crate::errors::Errors;
 
-pub(super) const NAMES: [Known; 3] = [
-    known("name", r#"name = "a_name""#),
-    known("title", r#"title = "For people""#),
-    known("description", r#"description = "For the model""#),
+pub(super) const NAMES: [OptionSpec; 3] = [
+    spec("name", r#"name = "a_name""#),
+    spec("title", r#"title = "For people""#),
+    spec("description", r#"description = "For the model""#),
 ];
 
-pub(super) const OTHERS: [Known; 8] = [
-    known("scopes", r#"scopes("notes:read", …)"#),
-    known("tags", r#"tags("a label", …)"#),
-    known("icon", r#"icon = "https://…""#),
-    known("icons", r#"icons("https://…", …)"#),
-    known("timeout", r#"timeout = "30s""#),
-    known("blocking", "blocking"),
-    known("meta", r#"meta("key" = 1, …)"#),
-    known("crate", "crate = path::to::mcp_runtime"),
+pub(super) const OTHERS: [OptionSpec; 8] = [
+    spec("scopes", r#"scopes("notes:read", …)"#),
+    spec("tags", r#"tags("a label", …)"#),
+    spec("icon", r#"icon = "https://…""#),
+    spec("icons", r#"icons("https://…", …)"#),
+    spec("timeout", r#"timeout = "30s""#),
+    spec("blocking", "blocking"),
+    spec("meta", r#"meta("key" = 1, …)"#),
+    spec("crate", "crate = path::to::mcp_runtime"),
 ];
 
-/// The options that tools, resources and prompts have in common.
+/// The parsed options that tools, resources and prompts have in common.
 pub(crate) struct CommonSyntax {
     pub(crate) name: Option<LitStr>,
     pub(crate) title: Option<LitStr>,
@@ -59,12 +59,12 @@ impl CommonSyntax {
         Self {
             name: options.text("name", errors),
             title: options.text("title", errors),
-            description: options.prose("description", errors),
+            description: options.text_or_macro("description", errors),
             scopes: options.texts("scopes", errors),
             tags: options.texts("tags", errors),
             icons: options.text("icon", errors).into_iter().chain(options.texts("icons", errors)).collect(),
             timeout: options.text("timeout", errors),
-            blocking: options.switch("blocking", errors),
+            blocking: options.flag_option("blocking", errors),
             meta: options.list("meta", errors),
             krate: options.path("crate", errors),
         }

@@ -2,14 +2,14 @@
 
 use syn::{Attribute, Expr, Lit, Meta};
 
-/// The text of doc comments, as rustdoc would show it.
+/// The text of doc comments as rustdoc renders it.
 #[derive(Default)]
 pub(crate) struct Docs {
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) fragments: Vec<DocFragment>,
 }
 
-/// Text, or a macro that gives text.
-pub(crate) enum Piece {
+/// Text, or a macro that expands to text.
+pub(crate) enum DocFragment {
     Text(String),
     Macro(Box<Expr>),
 }
@@ -17,7 +17,7 @@ pub(crate) enum Piece {
 impl Docs {
     pub(super) fn read(attributes: &[Attribute]) -> Self {
         let mut lines = Vec::new();
-        let mut pieces = Vec::new();
+        let mut fragments = Vec::new();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
             let Meta::NameValue(doc) = &attribute.meta else { continue };
             match &doc.value {
@@ -27,33 +27,33 @@ impl Docs {
                     }
                 }
                 other => {
-                    pieces.push(Piece::Text(text_of(&std::mem::take(&mut lines)) + "\n"));
-                    pieces.push(Piece::Macro(Box::new(other.clone())));
+                    fragments.push(DocFragment::Text(text_of(&std::mem::take(&mut lines)) + "\n"));
+                    fragments.push(DocFragment::Macro(Box::new(other.clone())));
                     lines.push(String::new());
                 }
             }
         }
-        pieces.push(Piece::Text(text_of(&lines)));
-        trim(&mut pieces);
-        Self { pieces }
+        fragments.push(DocFragment::Text(text_of(&lines)));
+        trim(&mut fragments);
+        Self { fragments }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.iter().all(|piece| matches!(piece, Piece::Text(text) if text.is_empty()))
+        self.fragments.iter().all(|fragment| matches!(fragment, DocFragment::Text(text) if text.is_empty()))
     }
 
-    /// Takes the option `description` instead of the comments.
+    /// Creates the text from the option `description`, which replaces the comments.
     pub(crate) fn of(description: Expr) -> Self {
         Self {
-            pieces: vec![match description {
-                Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => Piece::Text(text.value()),
-                other => Piece::Macro(Box::new(other)),
+            fragments: vec![match description {
+                Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => DocFragment::Text(text.value()),
+                other => DocFragment::Macro(Box::new(other)),
             }],
         }
     }
 }
 
-/// The lines of one comment: the `*` at the margin of a block comment is no part of it.
+/// Returns the lines of a comment without the `*` at the margin of a block comment.
 fn plain_lines(comment: &str) -> Vec<String> {
     if !comment.contains('\n') {
         return vec![comment.to_owned()];
@@ -62,10 +62,13 @@ fn plain_lines(comment: &str) -> Vec<String> {
     let inner = || lines[1..].iter().filter(|line| !line.trim().is_empty());
     let starred = inner().next().is_some() && inner().all(|line| line.trim_start().starts_with('*'));
     let margin = inner().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
-    let plain = |line: &str| match starred {
-        true => line.trim_start().strip_prefix('*').unwrap_or("").to_owned(),
-        // One space is taken off later.
-        false => format!(" {}", line.get(margin..).unwrap_or("")),
+    let plain = |line: &str| {
+        if starred {
+            line.trim_start().strip_prefix('*').unwrap_or("").to_owned()
+        } else {
+            // One space is removed later.
+            format!(" {}", line.get(margin..).unwrap_or(""))
+        }
     };
     std::iter::once(lines[0].to_owned()).chain(lines[1..].iter().map(|line| plain(line))).collect()
 }
@@ -75,34 +78,34 @@ fn text_of(lines: &[String]) -> String {
     lines.iter().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Takes off blank lines at both ends, and empty pieces.
-fn trim(pieces: &mut Vec<Piece>) {
-    if let Some(Piece::Text(first)) = pieces.first_mut() {
+/// Removes blank lines at both ends, and empty fragments.
+fn trim(fragments: &mut Vec<DocFragment>) {
+    if let Some(DocFragment::Text(first)) = fragments.first_mut() {
         *first = first.trim_start_matches('\n').to_owned();
     }
-    if let Some(Piece::Text(last)) = pieces.last_mut() {
+    if let Some(DocFragment::Text(last)) = fragments.last_mut() {
         last.truncate(last.trim_end().len());
     }
-    pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+    fragments.retain(|fragment| !matches!(fragment, DocFragment::Text(text) if text.is_empty()));
 }
 
 #[cfg(test)]
 mod tests {
     use syn::{ItemFn, parse_str};
 
-    use super::{Docs, Piece};
+    use super::{DocFragment, Docs};
 
     fn read(docs: &str) -> Vec<String> {
         let item: ItemFn = parse_str(&format!("{docs}\nfn f() {{}}")).expect("a function");
-        let shown = |piece| match piece {
-            Piece::Text(text) => text,
-            Piece::Macro(_) => "<macro>".to_owned(),
+        let shown = |fragment| match fragment {
+            DocFragment::Text(text) => text,
+            DocFragment::Macro(_) => "<macro>".to_owned(),
         };
-        Docs::read(&item.attrs).pieces.into_iter().map(shown).collect()
+        Docs::read(&item.attrs).fragments.into_iter().map(shown).collect()
     }
 
     #[test]
-    fn comments_read_as_rustdoc_shows_them() {
+    fn comments_match_rustdoc() {
         for (docs, expected) in [
             ("/// One line.", vec!["One line."]),
             ("/// First.\n///\n/// Second,\n/// two lines.  ", vec!["First.\n\nSecond,\ntwo lines."]),

@@ -7,25 +7,25 @@ use syn::{
 
 use super::{
     ArgumentSyntax, Docs, common,
-    options::{Known, Options, known},
+    options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
 
-static FIELD: [Known; 7] = [
-    known("default", "default` or `default = 10"),
-    known("range", "range = 1..=100"),
-    known("length", "length = 1..=80"),
-    known("format", r#"format = "date-time""#),
-    known("rename", r#"rename = "aName""#),
-    known("title", r#"title = "For people""#),
-    known("description", r#"description = "What to fill in""#),
+static FIELD: [OptionSpec; 7] = [
+    spec("default", "default` or `default = 10"),
+    spec("range", "range = 1..=100"),
+    spec("length", "length = 1..=80"),
+    spec("format", r#"format = "date-time""#),
+    spec("rename", r#"rename = "aName""#),
+    spec("title", r#"title = "For people""#),
+    spec("description", r#"description = "What to enter""#),
 ];
 
-static VARIANT: [Known; 2] = [known("rename", r#"rename = "aName""#), known("title", r#"title = "For people""#)];
+static VARIANT: [OptionSpec; 2] = [spec("rename", r#"rename = "aName""#), spec("title", r#"title = "For people""#)];
 
-static ENUM: [Known; 1] = [known("legacy_names", "legacy_names")];
+static ENUM: [OptionSpec; 1] = [spec("legacy_names", "legacy_names")];
 
-/// A `#[derive(Elicit)]` as written.
+/// The parsed item of `#[derive(Elicit)]`.
 pub(crate) struct ElicitSyntax {
     pub(crate) name: Ident,
     pub(crate) generics: Generics,
@@ -33,13 +33,13 @@ pub(crate) struct ElicitSyntax {
     pub(crate) krate: Option<Path>,
 }
 
-/// What the derive stands on.
+/// The kind of item.
 pub(crate) enum ItemSyntax {
     Struct(Vec<FieldSyntax>),
     Enum { legacy_names: Option<(bool, Span)>, variants: Vec<VariantSyntax> },
 }
 
-/// A field, and what is said about it.
+/// A field and its options.
 pub(crate) struct FieldSyntax {
     pub(crate) name: Ident,
     pub(crate) of: Type,
@@ -47,7 +47,7 @@ pub(crate) struct FieldSyntax {
     pub(crate) options: ArgumentSyntax,
 }
 
-/// A variant, and what is said about it.
+/// A variant and its options.
 pub(crate) struct VariantSyntax {
     pub(crate) name: Ident,
     pub(crate) fields: Fields,
@@ -61,7 +61,7 @@ impl ElicitSyntax {
             Item::Struct(item) => Some(Self::of_struct(item, errors)),
             Item::Enum(item) => Some(Self::of_enum(item, errors)),
             _ => {
-                errors.at(Span::call_site(), "`#[derive(Elicit)]` goes on a struct or an enum");
+                errors.at(Span::call_site(), "`#[derive(Elicit)]` can only be applied to a struct or an enum");
                 None
             }
         }
@@ -75,7 +75,7 @@ impl ElicitSyntax {
             Fields::Unnamed(fields) => {
                 errors.help(
                     fields,
-                    "the fields of a form need names, which a person reads",
+                    "the fields of a form must be named",
                     format_args!("write `struct {} {{ name: Type, … }}`", item.ident),
                 );
                 Punctuated::<_, token::Comma>::new()
@@ -89,7 +89,7 @@ impl ElicitSyntax {
 
     fn of_enum(item: ItemEnum, errors: &mut Errors) -> Self {
         let mut options = read(&item.attrs, &ENUM, errors);
-        let legacy_names = options.switch("legacy_names", errors);
+        let legacy_names = options.flag_option("legacy_names", errors);
         let krate = options.path("crate", errors);
         let variants = item.variants.into_iter().map(|variant| VariantSyntax::read(variant, errors)).collect();
         let item_syntax = ItemSyntax::Enum { legacy_names, variants };
@@ -108,7 +108,7 @@ impl FieldSyntax {
             format: options.text("format", errors),
             rename: options.text("rename", errors),
             title: options.text("title", errors),
-            description: options.prose("description", errors),
+            description: options.text_or_macro("description", errors),
             ..ArgumentSyntax::default()
         };
         Self { name, of, docs: Docs::read(attributes), options }
@@ -124,9 +124,9 @@ impl VariantSyntax {
     }
 }
 
-/// Reads the options of the item itself.
-fn read(attributes: &[Attribute], known: &'static [Known], errors: &mut Errors) -> Options {
-    static OTHERS: [Known; 8] = common::OTHERS;
+/// Parses the options of the item itself.
+fn read(attributes: &[Attribute], known: &'static [OptionSpec], errors: &mut Errors) -> Options {
+    static OTHERS: [OptionSpec; 8] = common::OTHERS;
     let of_all = OTHERS.iter().filter(|known| known.name == "crate");
     let mut options = Options::new("elicit", known.iter().chain(of_all));
     read_into(&mut options, attributes, errors);

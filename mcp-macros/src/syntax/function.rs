@@ -1,4 +1,4 @@
-//! A function, taken apart: what stays in the source, and what is the macro's.
+//! Functions without the attributes of the macros.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -10,7 +10,7 @@ use syn::{
 use super::{ArgumentSyntax, Docs};
 use crate::errors::Errors;
 
-/// A function without the attributes that are ours.
+/// A function without the attributes of the macros.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -21,22 +21,22 @@ pub(crate) struct Function {
     pub(crate) parameters: Vec<Parameter>,
 }
 
-/// A parameter, and what is said about it.
+/// A parameter and its options.
 pub(crate) struct Parameter {
     pub(crate) pattern: Pat,
     pub(crate) of: Type,
     pub(crate) docs: Docs,
-    /// The attribute, if there is one.
+    /// The `#[arg(…)]` attribute.
     pub(crate) attribute: Option<Attribute>,
     pub(crate) options: ArgumentSyntax,
-    /// A condition, which cannot be known here.
+    /// A `#[cfg]`, which is not supported.
     pub(crate) condition: Option<Attribute>,
 }
 
 impl Function {
-    /// Reads a function and takes our attributes off its parameters.
-    pub(super) fn new(unread: Unread, errors: &mut Errors) -> Self {
-        let Unread { attributes, visibility, mut signature, body } = unread;
+    /// Parses a function and removes the attributes of the macros from its parameters.
+    pub(super) fn new(raw: RawFunction, errors: &mut Errors) -> Self {
+        let RawFunction { attributes, visibility, mut signature, body } = raw;
         let mut receiver = None;
         let mut parameters = Vec::new();
         for input in &mut signature.inputs {
@@ -65,12 +65,12 @@ impl Function {
         Self { docs: Docs::read(&attributes), attributes, visibility, signature, body, receiver, parameters }
     }
 
-    /// The `#[cfg]`s that decide whether the function is there at all.
+    /// Returns the `#[cfg]`s of the function.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| is_condition(attribute))
     }
 
-    /// Says whether it is only declared, as in a trait.
+    /// Returns whether the function is only declared, as in a trait.
     pub(crate) fn is_bodiless(&self) -> bool {
         matches!(self.body.clone().into_iter().next(), Some(TokenTree::Punct(_)) | None)
     }
@@ -83,16 +83,16 @@ impl ToTokens for Function {
     }
 }
 
-/// A function whose parameters still bear our attributes.
-pub(crate) struct Unread {
+/// A function with the attributes of the macros.
+pub(crate) struct RawFunction {
     pub(super) attributes: Vec<Attribute>,
     pub(super) visibility: Visibility,
     pub(super) signature: Signature,
     pub(super) body: TokenStream,
 }
 
-impl Unread {
-    /// Takes the attributes off that make a function a tool, a resource or a prompt.
+impl RawFunction {
+    /// Removes and returns the attributes `tool`, `resource` and `prompt`.
     pub(super) fn take_kinds(&mut self) -> Vec<Attribute> {
         let is_kind = |attribute: &Attribute| kind_of(attribute).is_some();
         let (kinds, others) = std::mem::take(&mut self.attributes).into_iter().partition(is_kind);
@@ -101,7 +101,7 @@ impl Unread {
     }
 }
 
-impl Parse for Unread {
+impl Parse for RawFunction {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         Ok(Self {
             attributes: input.call(Attribute::parse_outer)?,
@@ -112,7 +112,7 @@ impl Parse for Unread {
     }
 }
 
-impl From<ImplItemFn> for Unread {
+impl From<ImplItemFn> for RawFunction {
     fn from(method: ImplItemFn) -> Self {
         Self {
             attributes: method.attrs,
@@ -123,7 +123,7 @@ impl From<ImplItemFn> for Unread {
     }
 }
 
-/// The name of the attribute, if it is one that makes a function an entry.
+/// Returns `tool`, `resource` or `prompt` if that is the name of the attribute.
 pub(super) fn kind_of(attribute: &Attribute) -> Option<&'static str> {
     let last = &attribute.path().segments.last()?.ident;
     ["tool", "resource", "prompt"].into_iter().find(|kind| last == kind && attribute.path().segments.len() <= 2)

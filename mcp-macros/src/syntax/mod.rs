@@ -1,4 +1,4 @@
-//! What the author wrote: options and functions, read but not judged.
+//! The first stage: parsed options and functions, not yet checked.
 
 mod argument;
 mod common;
@@ -14,7 +14,7 @@ mod tools;
 
 pub(crate) use argument::ArgumentSyntax;
 pub(crate) use common::{CommonSyntax, MetaSyntax};
-pub(crate) use docs::{Docs, Piece};
+pub(crate) use docs::{DocFragment, Docs};
 pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
 pub(crate) use function::{Function, Parameter};
 pub(crate) use prompt::PromptSyntax;

@@ -1,4 +1,4 @@
-//! The list of options of an attribute: `name`, `name = value`, `name(value, …)`.
+//! Options of attributes: `name`, `name = value`, `name(value, …)`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -16,52 +16,57 @@ use crate::{
     nearest::nearest,
 };
 
-/// An option that an attribute knows, and how it is written.
-pub(super) struct Known {
+/// An option of an attribute, with an example.
+pub(super) struct OptionSpec {
     pub(super) name: &'static str,
     pub(super) example: &'static str,
 }
 
-pub(super) const fn known(name: &'static str, example: &'static str) -> Known {
-    Known { name, example }
+pub(super) const fn spec(name: &'static str, example: &'static str) -> OptionSpec {
+    OptionSpec { name, example }
 }
 
-/// The options of one attribute, to be taken out one by one.
+/// The parsed options of an attribute. They are taken one by one.
 pub(super) struct Options {
     attribute: &'static str,
-    known: Vec<&'static Known>,
-    given: Vec<Given>,
+    known: Vec<&'static OptionSpec>,
+    given: Vec<GivenOption>,
 }
 
-struct Given {
+/// A parsed option.
+struct GivenOption {
     name: Ident,
-    value: Value,
+    value: OptionValue,
 }
 
-enum Value {
-    Bare,
-    Is(Expr),
-    Of(TokenStream),
+/// The value of an option.
+enum OptionValue {
+    /// `name`
+    None,
+    /// `name = value`
+    Single(Expr),
+    /// `name(value, …)`
+    List(TokenStream),
 }
 
-impl Given {
-    /// The tokens of the value, or of the name where there is none.
+impl GivenOption {
+    /// Returns the tokens of the value, or of the name if there is no value.
     fn tokens(&self) -> TokenStream {
         match &self.value {
-            Value::Bare => self.name.to_token_stream(),
-            Value::Is(value) => value.to_token_stream(),
-            Value::Of(values) if values.is_empty() => self.name.to_token_stream(),
-            Value::Of(values) => values.clone(),
+            OptionValue::None => self.name.to_token_stream(),
+            OptionValue::Single(value) => value.to_token_stream(),
+            OptionValue::List(values) if values.is_empty() => self.name.to_token_stream(),
+            OptionValue::List(values) => values.clone(),
         }
     }
 }
 
 impl Options {
-    pub(super) fn new(attribute: &'static str, known: impl IntoIterator<Item = &'static Known>) -> Self {
+    pub(super) fn new(attribute: &'static str, known: impl IntoIterator<Item = &'static OptionSpec>) -> Self {
         Self { attribute, known: known.into_iter().collect(), given: Vec::new() }
     }
 
-    /// Reads a list of options; one that cannot be read is reported and left out.
+    /// Parses a list of options. Reports and skips invalid ones.
     pub(super) fn read(&mut self, tokens: TokenStream, errors: &mut Errors) {
         let list = |input: ParseStream<'_>| {
             while !input.is_empty() {
@@ -82,7 +87,7 @@ impl Options {
         errors.keep(result);
     }
 
-    fn add(&mut self, given: Given, errors: &mut Errors) {
+    fn add(&mut self, given: GivenOption, errors: &mut Errors) {
         let name = given.name.unraw().to_string();
         let known = || self.known.iter().map(|known| known.name);
         if !known().any(|known| known == name) {
@@ -94,7 +99,7 @@ impl Options {
             };
         }
         if self.given.iter().any(|other| other.name.unraw() == name) {
-            return errors.on(&given.name, format_args!("the option `{name}` is given twice"));
+            return errors.on(&given.name, format_args!("duplicate option `{name}`"));
         }
         self.given.push(given);
     }
@@ -102,42 +107,46 @@ impl Options {
     pub(super) fn text(&mut self, name: &str, errors: &mut Errors) -> Option<LitStr> {
         let given = self.take(name)?;
         match &given.value {
-            Value::Is(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => match literal.lit.clone() {
-                Lit::Str(text) => Some(text),
-                _ => None,
-            },
-            _ => self.misused(&given, errors),
+            OptionValue::Single(Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => {
+                match literal.lit.clone() {
+                    Lit::Str(text) => Some(text),
+                    _ => None,
+                }
+            }
+            _ => self.invalid_value(&given, errors),
         }
     }
 
-    /// Takes a text that may be a macro's, such as `include_str!("…")`.
-    pub(super) fn prose(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
+    /// Takes a string or a macro, such as `include_str!("…")`.
+    pub(super) fn text_or_macro(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match &given.value {
-            Value::Is(value @ Expr::Macro(_)) => Some(value.clone()),
-            Value::Is(value @ Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => Some(value.clone()),
-            _ => self.misused(&given, errors),
+            OptionValue::Single(value @ Expr::Macro(_)) => Some(value.clone()),
+            OptionValue::Single(value @ Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => {
+                Some(value.clone())
+            }
+            _ => self.invalid_value(&given, errors),
         }
     }
 
     /// Takes `name`, `name = true` or `name = false`.
-    pub(super) fn switch(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
+    pub(super) fn flag_option(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
         let given = self.take(name)?;
         match &given.value {
-            Value::Bare => Some((true, given.name.span())),
-            Value::Is(Expr::Lit(literal)) if matches!(literal.lit, Lit::Bool(_)) => match &literal.lit {
+            OptionValue::None => Some((true, given.name.span())),
+            OptionValue::Single(Expr::Lit(literal)) if matches!(literal.lit, Lit::Bool(_)) => match &literal.lit {
                 Lit::Bool(value) => Some((value.value, given.name.span())),
                 _ => None,
             },
-            _ => self.misused(&given, errors),
+            _ => self.invalid_value(&given, errors),
         }
     }
 
     pub(super) fn value(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match given.value {
-            Value::Is(value) => Some(value),
-            _ => self.misused(&given, errors),
+            OptionValue::Single(value) => Some(value),
+            _ => self.invalid_value(&given, errors),
         }
     }
 
@@ -145,25 +154,25 @@ impl Options {
     pub(super) fn optional_value(&mut self, name: &str, errors: &mut Errors) -> Option<(Option<Expr>, Span)> {
         let given = self.take(name)?;
         match given.value {
-            Value::Bare => Some((None, given.name.span())),
-            Value::Is(value) => Some((Some(value), given.name.span())),
-            Value::Of(_) => self.misused(&given, errors),
+            OptionValue::None => Some((None, given.name.span())),
+            OptionValue::Single(value) => Some((Some(value), given.name.span())),
+            OptionValue::List(_) => self.invalid_value(&given, errors),
         }
     }
 
     pub(super) fn path(&mut self, name: &str, errors: &mut Errors) -> Option<Path> {
         let given = self.take(name)?;
         match given.value {
-            Value::Is(Expr::Path(path)) if path.qself.is_none() => Some(path.path),
-            _ => self.misused(&given, errors),
+            OptionValue::Single(Expr::Path(path)) if path.qself.is_none() => Some(path.path),
+            _ => self.invalid_value(&given, errors),
         }
     }
 
     pub(super) fn number(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match &given.value {
-            Value::Is(value) if is_number(value) => Some(value.clone()),
-            _ => self.misused(&given, errors),
+            OptionValue::Single(value) if is_number(value) => Some(value.clone()),
+            _ => self.invalid_value(&given, errors),
         }
     }
 
@@ -171,33 +180,33 @@ impl Options {
         self.list(name, errors)
     }
 
-    /// Takes `name(value, …)`, or nothing at all.
+    /// Takes `name(value, …)`. Returns an empty list if the option is absent.
     pub(super) fn list<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
         let Some(given) = self.take(name) else { return Vec::new() };
         let values = match &given.value {
-            Value::Of(values) => Punctuated::<T, Token![,]>::parse_terminated.parse2(values.clone()).ok(),
+            OptionValue::List(values) => Punctuated::<T, Token![,]>::parse_terminated.parse2(values.clone()).ok(),
             _ => None,
         };
         match values {
             Some(values) if !values.is_empty() => values.into_iter().collect(),
-            _ => self.misused(&given, errors).unwrap_or_default(),
+            _ => self.invalid_value(&given, errors).unwrap_or_default(),
         }
     }
 
-    fn take(&mut self, name: &str) -> Option<Given> {
+    fn take(&mut self, name: &str) -> Option<GivenOption> {
         let index = self.given.iter().position(|given| given.name.unraw() == name)?;
         Some(self.given.swap_remove(index))
     }
 
-    fn misused<T>(&self, given: &Given, errors: &mut Errors) -> Option<T> {
+    fn invalid_value<T>(&self, given: &GivenOption, errors: &mut Errors) -> Option<T> {
         let name = given.name.unraw().to_string();
         let example = self.known.iter().find(|known| known.name == name).map_or("", |known| known.example);
-        errors.on(given.tokens(), format_args!("wrong value for the option `{name}`, expected `{example}`"));
+        errors.on(given.tokens(), format_args!("invalid value for the option `{name}`, expected `{example}`"));
         None
     }
 }
 
-/// Says whether an expression is a number, with or without a sign.
+/// Returns whether an expression is a number with an optional sign.
 fn is_number(value: &Expr) -> bool {
     match value {
         Expr::Lit(literal) => matches!(literal.lit, Lit::Int(_) | Lit::Float(_)),
@@ -206,7 +215,7 @@ fn is_number(value: &Expr) -> bool {
     }
 }
 
-fn given(input: ParseStream<'_>) -> syn::Result<Given> {
+fn given(input: ParseStream<'_>) -> syn::Result<GivenOption> {
     if !input.peek(Ident::peek_any) {
         return Err(input.error("expected an option: a name, `name = value` or `name(value, …)`"));
     }
@@ -216,13 +225,13 @@ fn given(input: ParseStream<'_>) -> syn::Result<Given> {
         if input.is_empty() || input.peek(Token![,]) {
             return Err(syn::Error::new(equals.span(), format_args!("expected a value after `{name} =`")));
         }
-        Value::Is(input.parse()?)
+        OptionValue::Single(input.parse()?)
     } else if input.peek(token::Paren) {
         let values;
         syn::parenthesized!(values in input);
-        Value::Of(values.parse()?)
+        OptionValue::List(values.parse()?)
     } else if input.is_empty() || input.peek(Token![,]) {
-        Value::Bare
+        OptionValue::None
     } else {
         let message = format!("expected `,`, `=` or `(` after the option `{name}`");
         return Err(syn::Error::new(input.span(), message));
@@ -230,7 +239,7 @@ fn given(input: ParseStream<'_>) -> syn::Result<Given> {
     if !input.is_empty() && !input.peek(Token![,]) {
         return Err(input.error("expected `,` between two options"));
     }
-    Ok(Given { name, value })
+    Ok(GivenOption { name, value })
 }
 
 fn skip(input: ParseStream<'_>) -> syn::Result<()> {

@@ -4,11 +4,11 @@ use proc_macro2::TokenStream;
 
 use super::{
     CommonSyntax, Function, common,
-    options::{Known, Options},
+    options::{OptionSpec, Options},
 };
 use crate::errors::Errors;
 
-/// A `#[prompt]` as written.
+/// The parsed options and function of `#[prompt]`.
 pub(crate) struct PromptSyntax {
     pub(crate) function: Function,
     pub(crate) common: CommonSyntax,
@@ -16,7 +16,7 @@ pub(crate) struct PromptSyntax {
 
 impl PromptSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[Known]; 2] = [&common::NAMES, &common::OTHERS];
+        static KNOWN: [&[OptionSpec]; 2] = [&common::NAMES, &common::OTHERS];
         let mut options = Options::new("prompt", KNOWN.into_iter().flatten());
         options.read(given, errors);
         Self { function, common: CommonSyntax::take(&mut options, errors) }

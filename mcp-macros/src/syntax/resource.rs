@@ -9,20 +9,20 @@ use syn::{
 
 use super::{
     CommonSyntax, Function, common,
-    options::{Known, Options, known},
+    options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
 
-const OWN: [Known; 6] = [
-    known("mime", r#"mime = "text/plain""#),
-    known("size", "size = 1024"),
-    known("audience", "audience(user, assistant)"),
-    known("priority", "priority = 0.5"),
-    known("list", "list = path::to::function"),
-    known("complete", "complete(variable = path::to::function, …)"),
+const OWN: [OptionSpec; 6] = [
+    spec("mime", r#"mime = "text/plain""#),
+    spec("size", "size = 1024"),
+    spec("audience", "audience(user, assistant)"),
+    spec("priority", "priority = 0.5"),
+    spec("list", "list = path::to::function"),
+    spec("complete", "complete(variable = path::to::function, …)"),
 ];
 
-/// A `#[resource]` as written.
+/// The parsed options and function of `#[resource]`.
 pub(crate) struct ResourceSyntax {
     pub(crate) function: Function,
     pub(crate) common: CommonSyntax,
@@ -51,7 +51,7 @@ impl Parse for CompleteSyntax {
 
 impl ResourceSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[Known]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
+        static KNOWN: [&[OptionSpec]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
         let mut options = Options::new("resource", KNOWN.into_iter().flatten());
         let (uri, rest) = uri_and_rest.parse2(given).unwrap_or_default();
         options.read(rest, errors);

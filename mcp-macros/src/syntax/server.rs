@@ -5,11 +5,11 @@ use syn::Path;
 
 use super::{
     Function, common,
-    options::{Known, Options},
+    options::{OptionSpec, Options},
 };
 use crate::errors::Errors;
 
-/// A `#[server]` as written.
+/// The parsed options and function of `#[server]`.
 pub(crate) struct ServerSyntax {
     pub(crate) function: Function,
     pub(crate) krate: Option<Path>,
@@ -21,9 +21,9 @@ impl ServerSyntax {
     }
 }
 
-/// Reads the options of an attribute that has none but `crate`.
+/// Parses the options of an attribute whose only option is `crate`.
 pub(super) fn only_crate(attribute: &'static str, given: TokenStream, errors: &mut Errors) -> Option<Path> {
-    static OTHERS: [Known; 8] = common::OTHERS;
+    static OTHERS: [OptionSpec; 8] = common::OTHERS;
     let mut options = Options::new(attribute, OTHERS.iter().filter(|known| known.name == "crate"));
     options.read(given, errors);
     options.path("crate", errors)

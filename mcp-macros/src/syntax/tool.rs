@@ -5,20 +5,20 @@ use syn::Expr;
 
 use super::{
     CommonSyntax, Function, common,
-    options::{Known, Options, known},
+    options::{OptionSpec, Options, spec},
 };
 use crate::errors::Errors;
 
-const HINTS: [Known; 4] = [
-    known("read_only", "read_only"),
-    known("destructive", "destructive"),
-    known("idempotent", "idempotent"),
-    known("open_world", "open_world"),
+const HINTS: [OptionSpec; 4] = [
+    spec("read_only", "read_only"),
+    spec("destructive", "destructive"),
+    spec("idempotent", "idempotent"),
+    spec("open_world", "open_world"),
 ];
 
-const EXECUTION: [Known; 1] = [known("task", r#"task = "required""#)];
+const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task = "required""#)];
 
-/// A `#[tool]` as written.
+/// The parsed options and function of `#[tool]`.
 pub(crate) struct ToolSyntax {
     pub(crate) function: Function,
     pub(crate) common: CommonSyntax,
@@ -26,22 +26,22 @@ pub(crate) struct ToolSyntax {
     pub(crate) destructive: Option<(bool, Span)>,
     pub(crate) idempotent: Option<(bool, Span)>,
     pub(crate) open_world: Option<(bool, Span)>,
-    /// `task`, and the value if it has one.
+    /// The optional value of `task` and the position of the option.
     pub(crate) task: Option<(Option<Expr>, Span)>,
 }
 
 impl ToolSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[Known]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
+        static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
         let mut options = Options::new("tool", KNOWN.into_iter().flatten());
         options.read(given, errors);
         Self {
             function,
             common: CommonSyntax::take(&mut options, errors),
-            read_only: options.switch("read_only", errors),
-            destructive: options.switch("destructive", errors),
-            idempotent: options.switch("idempotent", errors),
-            open_world: options.switch("open_world", errors),
+            read_only: options.flag_option("read_only", errors),
+            destructive: options.flag_option("destructive", errors),
+            idempotent: options.flag_option("idempotent", errors),
+            open_world: options.flag_option("open_world", errors),
             task: options.optional_value("task", errors),
         }
     }

@@ -6,12 +6,12 @@ use syn::{ImplItem, ItemImpl, Meta, Path};
 
 use super::{
     Function, PromptSyntax, ResourceSyntax, ToolSyntax,
-    function::{Unread, kind_of},
+    function::{RawFunction, kind_of},
     server::only_crate,
 };
 use crate::errors::Errors;
 
-/// An impl block as written, and its annotated methods, which stand in `block` without our attributes.
+/// A parsed `impl` block without the attributes of the macros, and its annotated methods.
 pub(crate) struct ToolsSyntax {
     pub(crate) block: ItemImpl,
     pub(crate) methods: Vec<Method>,
@@ -44,16 +44,16 @@ impl ToolsSyntax {
             if !method.attrs.iter().any(|attribute| kind_of(attribute).is_some()) {
                 continue;
             }
-            let mut unread = Unread::from(method.clone());
-            let kinds = unread.take_kinds();
-            let method = read(unread, &kinds, errors);
+            let mut raw = RawFunction::from(method.clone());
+            let kinds = raw.take_kinds();
+            let method = read(raw, &kinds, errors);
             *item = ImplItem::Verbatim(method.function().to_token_stream());
             methods.push(method);
         }
         if methods.is_empty() && errors.is_empty() {
             errors.help(
                 block.impl_token,
-                "there is nothing to collect in this `impl` block",
+                "this `impl` block has no annotated methods",
                 "annotate methods with `#[tool]`, `#[resource]` or `#[prompt]`",
             );
         }
@@ -61,14 +61,14 @@ impl ToolsSyntax {
     }
 }
 
-fn read(unread: Unread, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {
+fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {
     let (attribute, others) = kinds.split_first().expect("an annotated method has an attribute");
     others.iter().for_each(|other| one_kind(other, errors));
     let given = match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         _ => TokenStream::new(),
     };
-    let function = Function::new(unread, errors);
+    let function = Function::new(raw, errors);
     match kind_of(attribute) {
         Some("resource") => Method::Resource(Box::new(ResourceSyntax::read(given, function, errors))),
         Some("prompt") => Method::Prompt(Box::new(PromptSyntax::read(given, function, errors))),
@@ -76,29 +76,31 @@ fn read(unread: Unread, kinds: &[syn::Attribute], errors: &mut Errors) -> Method
     }
 }
 
-/// Refuses a second attribute of ours.
+/// Rejects a second attribute of the macros.
 pub(super) fn one_kind(attribute: &syn::Attribute, errors: &mut Errors) {
     errors.help(
         attribute.path(),
-        "a function is one of `tool`, `resource` and `prompt`, not several",
+        "a function can be only one of `tool`, `resource` and `prompt`",
         "write a second function that calls the first",
     );
 }
 
 impl Function {
-    /// Reads a function that stands by itself, not in an impl block.
+    /// Parses a function outside of an `impl` block.
     pub(crate) fn read(attribute: &str, item: TokenStream, errors: &mut Errors) -> Option<Self> {
-        let mut unread: Unread = match syn::parse2(item.clone()) {
-            Ok(unread) => unread,
+        let mut raw: RawFunction = match syn::parse2(item.clone()) {
+            Ok(raw) => raw,
             Err(error) => {
                 match syn::parse2(item) {
                     Ok(syn::Item::Fn(_)) | Err(_) => errors.push(error),
-                    Ok(_) => errors.at(Span::call_site(), format_args!("`{attribute}` goes on a function")),
+                    Ok(_) => {
+                        errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
+                    }
                 }
                 return None;
             }
         };
-        unread.take_kinds().iter().for_each(|other| one_kind(other, errors));
-        Some(Self::new(unread, errors))
+        raw.take_kinds().iter().for_each(|other| one_kind(other, errors));
+        Some(Self::new(raw, errors))
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that are tasks: the experimental ones of 2025-11-25, and those of the extension of 2026-07-28.
+//! Calls that run as tasks: the experimental ones of 2025-11-25, and those of the extension of 2026-07-28.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -15,36 +15,36 @@ use crate::{
 };
 
 const TASKS: Extras = Extras { tasks: true };
-/// How often a server is asked that does not say how often.
-const POLL: Duration = Duration::from_secs(1);
+/// The default interval for polling a task.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether a server refuses to do something but as a task.
+/// Returns whether an error means that the call must run as a task.
 pub(super) fn is_required(error: &ErrorData) -> bool {
     let extensions = error.data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
     error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
         && extensions.is_some_and(|extensions| extensions.get(TASKS_EXTENSION_ID).is_some())
 }
 
-/// Whether a result is the error of a tool that can only be a task: the TypeScript SDK writes it into the result.
-pub(super) fn is_missed(result: &CallToolResult) -> bool {
+/// Returns whether a result means that the call must run as a task: the TypeScript SDK reports this as a tool error.
+pub(super) fn is_required_by_result(result: &CallToolResult) -> bool {
     let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
     result.is_error == Some(true)
         && result.content.iter().filter_map(|content| content.as_text()).any(|text| says(&text.text))
 }
 
-/// Waits for the end of a task of 2026-07-28, answering what it asks.
+/// Waits for the end of a task of 2026-07-28 and answers its questions.
 pub(super) async fn finished(session: &Session, what: &str, task: Task) -> Result<CallToolResult, Failure> {
     let id = task.task_id.clone();
-    tell(session, what, &id);
-    let done = followed(session, what, task).await;
-    if done.as_ref().is_err_and(Failure::is_ours) {
+    announce(session, what, &id);
+    let done = poll(session, what, task).await;
+    if done.as_ref().is_err_and(Failure::is_local) {
         let cancel = CancelTaskRequest::new(CancelTaskParams::new(id));
         session.last_words(ClientRequest::CancelTaskRequest(cancel), TASKS).await;
     }
     done
 }
 
-async fn followed(session: &Session, what: &str, mut task: Task) -> Result<CallToolResult, Failure> {
+async fn poll(session: &Session, what: &str, mut task: Task) -> Result<CallToolResult, Failure> {
     let id = task.task_id.clone();
     let mut answered = HashSet::new();
     loop {
@@ -53,7 +53,7 @@ async fn followed(session: &Session, what: &str, mut task: Task) -> Result<CallT
         let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(id.clone())));
         let answer = session.request(what, request, TASKS).await?;
         let ServerResult::GetTaskResult(state) = answer.map_err(|error| session.refused(what, error))? else {
-            return Err(strange(what));
+            return Err(unexpected(what));
         };
         task = state.task.task;
         match state.task.payload {
@@ -71,16 +71,16 @@ async fn followed(session: &Session, what: &str, mut task: Task) -> Result<CallT
             }
             TaskPayload::Completed { result } => return parsed(what, Value::Object(result)),
             TaskPayload::Failed { error } => {
-                let said = error.get("message").and_then(Value::as_str).unwrap_or("no reason is given");
-                return Err(Failure::tool(format_args!("{what} failed: {said}")));
+                let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+                return Err(Failure::tool(format_args!("{what} failed: {message}")));
             }
             TaskPayload::Cancelled => return Err(Failure::tool(format_args!("{what}: the server cancelled the task"))),
-            _ => return Err(strange(what)),
+            _ => return Err(unexpected(what)),
         }
     }
 }
 
-/// Calls a tool as a task of 2025-11-25. The official client has left them behind, so that the messages are put together here.
+/// Calls a tool as a task of 2025-11-25. The official client no longer supports them, so the messages are built here.
 pub(super) async fn legacy(
     session: &Session,
     what: &str,
@@ -90,28 +90,28 @@ pub(super) async fn legacy(
     let params = json!({"name": tool, "arguments": arguments, "task": {}});
     let created = custom(session, what, "tools/call", params).await?;
     let Some(task) = created.get("task") else {
-        // A server that knows no tasks ignores the wish, and has done it.
+        // A server without tasks ignores the parameter and returns the result.
         return parsed(what, created);
     };
-    let Some(id) = task.get("taskId").and_then(Value::as_str) else { return Err(strange(what)) };
-    tell(session, what, id);
-    let poll = interval(task.get("pollInterval").and_then(Value::as_u64));
-    // The result is waited for from the start, because questions come on its way.
+    let Some(id) = task.get("taskId").and_then(Value::as_str) else { return Err(unexpected(what)) };
+    announce(session, what, id);
+    let interval = interval(task.get("pollInterval").and_then(Value::as_u64));
+    // The result is requested immediately, because the server sends its questions on the same stream.
     let done = tokio::select! {
         result = custom(session, what, "tasks/result", json!({"taskId": id})) => result.and_then(|it| parsed(what, it)),
-        failure = watched(session, what, id, poll) => Err(failure),
+        failure = watch(session, what, id, interval) => Err(failure),
     };
-    if done.as_ref().is_err_and(Failure::is_ours) {
+    if done.as_ref().is_err_and(Failure::is_local) {
         let cancel = CustomRequest::new("tasks/cancel", Some(json!({"taskId": id})));
         session.last_words(ClientRequest::CustomRequest(cancel), Extras::default()).await;
     }
     done
 }
 
-/// Asks how a task is, which shows as well that the server lives. Ends only when it cannot be asked.
-async fn watched(session: &Session, what: &str, id: &str, poll: Duration) -> Failure {
+/// Polls the status of a task, which also detects that the server has gone. Returns only if a request fails.
+async fn watch(session: &Session, what: &str, id: &str, interval: Duration) -> Failure {
     loop {
-        if let Err(failure) = session.pause(poll).await {
+        if let Err(failure) = session.pause(interval).await {
             return failure;
         }
         match custom(session, what, "tasks/get", json!({"taskId": id})).await {
@@ -125,11 +125,11 @@ async fn custom(session: &Session, what: &str, method: &str, params: Value) -> R
     let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
     let result = session.request(what, request, Extras::default()).await?;
     let result = result.map_err(|error| session.refused(what, error))?;
-    serde_json::to_value(result).map_err(|_| strange(what))
+    serde_json::to_value(result).map_err(|_| unexpected(what))
 }
 
-fn tell(session: &Session, what: &str, id: &str) {
-    session.host().console.line(&format!("{what} is a task: {id}"));
+fn announce(session: &Session, what: &str, id: &str) {
+    session.host().console.line(&format!("{what} runs as task {id}"));
 }
 
 fn show(session: &Session, id: &str, message: Option<&str>) {
@@ -139,14 +139,14 @@ fn show(session: &Session, id: &str, message: Option<&str>) {
 }
 
 fn interval(milliseconds: Option<u64>) -> Duration {
-    let asked = milliseconds.map_or(POLL, Duration::from_millis);
-    asked.clamp(Duration::from_millis(50), Duration::from_secs(30))
+    let requested = milliseconds.map_or(DEFAULT_INTERVAL, Duration::from_millis);
+    requested.clamp(Duration::from_millis(50), Duration::from_secs(30))
 }
 
 fn parsed(what: &str, result: Value) -> Result<CallToolResult, Failure> {
-    serde_json::from_value(result).map_err(|_| strange(what))
+    serde_json::from_value(result).map_err(|_| unexpected(what))
 }
 
-fn strange(what: &str) -> Failure {
-    Failure::connection(format_args!("{what}: the server's answer is none that a task has"))
+fn unexpected(what: &str) -> Failure {
+    Failure::connection(format_args!("{what}: unexpected response to a task request"))
 }

@@ -1,4 +1,4 @@
-//! Asking in the terminal for what the command line does not say.
+//! Prompts for the arguments that the command line does not contain.
 
 use std::{
     fmt,
@@ -8,19 +8,23 @@ use std::{
 
 use inquire::{Confirm, InquireError, Select, Text, validator::Validation};
 
-use super::{Args, DEFAULT, manifest, name, name_of, place, template::Template};
+use super::{
+    args::{Args, DEFAULT_EXAMPLE},
+    location, manifest, name,
+    template::Template,
+};
 use crate::failure::Failure;
 
-/// Asks for the name, the example, and whether there is to be HTTP.
+/// Prompts for the name, the example and HTTP support.
 ///
 /// # Errors
 ///
-/// There is no terminal, or the user wants out.
+/// Fails if there is no terminal, or if the user cancels.
 pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
     if !(stdin().is_terminal() && stderr().is_terminal()) {
-        return Err(Failure::usage("what is the new package called?")
-            .help("give it a name, such as `cargo mcp new weather`")
-            .help("`cargo mcp new --list` says which examples it can begin as"));
+        return Err(Failure::usage("the name of the package is missing")
+            .help("specify a name, such as `cargo mcp new weather`")
+            .help("`cargo mcp new --list` lists the examples to start from"));
     }
     let template = args.from.as_deref().map(Template::named).transpose()?;
     args.path = Some(ask_name()?.into());
@@ -30,32 +34,32 @@ pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
     };
     args.from = Some(template.name().to_owned());
     if !args.http && template.only_http().is_none() && !manifest::has_http(&template.manifest()) {
-        args.http = Confirm::new("Is it to serve HTTP too?").with_default(false).prompt().map_err(stopped)?;
+        args.http = Confirm::new("Support HTTP as well?").with_default(false).prompt().map_err(stopped)?;
     }
     Ok(())
 }
 
 fn ask_name() -> Result<String, Failure> {
     let check = |path: &str| {
-        let fault = |fault: String| Ok(Validation::Invalid(fault.into()));
+        let invalid = |message: String| Ok(Validation::Invalid(message.into()));
         let path = Path::new(path.trim());
-        match name_of(path) {
-            Err(_) => fault("it needs a name".to_owned()),
-            Ok(name) => match (name::fault(&name, &[]), place::is_free(path)) {
-                (Some(why), _) => fault(format!("{why}; `{}` would do", name::suggestion(&name, &[]))),
-                (None, Err(why)) => fault(why),
-                (None, Ok(())) => Ok(Validation::Valid),
+        match name::of_path(path) {
+            Err(_) => invalid("a name is required".to_owned()),
+            Ok(name) => match (name::problem(&name, &[]), location::occupied(path)) {
+                (Some(why), _) => invalid(format!("{why}; try `{}`", name::suggestion(&name, &[]))),
+                (None, Some(why)) => invalid(why),
+                (None, None) => Ok(Validation::Valid),
             },
         }
     };
-    let name = Text::new("What is it called?").with_placeholder("my-server").with_validator(check).prompt();
+    let name = Text::new("Name of the package:").with_placeholder("my-server").with_validator(check).prompt();
     name.map(|name| name.trim().to_owned()).map_err(stopped)
 }
 
 fn ask_template() -> Result<Template, Failure> {
     let all: Vec<_> = Template::all().into_iter().map(Choice).collect();
-    let first = all.iter().position(|choice| choice.0.name() == DEFAULT).unwrap_or_default();
-    let chosen = Select::new("Which example does it begin as?", all).with_starting_cursor(first).prompt();
+    let first = all.iter().position(|choice| choice.0.name() == DEFAULT_EXAMPLE).unwrap_or_default();
+    let chosen = Select::new("Example to start from:", all).with_starting_cursor(first).prompt();
     chosen.map(|Choice(template)| template).map_err(stopped)
 }
 
@@ -69,8 +73,10 @@ impl fmt::Display for Choice {
 
 fn stopped(error: InquireError) -> Failure {
     match error {
-        InquireError::OperationCanceled | InquireError::OperationInterrupted => Failure::usage("nothing was made"),
-        error => Failure::usage(format_args!("the terminal does not answer: {error}"))
-            .help("say it all on the command line, such as `cargo mcp new weather --from hello`"),
+        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
+            Failure::usage("cancelled, nothing was created")
+        }
+        error => Failure::usage(format_args!("cannot prompt in the terminal: {error}"))
+            .help("specify all arguments, such as `cargo mcp new weather --from hello`"),
     }
 }

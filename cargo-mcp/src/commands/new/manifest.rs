@@ -1,4 +1,4 @@
-//! The Cargo.toml of a project: an example's, without what ties that to the framework's repository.
+//! The Cargo.toml of a new package: that of an example, made independent of the framework's workspace.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,38 +8,38 @@ use super::template::{Template, workspace};
 
 const RUNTIME: &str = "mcp-runtime";
 
-/// Where the framework comes from.
+/// The source of the framework.
 #[derive(Clone, Debug)]
 pub(super) enum Runtime {
-    /// crates.io.
+    /// A version from crates.io.
     Version,
     /// A checkout.
     Path(PathBuf),
 }
 
-/// Writes the manifest of a package that begins as an example.
+/// Creates the manifest of a package from that of an example.
 pub(super) fn manifest(template: Template, name: &str, runtime: &Runtime, http: bool) -> DocumentMut {
     let mut manifest = template.manifest();
     let workspace = workspace();
     package(&mut manifest, &workspace, name);
-    stay_inside(&mut manifest);
+    remove_outside_targets(&mut manifest);
     for dependencies in dependency_tables(manifest.as_table_mut()) {
         resolve(dependencies, &workspace["workspace"]["dependencies"], runtime);
     }
     if http {
-        turn_on(&mut manifest["dependencies"][RUNTIME], "http");
+        activate(&mut manifest["dependencies"][RUNTIME], "http");
     }
     lints(&mut manifest, &workspace);
     manifest
 }
 
-/// The packages that a manifest depends on.
+/// Returns the names of the dependencies.
 pub(super) fn dependencies(manifest: &mut DocumentMut) -> Vec<String> {
     let tables = dependency_tables(manifest.as_table_mut());
     tables.iter().flat_map(|table| table.iter().map(|(name, _)| name.to_owned())).collect()
 }
 
-/// Whether the framework's feature `http` is on.
+/// Returns whether the framework's feature `http` is active.
 pub(super) fn has_http(manifest: &DocumentMut) -> bool {
     let features = manifest["dependencies"][RUNTIME].get("features").and_then(Item::as_array);
     features.is_some_and(|features| features.iter().any(|feature| feature.as_str() == Some("http")))
@@ -49,7 +49,7 @@ fn package(manifest: &mut DocumentMut, workspace: &DocumentMut, name: &str) {
     let package = manifest["package"].as_table_mut().expect("a manifest has a package");
     package["name"] = value(name);
     package["version"] = value("0.1.0");
-    // Whose it is, and where it is published, is the author's to say.
+    // License and publication are decisions of the author.
     for key in ["publish", "license", "repository"] {
         package.remove(key);
     }
@@ -64,11 +64,11 @@ fn package(manifest: &mut DocumentMut, workspace: &DocumentMut, name: &str) {
     for key in inherited {
         package[&key] = workspace["workspace"]["package"][&key].clone();
     }
-    tidy(package);
+    normalize_spacing(package);
 }
 
-/// Leaves out targets whose source is outside of the package.
-fn stay_inside(manifest: &mut DocumentMut) {
+/// Removes targets whose source is outside the package.
+fn remove_outside_targets(manifest: &mut DocumentMut) {
     for kind in ["bin", "test", "bench", "example"] {
         let Some(targets) = manifest.get_mut(kind).and_then(Item::as_array_of_tables_mut) else { continue };
         targets.retain(|target| {
@@ -98,27 +98,27 @@ fn dependency_tables(manifest: &mut Table) -> Vec<&mut Table> {
     tables
 }
 
-/// Says of each dependency what its workspace says, and leaves out those that are only there by a path.
+/// Resolves inherited dependencies, and removes those that exist only as a path.
 fn resolve(dependencies: &mut Table, workspace: &Item, runtime: &Runtime) {
     let names: Vec<String> = dependencies.iter().map(|(name, _)| name.to_owned()).collect();
     for name in names {
         let mut dependency = inherit(&dependencies[&name], workspace.get(&name));
         if name == RUNTIME {
-            come_from(&mut dependency, runtime);
+            set_source(&mut dependency, runtime);
         } else if dependency.contains_key("path") {
             dependencies.remove(&name);
             continue;
         }
-        dependencies[&name] = short(dependency);
+        dependencies[&name] = simplified(dependency);
     }
-    tidy(dependencies);
+    normalize_spacing(dependencies);
 }
 
-/// A dependency in full; what it inherits comes first.
+/// Returns a dependency with its inherited members, which come first.
 fn inherit(dependency: &Item, workspace: Option<&Item>) -> InlineTable {
-    let own = full(dependency);
+    let own = as_table(dependency);
     let Some(workspace) = workspace.filter(|_| is_inherited(dependency)) else { return own };
-    let mut all = full(workspace);
+    let mut all = as_table(workspace);
     for (key, item) in own.iter().filter(|(key, _)| *key != "workspace") {
         match (all.get_mut(key).and_then(Value::as_array_mut), item) {
             (Some(features), Value::Array(more)) => features.extend(more.iter().cloned()),
@@ -128,65 +128,66 @@ fn inherit(dependency: &Item, workspace: Option<&Item>) -> InlineTable {
     all
 }
 
-fn full(dependency: &Item) -> InlineTable {
+fn as_table(dependency: &Item) -> InlineTable {
     match dependency.as_table_like() {
         Some(table) => table.iter().filter_map(|(key, item)| Some((key, item.as_value()?.clone()))).collect(),
         None => dependency.as_value().map(|version| ("version", version.clone())).into_iter().collect(),
     }
 }
 
-fn come_from(dependency: &mut InlineTable, runtime: &Runtime) {
+/// Sets the source of the framework.
+fn set_source(dependency: &mut InlineTable, runtime: &Runtime) {
     match runtime {
         Runtime::Version => dependency.remove("path"),
         Runtime::Path(path) => {
             dependency.remove("version");
-            // Cargo reads slashes on every system.
+            // Cargo accepts slashes on every system.
             dependency.insert("path", path.display().to_string().replace('\\', "/").into())
         }
     };
 }
 
-/// `"1"` in place of `{ version = "1" }`.
-fn short(mut dependency: InlineTable) -> Item {
+/// Returns `"1"` instead of `{ version = "1" }`.
+fn simplified(mut dependency: InlineTable) -> Item {
     if dependency.len() == 1
         && let Some(version) = dependency.remove("version")
     {
-        return value(plain(version));
+        return value(without_decor(version));
     }
     let mut table = InlineTable::new();
     for (key, item) in dependency {
-        table.insert(key, plain(item));
+        table.insert(key, without_decor(item));
     }
     value(table)
 }
 
-/// A value without the spaces that it had elsewhere.
-fn plain(mut value: Value) -> Value {
+/// Removes the white space around a value and its items.
+fn without_decor(mut value: Value) -> Value {
     if let Value::Array(array) = &value {
-        value = Value::Array(array.iter().cloned().map(plain).collect::<Array>());
+        value = Value::Array(array.iter().cloned().map(without_decor).collect::<Array>());
     }
     value.decor_mut().clear();
     value
 }
 
-fn turn_on(runtime: &mut Item, feature: &str) {
-    let mut dependency = full(runtime);
+fn activate(runtime: &mut Item, feature: &str) {
+    let mut dependency = as_table(runtime);
     let features = dependency.get_or_insert("features", Array::new());
     let features = features.as_array_mut().expect("features are an array");
     if !features.iter().any(|known| known.as_str() == Some(feature)) {
         features.push(feature);
     }
-    *runtime = short(dependency);
+    *runtime = simplified(dependency);
 }
 
-/// Of the workspace's lints, keeps the one that a server on stdio cannot do without.
+/// Replaces the inherited lints by the one that servers on stdio need.
 fn lints(manifest: &mut DocumentMut, workspace: &DocumentMut) {
     if !manifest.get("lints").is_some_and(is_inherited) {
         return;
     }
     let mut clippy = Table::new();
     clippy["print_stdout"] = workspace["workspace"]["lints"]["clippy"]["print_stdout"].clone();
-    clippy.decor_mut().set_prefix("\n# Over stdio, standard output is for the protocol alone.\n");
+    clippy.decor_mut().set_prefix("\n# A server on stdio must write nothing but protocol messages to stdout.\n");
     let mut lints = Table::new();
     lints.set_implicit(true);
     lints.insert("clippy", Item::Table(clippy));
@@ -198,8 +199,8 @@ fn is_inherited(item: &Item) -> bool {
     table.and_then(|table: &dyn TableLike| table.get("workspace")?.as_bool()).unwrap_or_default()
 }
 
-/// Gives keys the spaces that they lose where `key.workspace = true` becomes `key = …`.
-fn tidy(table: &mut Table) {
+/// Restores the spaces around `=` that are missing after `key.workspace = true` became `key = …`.
+fn normalize_spacing(table: &mut Table) {
     for (mut key, item) in table.iter_mut() {
         key.leaf_decor_mut().set_suffix(" ");
         key.dotted_decor_mut().clear();
@@ -214,12 +215,12 @@ mod tests {
     use super::{Runtime, Template, manifest};
 
     #[test]
-    fn a_published_program_makes_packages_that_need_nothing_but_crates_io() {
+    fn packages_from_a_published_program_depend_only_on_crates_io() {
         for template in Template::all() {
             let manifest = manifest(template, "weather", &Runtime::Version, true);
             let text = manifest.to_string();
             for part in ["workspace", "path", "publish", "mcp-tests", "template"] {
-                assert!(!text.contains(part), "{}: {part} is in\n{text}", template.name());
+                assert!(!text.contains(part), "{}: `{part}` in\n{text}", template.name());
             }
             let runtime = &manifest["dependencies"]["mcp-runtime"];
             assert_eq!(runtime["version"].as_str(), Some(env!("CARGO_PKG_VERSION")), "{text}");
@@ -229,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_of_the_package_is_left_out() {
-        let everything = Template::named("everything").expect("it is there");
-        assert!(everything.manifest().contains_key("test"), "it has what is to be left out");
+    fn targets_outside_the_package_are_removed() {
+        let everything = Template::named("everything").expect("the example exists");
+        assert!(everything.manifest().contains_key("test"), "the example has a target outside its directory");
         let manifest = manifest(everything, "weather", &Runtime::Version, false);
         assert!(!manifest.contains_key("test"), "{manifest}");
         assert!(manifest["dev-dependencies"].get("tokio").is_some(), "{manifest}");

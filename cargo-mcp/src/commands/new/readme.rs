@@ -1,20 +1,20 @@
-//! The README of a new project: how it is run and tested, and how clients are told of it.
+//! The README of a new package: how to run and test it, and how to connect clients.
 
 use std::fmt;
 
 use super::template::Template;
 
-/// Where a server listens, if it is told nothing else.
+/// The default address of a server.
 pub(super) const ADDRESS: &str = "127.0.0.1:8080";
-/// What clients reach there.
+/// The URL of the server at that address.
 pub(super) const URL: &str = "http://127.0.0.1:8080/mcp";
 
 pub(super) struct Readme<'a> {
     pub(super) name: &'a str,
     pub(super) template: Template,
-    /// Where it serves HTTP, if it does.
+    /// The URL of the server, if it supports HTTP.
     pub(super) url: Option<&'a str>,
-    /// Whether it serves its standard input and output.
+    /// Whether the server supports stdio.
     pub(super) is_stdio: bool,
 }
 
@@ -24,8 +24,8 @@ impl fmt::Display for Readme<'_> {
         writeln!(f, "# {name}\n")?;
         writeln!(
             f,
-            "A [Model Context Protocol](https://modelcontextprotocol.io) (MCP) server in Rust, on `mcp-runtime`.\n\
-             It began as the example `{}` ({}).\n",
+            "A [Model Context Protocol](https://modelcontextprotocol.io) (MCP) server in Rust, built with `mcp-runtime`.\n\
+             Created from the example `{}` ({}).\n",
             self.template.name(),
             lower(&self.template.description())
         )?;
@@ -44,17 +44,20 @@ impl Readme<'_> {
     fn run(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## Run and test\n\n```console")?;
         if self.is_stdio {
-            writeln!(f, "$ cargo run -- --list                 # what it offers")?;
-            writeln!(f, "$ cargo run -- --help                 # what else it can be told")?;
+            writeln!(f, "$ cargo run -- --list                 # list tools, resources and prompts")?;
+            writeln!(f, "$ cargo run -- --help                 # show all options")?;
             writeln!(f, "$ cargo mcp call TOOL NAME=VALUE      # call a tool")?;
-            writeln!(f, "$ cargo mcp check                     # what clients may stumble over")?;
+            writeln!(f, "$ cargo mcp check                     # check for problems with known clients")?;
         } else {
             writeln!(f, "$ cargo run                           # serve HTTP")?;
         }
-        writeln!(f, "$ cargo test                          # its tests, which need no process and no port")?;
-        writeln!(f, "$ cargo build --release               # the program, as `target/release/{}`\n```\n", self.name)?;
+        writeln!(f, "$ cargo test                          # run the tests, without processes or ports")?;
+        writeln!(f, "$ cargo build --release               # build `target/release/{}`\n```\n", self.name)?;
         if self.is_stdio {
-            writeln!(f, "`cargo mcp` is the command line of `mcp-runtime`; `cargo install cargo-mcp` installs it.\n")?;
+            writeln!(
+                f,
+                "`cargo mcp` is the command line of `mcp-runtime`. Install it with `cargo install cargo-mcp`.\n"
+            )?;
         }
         Ok(())
     }
@@ -65,15 +68,15 @@ impl Readme<'_> {
             f,
             "## Connect a client
 
-`cargo mcp install --client claude-code` builds the server and tells the client of it; so it does for `claude-desktop`, `cursor`
-and `vscode`. By hand, build it, and tell the client where it is. `/path/to/{name}` stands for the whole path of
-`target/release/{name}`.
+`cargo mcp install --client claude-code` builds the server and adds it to the configuration of the client. Other clients
+are supported too, such as `claude-desktop`, `cursor` and `vscode`. To configure a client manually, build the server and
+replace `/path/to/{name}` by the absolute path of `target/release/{name}`.
 
 | client | how |
 | --- | --- |
 | Claude Code | `claude mcp add {name} -- /path/to/{name}` |
-| Claude Desktop | *Settings → Developer → Edit Config*, then the JSON below |
-| Cursor | the same JSON in `~/.cursor/mcp.json`, or `.cursor/mcp.json` in a project |
+| Claude Desktop | *Settings → Developer → Edit Config*, then add the JSON below |
+| Cursor | add the same JSON to `~/.cursor/mcp.json`, or `.cursor/mcp.json` in a project |
 | VS Code | `code --add-mcp '{{\"name\":\"{name}\",\"command\":\"/path/to/{name}\"}}'` |
 
 ```json
@@ -88,17 +91,17 @@ and `vscode`. By hand, build it, and tell the client where it is. `/path/to/{nam
         if self.is_stdio {
             writeln!(f, "\n## Serve HTTP\n\n```console\n$ cargo run --release -- --http {ADDRESS}\n```\n")?;
         } else {
-            writeln!(f, "## Connect a client\n\nStart it with `cargo run --release`.\n")?;
+            writeln!(f, "## Connect a client\n\nStart the server with `cargo run --release`.\n")?;
         }
         write!(
             f,
-            "Clients reach it at `{url}`:
+            "Clients connect to `{url}`:
 
 | client | how |
 | --- | --- |
 | Claude Code | `claude mcp add --transport http {name} {url}` |
-| Claude Desktop | *Settings → Connectors*, for a server that can be reached from the internet |
-| Cursor | the JSON below in `~/.cursor/mcp.json`, or `.cursor/mcp.json` in a project |
+| Claude Desktop | *Settings → Connectors*, if the server is reachable from the internet |
+| Cursor | add the JSON below to `~/.cursor/mcp.json`, or `.cursor/mcp.json` in a project |
 | VS Code | `code --add-mcp '{{\"name\":\"{name}\",\"type\":\"http\",\"url\":\"{url}\"}}'` |
 
 ```json
@@ -109,7 +112,7 @@ and `vscode`. By hand, build it, and tell the client where it is. `/path/to/{nam
     }
 }
 
-/// A description as it goes on in a sentence: `A notebook` becomes `a notebook`, `MCP tools` stays.
+/// Adapts a description to the middle of a sentence: `A notebook` becomes `a notebook`, but `MCP tools` is unchanged.
 fn lower(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.clone().next()) {

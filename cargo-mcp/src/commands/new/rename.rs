@@ -1,15 +1,15 @@
-//! A source of an example in the words of the new package.
+//! Replacement of an example's name in its sources.
 
-/// Names of an example, and what stands for them in the new package.
+/// The names of an example and of the new package.
 pub(super) struct Renaming<'a> {
     pub(super) example: &'a str,
     pub(super) name: &'a str,
-    /// Whether the package has a library: without one, nothing in it can name its crate, but modules can have that name.
+    /// Whether the package has a library. Without one, its crate cannot be referred to, but a module may have its name.
     pub(super) has_library: bool,
 }
 
 impl Renaming<'_> {
-    /// Puts the new name where the example's stood: as a crate, as a server, and in command lines.
+    /// Replaces the name of the example where it stands for the crate or the package.
     pub(super) fn apply(&self, source: &str) -> String {
         let (old, new) = (self.example.replace('-', "_"), self.name.replace('-', "_"));
         let words = [self.example, &old];
@@ -18,40 +18,41 @@ impl Renaming<'_> {
         while let Some((at, word)) = first(rest, words) {
             text.push_str(&rest[..at]);
             rest = &rest[at + word.len()..];
-            text.push_str(match place(&text, rest) {
-                Some(Place::Package) => self.name,
-                Some(Place::Crate) if self.has_library && word == old => &new,
-                Some(Place::Crate) | None => word,
+            text.push_str(match meaning(&text, rest) {
+                Some(Meaning::Package) => self.name,
+                Some(Meaning::Crate) if self.has_library && word == old => &new,
+                Some(Meaning::Crate) | None => word,
             });
         }
         text + rest
     }
 }
 
-/// Where the first of some words stands.
+/// Returns the position of the first occurrence of one of the words.
 fn first<'a>(text: &str, words: [&'a str; 2]) -> Option<(usize, &'a str)> {
     words.into_iter().filter_map(|word| Some((text.find(word)?, word))).min_by_key(|(at, _)| *at)
 }
 
-enum Place {
+/// What an occurrence of the name refers to.
+enum Meaning {
     /// `use hello::greet`.
     Crate,
     /// `cargo run -p hello`, `Server::new("hello", …)`, `CARGO_BIN_EXE_hello`.
     Package,
 }
 
-/// What a word between two texts stands for, if it is a name of the package.
-fn place(before: &str, after: &str) -> Option<Place> {
+/// Returns what the name between two texts refers to, if it is that of the package.
+fn meaning(before: &str, after: &str) -> Option<Meaning> {
     let part_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let ends = |marks: &[&str]| marks.iter().any(|mark| before.ends_with(mark));
-    let goes_on = after.starts_with(|next| part_of_word(next) || next == '-');
-    if ends(&["Server::new(\""]) && after.starts_with('"') || ends(&["CARGO_BIN_EXE_", " -p "]) && !goes_on {
-        return Some(Place::Package);
+    let continues = after.starts_with(|next| part_of_word(next) || next == '-');
+    if ends(&["Server::new(\""]) && after.starts_with('"') || ends(&["CARGO_BIN_EXE_", " -p "]) && !continues {
+        return Some(Meaning::Package);
     }
-    // A path begins with it, or it is the crate that is meant: `use hello as it`, `extern crate hello`.
-    let begins = !before.ends_with(|last| part_of_word(last) || ".:\"'/-".contains(last));
+    // The start of a path, or an import of the crate: `use hello as it`, `extern crate hello`.
+    let starts_path = !before.ends_with(|last| part_of_word(last) || ".:\"'/-".contains(last));
     let is_path = after.starts_with("::") || (ends(&["use ", "extern crate "]) && after.starts_with([' ', ';']));
-    (begins && is_path).then_some(Place::Crate)
+    (starts_path && is_path).then_some(Meaning::Crate)
 }
 
 #[cfg(test)]
@@ -59,7 +60,7 @@ mod tests {
     use super::Renaming;
 
     #[test]
-    fn only_what_names_the_crate_is_renamed() {
+    fn only_references_to_the_package_are_renamed() {
         for (example, source, expected) in [
             ("hello", "use hello::greet;", "use my_server::greet;"),
             ("hello", "use {hello::greet, std::io};", "use {my_server::greet, std::io};"),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_of_a_program_keeps_its_name() {
+    fn modules_of_a_program_are_not_renamed() {
         let renaming = Renaming { example: "notes", name: "diary", has_library: false };
         assert_eq!(
             renaming.apply("notes::all(); Server::new(\"notes\", v)"),

@@ -1,6 +1,9 @@
 //! Invalid requests and exceeded limits.
 
-use mcp_runtime::TaskLimits;
+use mcp_runtime::{
+    Revision::{V2025_06_18, V2025_11_25, V2026_07_28},
+    TaskLimits,
+};
 
 use super::*;
 
@@ -9,84 +12,91 @@ const UNKNOWN: &str = "invalid params: task not found or expired";
 #[tokio::test]
 async fn invalid_requests_are_rejected() {
     for (revision, method, params, code, message) in [
-        (11, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
-        (11, "tasks/result", json!({"taskId": "unknown"}), -32602, UNKNOWN),
-        (11, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
-        (11, "tasks/get", json!({"taskId": ""}), -32602, UNKNOWN),
-        (11, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
-        (11, "tasks/result", json!({"taskId": 7}), -32602, "invalid params: `taskId` must be a string"),
+        (V2025_11_25, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
+        (V2025_11_25, "tasks/result", json!({"taskId": "unknown"}), -32602, UNKNOWN),
+        (V2025_11_25, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
+        (V2025_11_25, "tasks/get", json!({"taskId": ""}), -32602, UNKNOWN),
+        (V2025_11_25, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
+        (V2025_11_25, "tasks/result", json!({"taskId": 7}), -32602, "invalid params: `taskId` must be a string"),
         (
-            11,
+            V2025_11_25,
             "tasks/list",
             json!({"cursor": "nonsense"}),
             -32602,
             "invalid params: `cursor` was not returned by this list: \"nonsense\"",
         ),
-        (11, "tasks/list", json!({"cursor": 7}), -32602, "invalid params: `cursor` must be a string"),
+        (V2025_11_25, "tasks/list", json!({"cursor": 7}), -32602, "invalid params: `cursor` must be a string"),
         (
-            11,
+            V2025_11_25,
             "tasks/update",
             json!({"taskId": "unknown", "inputResponses": {}}),
             -32601,
             "method not found: tasks/update",
         ),
         (
-            11,
+            V2025_11_25,
             "tools/call",
             json!({"name": "greet", "arguments": {"name": "x"}, "task": {}}),
             -32601,
             "method not found: tools/call as a task: `greet` does not support tasks",
         ),
         (
-            11,
+            V2025_11_25,
             "tools/call",
             json!({"name": "failing_job"}),
             -32601,
             "method not found: tools/call without `task`: `failing_job` can only run as a task",
         ),
-        (11, "tools/call", json!({"name": "work", "task": 7}), -32602, "invalid params: `task` must be an object"),
         (
-            11,
+            V2025_11_25,
+            "tools/call",
+            json!({"name": "work", "task": 7}),
+            -32602,
+            "invalid params: `task` must be an object",
+        ),
+        (
+            V2025_11_25,
             "tools/call",
             json!({"name": "work", "task": {"ttl": 0}}),
             -32602,
             "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
         (
-            11,
+            V2025_11_25,
             "tools/call",
             json!({"name": "work", "task": {"ttl": -1}}),
             -32602,
             "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
         (
-            11,
+            V2025_11_25,
             "tools/call",
             json!({"name": "work", "task": {"ttl": "1"}}),
             -32602,
             "invalid params: `task.ttl` must be a positive number of milliseconds",
         ),
-        (11, "tools/call", json!({"name": "unknown", "task": {}}), -32602, "unknown tool: unknown"),
-        (7, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
-        (7, "tasks/update", json!({"taskId": "unknown", "inputResponses": {}}), -32602, UNKNOWN),
-        (7, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
-        (7, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
-        (7, "tasks/update", json!({"taskId": "unknown"}), -32602, "invalid params: `inputResponses` is missing"),
+        (V2025_11_25, "tools/call", json!({"name": "unknown", "task": {}}), -32602, "unknown tool: unknown"),
+        (V2026_07_28, "tasks/get", json!({"taskId": "unknown"}), -32602, UNKNOWN),
+        (V2026_07_28, "tasks/update", json!({"taskId": "unknown", "inputResponses": {}}), -32602, UNKNOWN),
+        (V2026_07_28, "tasks/cancel", json!({"taskId": "unknown"}), -32602, UNKNOWN),
+        (V2026_07_28, "tasks/get", json!({}), -32602, "invalid params: `taskId` is missing"),
         (
-            7,
+            V2026_07_28,
+            "tasks/update",
+            json!({"taskId": "unknown"}),
+            -32602,
+            "invalid params: `inputResponses` is missing",
+        ),
+        (
+            V2026_07_28,
             "tasks/update",
             json!({"taskId": "unknown", "inputResponses": [1]}),
             -32602,
             "invalid params: `inputResponses` must be an object",
         ),
-        (6, "tasks/get", json!({"taskId": "unknown"}), -32601, "method not found: tasks/get"),
-        (6, "tasks/list", json!({}), -32601, "method not found: tasks/list"),
+        (V2025_06_18, "tasks/get", json!({"taskId": "unknown"}), -32601, "method not found: tasks/get"),
+        (V2025_06_18, "tasks/list", json!({}), -32601, "method not found: tasks/list"),
     ] {
-        let revision = match revision {
-            11 => Revision::V2025_11_25,
-            7 => Revision::V2026_07_28,
-            _ => Revision::V2025_06_18,
-        };
         let mut client = ValidatingClient::connect(server(&Arc::default()), revision);
         let error = client.request(method, params.clone()).await.unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (code, message), "{revision}: {method} {params}");

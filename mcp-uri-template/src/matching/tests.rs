@@ -1,6 +1,6 @@
 //! Expansion and matching, with the examples of RFC 6570.
 
-use mcp_uri_template::{
+use crate::{
     MAX_URI_LENGTH,
     Operator::{self, Fragment, Label, Path, PathParameter, Query, QueryContinuation, Reserved, Simple},
     Part::{Expression, Literal},
@@ -8,7 +8,7 @@ use mcp_uri_template::{
 };
 
 /// A template as the macros write it.
-type Part = mcp_uri_template::Part<&'static str, &'static [&'static str]>;
+type Part = crate::Part<&'static str, &'static [&'static str]>;
 
 /// The values of <https://www.rfc-editor.org/rfc/rfc6570#section-1.2>.
 const VALUES: &[(&str, &str)] = &[

@@ -1,6 +1,6 @@
 //! Parsing, and the errors it reports.
 
-use mcp_uri_template::{Operator, Part, parse};
+use crate::{Operator, Part, parse};
 
 fn literal(text: &str) -> Part {
     Part::Literal(text.to_owned())

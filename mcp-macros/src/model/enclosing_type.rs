@@ -1,55 +1,58 @@
+//! Types whose `impl` blocks contain functions.
+
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::Type;
 
-/// Where a function stands: by itself, or in the impl block of a type.
+/// The type whose `impl` block contains a function.
 #[derive(Clone)]
-pub(crate) enum Owner {
+pub(crate) enum EnclosingType {
     None,
-    Type(Box<Type>),
+    Impl(Box<Type>),
 }
 
-impl Owner {
-    /// The path that calls a function.
+impl EnclosingType {
+    /// Returns the path that calls a function.
     pub(crate) fn path_to(&self, function: &Ident) -> TokenStream {
         match self {
             Self::None => function.to_token_stream(),
-            Self::Type(owner) => quote_spanned!(function.span().resolved_at(Span::mixed_site())=> <#owner>::#function),
+            Self::Impl(enclosing_type) => {
+                quote_spanned!(function.span().resolved_at(Span::mixed_site())=> <#enclosing_type>::#function)
+            }
         }
     }
 
-    /// The name of a function for people: `add`, `Notes::add`.
+    /// Returns the display name of a function: `add`, `Notes::add`.
     pub(crate) fn name_of(&self, function: &Ident) -> String {
         match self {
             Self::None => function.to_string(),
-            Self::Type(owner) => format!("{}::{function}", owner.to_token_stream().to_string().replace(' ', "")),
+            Self::Impl(enclosing_type) => {
+                format!("{}::{function}", enclosing_type.to_token_stream().to_string().replace(' ', ""))
+            }
         }
     }
 
-    /// Writes the type for `Self`, which means nothing outside the impl block.
+    /// Replaces `Self`, which has no meaning outside of the `impl` block, by the type.
     pub(crate) fn concrete(&self, tokens: impl ToTokens) -> TokenStream {
         let tokens = tokens.into_token_stream();
         match self {
             Self::None => tokens,
-            Self::Type(owner) => without_self(tokens, owner),
+            Self::Impl(enclosing_type) => without_self(tokens, enclosing_type),
         }
     }
 }
 
-fn without_self(tokens: TokenStream, owner: &Type) -> TokenStream {
+fn without_self(tokens: TokenStream, enclosing_type: &Type) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut out = TokenStream::new();
     while let Some(token) = tokens.next() {
         match token {
             TokenTree::Ident(this) if this == "Self" => {
-                let owner = respanned(owner.to_token_stream(), this.span());
+                let enclosing_type = respanned(enclosing_type.to_token_stream(), this.span());
                 let is_path = matches!(tokens.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
-                out.extend(match is_path {
-                    true => quote_spanned!(this.span()=> <#owner>),
-                    false => owner,
-                });
+                out.extend(if is_path { quote_spanned!(this.span()=> <#enclosing_type>) } else { enclosing_type });
             }
-            TokenTree::Group(group) => out.extend([grouped(&group, without_self(group.stream(), owner))]),
+            TokenTree::Group(group) => out.extend([grouped(&group, without_self(group.stream(), enclosing_type))]),
             other => out.extend([other]),
         }
     }

@@ -1,16 +1,16 @@
-//! Tokens as their author would write them.
+//! Tokens as source text.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// A type as its author would write it.
-pub(super) fn spelled(tokens: impl ToTokens) -> String {
+/// Formats tokens like rustfmt, for messages.
+pub(super) fn source_text(tokens: impl ToTokens) -> String {
     let mut out = String::new();
-    spell(tokens.into_token_stream(), &mut out);
+    write_tokens(tokens.into_token_stream(), &mut out);
     out
 }
 
-fn spell(tokens: TokenStream, out: &mut String) {
+fn write_tokens(tokens: TokenStream, out: &mut String) {
     for token in tokens {
         match token {
             TokenTree::Group(group) => {
@@ -21,7 +21,7 @@ fn spell(tokens: TokenStream, out: &mut String) {
                     Delimiter::None => ("", ""),
                 };
                 out.push_str(open);
-                spell(group.stream(), out);
+                write_tokens(group.stream(), out);
                 out.push_str(close);
             }
             TokenTree::Punct(punct) => {

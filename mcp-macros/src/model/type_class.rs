@@ -1,31 +1,31 @@
-//! What can be told of a type by its tokens alone: only what the language and its prelude name.
+//! Classification of types by their tokens. Recognizes only types of the language and its prelude.
 
 use syn::{GenericArgument, PathArguments, Type, TypePath};
 
-/// What a parameter's type certainly is.
+/// The class of a parameter's type, as far as its tokens reveal it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    Text,
-    List,
-    Truth,
-    Letter,
+pub(super) enum TypeClass {
+    Str,
+    Slice,
+    Bool,
+    Char,
     Integer { signed: bool },
     Float,
     Unknown,
 }
 
-impl Shape {
+impl TypeClass {
     pub(super) fn of(parameter: &Type) -> Self {
         match parameter {
             Type::Reference(reference) => match ungrouped(&reference.elem) {
-                Type::Slice(_) => Self::List,
-                Type::Path(path) if path.path.is_ident("str") => Self::Text,
+                Type::Slice(_) => Self::Slice,
+                Type::Path(path) if path.path.is_ident("str") => Self::Str,
                 _ => Self::Unknown,
             },
             Type::Path(path) if path.qself.is_none() => match path.path.get_ident().map(ToString::to_string).as_deref()
             {
-                Some("bool") => Self::Truth,
-                Some("char") => Self::Letter,
+                Some("bool") => Self::Bool,
+                Some("char") => Self::Char,
                 Some("u8" | "u16" | "u32" | "u64" | "u128" | "usize") => Self::Integer { signed: false },
                 Some("i8" | "i16" | "i32" | "i64" | "i128" | "isize") => Self::Integer { signed: true },
                 Some("f32" | "f64") => Self::Float,
@@ -35,7 +35,7 @@ impl Shape {
         }
     }
 
-    /// Says whether HTTP can repeat it in a header: text, a whole number or a truth.
+    /// Returns whether an HTTP header can mirror the value: a string, an integer or a boolean.
     ///
     /// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
     pub(super) fn has_header(parameter: &Type) -> bool {
@@ -46,7 +46,7 @@ impl Shape {
                 Some(("Vec", _)) => false,
                 _ => !matches!(Self::of(parameter), Self::Float),
             },
-            _ => !matches!(Self::of(parameter), Self::Float | Self::List),
+            _ => !matches!(Self::of(parameter), Self::Float | Self::Slice),
         }
     }
 
@@ -55,15 +55,15 @@ impl Shape {
     }
 
     pub(super) fn has_length(self) -> bool {
-        matches!(self, Self::Text | Self::List | Self::Unknown)
+        matches!(self, Self::Str | Self::Slice | Self::Unknown)
     }
 
     pub(super) fn has_pattern(self) -> bool {
-        matches!(self, Self::Text | Self::Letter | Self::Unknown)
+        matches!(self, Self::Str | Self::Char | Self::Unknown)
     }
 }
 
-/// The name and the parameter of a generic type that is named as the prelude names its own.
+/// Returns the name and the parameter of a generic type of the prelude.
 fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
     let segment = path.path.segments.first().filter(|_| path.path.segments.len() == 1)?;
     let name = ["Box", "Option", "Vec"].into_iter().find(|name| segment.ident == name)?;
@@ -76,7 +76,7 @@ fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
     }
 }
 
-/// Looks through the invisible groups that `macro_rules` puts around a type.
+/// Strips the invisible groups that `macro_rules` adds around a type.
 pub(super) fn ungrouped(of: &Type) -> &Type {
     match of {
         Type::Group(group) => ungrouped(&group.elem),
