@@ -21,6 +21,7 @@ mod style;
 mod table;
 mod target;
 mod temporary;
+mod uri_template;
 mod wire;
 mod workspace;
 

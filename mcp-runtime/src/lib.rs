@@ -56,9 +56,9 @@ pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
     ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     ask::{
-        Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, ListRoots, Root,
-        SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse, ToolChoice,
-        UrlElicitation,
+        Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, InvalidAnswer,
+        ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse,
+        ToolChoice, UrlElicitation,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
@@ -104,8 +104,8 @@ pub mod __private {
             Argument, ArgumentSlot, CallEnv, CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input,
             PromptOutput, Reply, ResourceOutput, ServerFnFuture, SharedState, ToolOutput,
             ask::{
-                Choice, Choices, Elicit, ElicitChoice, Filled, FormField, asked, field_type, fits,
-                spelled as encoded_question,
+                Choice, ChoiceSet, Elicit, ElicitChoice, FieldType, FormContent, FormField, InvalidAnswer, Question,
+                check_field, encoded_question, field_default_json, field_type,
             },
             complete, complete_dependencies, dependency,
             entry::{

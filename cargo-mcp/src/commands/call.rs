@@ -126,7 +126,7 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// Returns the tool with a name. `may_be_server` is set if the name stands where a server could be named.
+/// Returns the tool with a name. `may_be_server` is set if no server was given.
 fn find<'a>(tools: &'a [Tool], name: Option<&str>, may_be_server: bool) -> Result<&'a Tool, Failure> {
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     let Some(name) = name else {

@@ -14,6 +14,7 @@ use crate::{
     session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
     stdout::outln,
     target::pair,
+    uri_template::variables,
 };
 
 /// Print the completions for an argument of a prompt or resource template
@@ -150,14 +151,6 @@ async fn check_names(
     }
 }
 
-/// Returns the variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
-fn variables(template: &str) -> Vec<String> {
-    let expressions = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let names = expressions
-        .flat_map(|expression| expression.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']).split(','));
-    names.map(|name| name.trim_end_matches('*').split(':').next().unwrap_or_default().to_owned()).collect()
-}
-
 fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientRequest {
     let reference = match completion.kind {
         Kind::Prompt => Reference::for_prompt(completion.name),
@@ -172,21 +165,4 @@ fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientReq
         }
     };
     ClientRequest::CompleteRequest(CompleteRequest::new(params))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::variables;
-
-    #[test]
-    fn variables_are_found() {
-        for (template, names) in [
-            ("notes://note/{id}", &["id"][..]),
-            ("file:///{+path}{?first,last*}", &["path", "first", "last"]),
-            ("x://{name:3}/y", &["name"]),
-            ("x://none", &[]),
-        ] {
-            assert_eq!(variables(template), names, "{template}");
-        }
-    }
 }

@@ -39,10 +39,10 @@ fn a_bundle_contains_the_program_and_its_manifest() {
         file.to_str().expect("a path in UTF-8"),
     ];
     let done = bundle(&words);
-    let told = done.stderr.clone();
+    let output = done.stderr.clone();
     assert_eq!(done.good(), format!("{}\n", file.display()));
-    assert!(told.starts_with("building `hello` in release mode\n"), "{told}");
-    assert!(told.contains("bundled `hello` with 1 tool and 0 prompts: "), "{told}");
+    assert!(output.starts_with("building `hello` in release mode\n"), "{output}");
+    assert!(output.contains("bundled `hello` with 1 tool and 0 prompts: "), "{output}");
 
     let first = fs::read(&file).expect("the path exists");
     bundle(&words).good();
@@ -176,10 +176,10 @@ fn missing_manifest_values_are_rejected() {
 #[test]
 fn a_server_that_does_not_start_is_not_bundled() {
     let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
-    let told = done.failed(3);
-    assert!(told.contains("\nerror: `bundled` "), "{told}");
+    let output = done.failed(3);
+    assert!(output.contains("\nerror: `bundled` "), "{output}");
     let help = "help: a bundle lists the tools of its server; set the environment variables that it needs to start\n";
-    assert!(told.ends_with(help), "{told}");
+    assert!(output.ends_with(help), "{output}");
     assert!(!top.path().join("bundled.mcpb").exists());
 
     let (_top, done) = bundle_package(DESCRIBED, "fn main() { nothing() }", &[]);
@@ -187,8 +187,8 @@ fn a_server_that_does_not_start_is_not_bundled() {
 
     let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
     let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);
-    let told = done.failed(3);
-    assert!(told.contains("\nerror: `bundled` does not answer the handshake within 1 s\n"), "{told}");
+    let output = done.failed(3);
+    assert!(output.contains("\nerror: `bundled` does not answer the handshake within 1 s\n"), "{output}");
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn mistakes_are_reported_before_the_build() {
         ("1ST=One", "invalid variable name `1ST`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
         ("MY KEY=One", "invalid variable name `MY KEY`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
     ] {
-        let told = bundle(&["hello", "--env", setting]).failed(2);
-        assert!(told.contains(why), "{setting}: {told}");
+        let output = bundle(&["hello", "--env", setting]).failed(2);
+        assert!(output.contains(why), "{setting}: {output}");
     }
 }

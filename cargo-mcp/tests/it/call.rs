@@ -431,8 +431,8 @@ fn the_result_of_a_task_is_printed() {
                 calls.push(run(&[&["call", &site.url], &words[..]].concat()));
             }
             for done in calls {
-                let told = done.stderr.contains(&format!("`{}` runs as task ", words[0]));
-                assert_eq!(told, words.contains(&"--task") || words[0] == "failing_job", "{words:?}: {done:?}");
+                let output = done.stderr.contains(&format!("`{}` runs as task ", words[0]));
+                assert_eq!(output, words.contains(&"--task") || words[0] == "failing_job", "{words:?}: {done:?}");
                 assert_eq!(done.code, Some(code), "{words:?}: {done:?}");
                 assert!(done.stdout == said || done.stderr.contains(said), "{words:?}: {done:?}");
             }

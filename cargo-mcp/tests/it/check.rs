@@ -210,11 +210,11 @@ fn findings_can_be_denied_and_allowed() {
 
 #[test]
 fn the_report_for_github() {
-    let told = Server::new(&with(json!({"name": "fetch.page"})))
+    let output = Server::new(&with(json!({"name": "fetch.page"})))
         .run(&["check", "--revision", "2025-11-25", "--format", "github"])
         .good();
     assert_eq!(
-        told,
+        output,
         "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
     );
 }
@@ -246,7 +246,7 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is not a lock file: not a JSON object: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
+            "error: `Cargo.toml` is not a lock file: not a JSON object: invalid type: sequence, expected a map at line 1 column 0\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],
@@ -327,7 +327,7 @@ fn the_lock_file_of_a_package_is_next_to_its_manifest() {
 #[test]
 fn the_examples_pass() {
     let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("a.txt"), "a file").expect("it is written");
+    fs::write(directory.path().join("a.txt"), "a file").expect("the file is written");
     for (name, notes) in [
         ("hello", "notes"),
         ("notes", "notes"),
@@ -361,11 +361,11 @@ impl Http {
 
     fn new(command: &mut Command) -> Self {
         let mut program = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the example starts");
-        let stderr = BufReader::new(program.stderr.take().expect("it has a stderr"));
+        let stderr = BufReader::new(program.stderr.take().expect("a pipe"));
         let mut lines = stderr.lines().map_while(Result::ok);
         let url = lines
             .find_map(|line| Some(line.split_once(" listens on ")?.1.to_owned()))
-            .expect("it says where it listens");
+            .expect("the log contains the address");
         // Keep reading, so that the program does not block.
         std::thread::spawn(move || lines.for_each(drop));
         Self { program, url }
@@ -414,5 +414,5 @@ fn every_revision_is_supported_over_stdio_and_http() {
     run(&["lock", &http.url, "--output", &path]).good();
     let committed =
         fs::read_to_string(repository().join("examples/notes/mcp.lock.json")).expect("the example has a lock");
-    assert_eq!(fs::read_to_string(path).expect("it is written"), committed);
+    assert_eq!(fs::read_to_string(path).expect("the file is written"), committed);
 }

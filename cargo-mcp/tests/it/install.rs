@@ -55,14 +55,11 @@ impl Home {
                 if path.ends_with(".local") {
                     continue;
                 }
-                match path.is_dir() {
-                    true => {
-                        walk(&path, found);
-                        found.insert(path, None);
-                    }
-                    false => {
-                        found.insert(path.clone(), fs::read(path).ok());
-                    }
+                if path.is_dir() {
+                    walk(&path, found);
+                    found.insert(path, None);
+                } else {
+                    found.insert(path.clone(), fs::read(path).ok());
                 }
             }
         }

@@ -112,7 +112,7 @@ fn clean(project: &Path, package: &str) {
 fn a_package_is_created_with_instructions() {
     let top = nowhere();
     let made = new_in(top.path(), &["servers/my-weather"]);
-    let told = made.stderr.clone();
+    let output = made.stderr.clone();
     assert_eq!(made.good(), "");
     let runtime = repository().join("mcp-runtime").canonicalize().expect("the path exists");
     let expected = format!(
@@ -126,7 +126,7 @@ fn a_package_is_created_with_instructions() {
          see `README.md` for other clients\n",
         runtime.display()
     );
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
     let project = top.path().join("servers/my-weather");
     assert_eq!(read(project.join(".gitignore")), "/target\n*.mcpb\n");
     assert!(project.join(".git").is_dir());
@@ -180,7 +180,7 @@ fn with_http_the_readme_contains_the_url() {
         (&["diary", "--from", "notes"], "cargo run --release -- --http 127.0.0.1:8080"),
         (&["tea", "--from", "mount_axum"], "Start the server with `cargo run --release`"),
     ] {
-        let told = new_in(top.path(), words).stderr;
+        let output = new_in(top.path(), words).stderr;
         let project = top.path().join(words[0]);
         let manifest = read(project.join("Cargo.toml"));
         let runtime = manifest.lines().find(|line| line.starts_with("mcp-runtime")).expect("a dependency");
@@ -192,8 +192,8 @@ fn with_http_the_readme_contains_the_url() {
         for part in [start, &connect, &json] {
             assert!(readme.contains(part), "{part} is missing from\n{readme}");
         }
-        assert_eq!(told.contains("cargo mcp install"), words[0] != "tea", "{told}");
-        assert!(told.contains("serve HTTP"), "{told}");
+        assert_eq!(output.contains("cargo mcp install"), words[0] != "tea", "{output}");
+        assert!(output.contains("serve HTTP"), "{output}");
     }
 }
 
@@ -300,8 +300,11 @@ fn an_empty_directory_or_repository_is_used() {
         if has_repository {
             git(&directory, &["init", "--quiet"]);
         }
-        let told = new_in(&directory, &["."]).stderr;
-        assert!(told.starts_with(&format!("created package `{name}` in `.`")) && !told.contains("  cd "), "{told}");
+        let output = new_in(&directory, &["."]).stderr;
+        assert!(
+            output.starts_with(&format!("created package `{name}` in `.`")) && !output.contains("  cd "),
+            "{output}"
+        );
         assert!(read(directory.join("Cargo.toml")).contains(&format!("name = \"{name}\"")));
     }
 }
@@ -385,10 +388,10 @@ fn the_package_is_added_to_the_workspace() {
 fn an_invalid_workspace_is_reported() {
     let top = nowhere();
     fs::write(top.path().join("Cargo.toml"), "[workspace]\nmembers = [\"gone\"]\n").expect("the file is written");
-    let told = new_in(top.path(), &["weather"]).failed(2);
+    let output = new_in(top.path(), &["weather"]).failed(2);
     assert!(
-        told.starts_with("error: the package was created, but cargo rejects it: failed to load manifest"),
-        "{told}"
+        output.starts_with("error: the package was created, but cargo rejects it: failed to load manifest"),
+        "{output}"
     );
     assert_eq!(read(top.path().join("Cargo.toml")), "[workspace]\nmembers = [\"gone\"]\n", "the manifest is unchanged");
 }

@@ -24,7 +24,7 @@ impl Site {
             .spawn()
             .expect("the example starts");
         let mut lines = BufReader::new(process.stderr.take().expect("its log")).lines().map_while(Result::ok);
-        let line = lines.find(|line| line.contains(" listens on ")).expect("it says where it listens");
+        let line = lines.find(|line| line.contains(" listens on ")).expect("the log contains the address");
         let url = line.split(" listens on ").nth(1).expect("an address").trim().to_owned();
         // Keep reading the log, so that the process does not block.
         std::thread::spawn(move || lines.for_each(drop));

@@ -1,15 +1,15 @@
-//! A server that lists what a file says, good or bad, and behaves as the file says.
+//! A server for tests that lists the content of a file, valid or not, and misbehaves as the file says.
 //!
 //! ```json
 //! {
 //!   "server": {"name": "bad", "version": "1.0.0"},
-//!   "speaks": ["2025-11-25"],                 of which the first is offered for any other
+//!   "speaks": ["2025-11-25"],                 the first is offered in place of others
 //!   "instructions": "…",
 //!   "tools": [], "resources": [], "resourceTemplates": [], "prompts": [],
-//!   "answers": {"ping": {"error": {}}},       in place of the proper ones
+//!   "answers": {"ping": {"error": {}}},       in place of the default responses
 //!   "noise": "a line for stdout",
 //!   "garbage": "ignored",                     or "dies"
-//!   "lingers": true                           when its input has ended
+//!   "lingers": true                           after stdin is closed
 //! }
 //! ```
 
@@ -29,22 +29,22 @@ fn main() {
     let text = std::fs::read_to_string(path).expect("the file can be read");
     let file: Value = serde_json::from_str(&text).expect("the file is JSON");
     let mut stdout = std::io::stdout();
-    let mut say = |line: String| {
+    let mut send = |line: String| {
         let _ = writeln!(stdout, "{line}");
         let _ = stdout.flush();
     };
     if let Some(noise) = file["noise"].as_str() {
-        say(noise.to_owned());
+        send(noise.to_owned());
     }
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
             match file["garbage"].as_str() {
                 Some("dies") => return,
                 Some(_) => continue,
-                None => {
-                    say(json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "no JSON"}})
-                        .to_string())
-                }
+                None => send(
+                    json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "invalid JSON"}})
+                        .to_string(),
+                ),
             }
             continue;
         };
@@ -55,7 +55,7 @@ fn main() {
         };
         response["jsonrpc"] = "2.0".into();
         response["id"] = message["id"].clone();
-        say(response.to_string());
+        send(response.to_string());
     }
     if file["lingers"] == true {
         std::thread::sleep(std::time::Duration::from_secs(600));

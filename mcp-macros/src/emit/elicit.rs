@@ -22,7 +22,7 @@ pub(crate) fn elicit(elicit: &Elicit, private: &TokenStream) -> TokenStream {
 pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, .. } => {
-            let failed = quote_spanned!(here()=> ::core::result::Result::Err(::std::string::String::new()));
+            let failed = quote_spanned!(here()=> ::core::unreachable!());
             elicit_impl(name, &[], &failed, private)
         }
         Elicit::Choices(Choices { name, .. }) => {
@@ -35,43 +35,43 @@ pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream
 
 /// ```text
 /// impl Elicit for Confirm {
-///     const FORM: &'static [FormField] = &[
+///     const FIELDS: &'static [FormField] = &[
 ///         FormField::new("reason", None, "Why.", &field_type::<String>(), None, &[Rule::MaxLength(80)]),
 ///     ];
 ///
-///     fn read(filled: &Filled) -> Result<Self, String> {
-///         Ok(Self { reason: filled.field(&field_type::<String>(), 0)? })
+///     fn read(content: &FormContent) -> Result<Self, InvalidAnswer> {
+///         Ok(Self { reason: content.field(&field_type::<String>(), 0)? })
 ///     }
 /// }
 ///
-/// const _: () = fits(&field_type::<String>(), &[Rule::MaxLength(80)], None);
+/// const _: () = check_field(&field_type::<String>(), &[Rule::MaxLength(80)], None);
 /// ```
 fn form(name: &Ident, fields: &[Field], private: &TokenStream) -> TokenStream {
     let here = here();
     let entries: Vec<_> = fields.iter().map(|one| entry(one, private)).collect();
     let values = fields.iter().enumerate().map(|(index, Field { ident, of, .. })| {
         let index = Literal::usize_unsuffixed(index);
-        quote_spanned!(here=> #ident: filled.field(&#private::field_type::<#of>(), #index)?)
+        quote_spanned!(here=> #ident: content.field(&#private::field_type::<#of>(), #index)?)
     });
     let value = quote_spanned! {here=>
         {
-            let _ = filled;
+            let _ = content;
             ::core::result::Result::Ok(Self { #(#values),* })
         }
     };
     let item = elicit_impl(name, &entries, &value, private);
-    let fits = fields.iter().filter_map(|field| fits(field, private));
-    quote_spanned!(here=> #item #(#fits)*)
+    let checks = fields.iter().filter_map(|field| check(field, private));
+    quote_spanned!(here=> #item #(#checks)*)
 }
 
 fn elicit_impl(name: &Ident, entries: &[TokenStream], value: &TokenStream, private: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         #[automatically_derived]
         impl #private::Elicit for #name {
-            const FORM: &'static [#private::FormField] = &[#(#entries),*];
+            const FIELDS: &'static [#private::FormField] = &[#(#entries),*];
 
             #[allow(deprecated, unused_variables)]
-            fn read(filled: &#private::Filled) -> ::core::result::Result<Self, ::std::string::String> {
+            fn read(content: &#private::FormContent) -> ::core::result::Result<Self, #private::InvalidAnswer> {
                 #value
             }
         }
@@ -95,13 +95,13 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
         Default::Expression(value) => {
             let value = of_type(value, of);
             let of = quote_spanned!(here()=> #private::field_type::<#of>());
-            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::asked(&#of, &#value)))
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::field_default_json(&#of, &#value)))
         }
     }
 }
 
 /// Emits an assertion that the options of a field are applicable to its type, with errors reported on the type.
-fn fits(field: &Field, private: &TokenStream) -> Option<TokenStream> {
+fn check(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let json = match &field.default {
         Some(Default::Json(json)) => Some(json),
         _ => None,
@@ -114,7 +114,7 @@ fn fits(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
     let place = of.span().resolved_at(here());
     let private: TokenStream = private.clone().into_iter().map(|token| at(token, place)).collect();
-    Some(quote_spanned!(place=> const _: () = #private::fits(&#private::field_type::<#of>(), #rules, #json);))
+    Some(quote_spanned!(place=> const _: () = #private::check_field(&#private::field_type::<#of>(), #rules, #json);))
 }
 
 fn at(mut token: TokenTree, place: Span) -> TokenTree {
@@ -124,17 +124,17 @@ fn at(mut token: TokenTree, place: Span) -> TokenTree {
 
 /// ```text
 /// impl ElicitChoice for Style {
-///     const CHOICES: &'static Choices =
-///         &Choices { legacy_names: false, all: &[Choice { value: "Formal", title: None }] };
+///     const CHOICES: &'static ChoiceSet =
+///         &ChoiceSet { legacy_names: false, all: &[Choice { value: "Formal", title: None }] };
 ///
-///     fn choose(index: usize) -> Option<Self> {
+///     fn from_index(index: usize) -> Option<Self> {
 ///         match index {
 ///             0 => Some(Self::Formal),
 ///             _ => None,
 ///         }
 ///     }
 ///
-///     fn chosen(&self) -> usize {
+///     fn index(&self) -> usize {
 ///         match self {
 ///             Self::Formal => 0,
 ///         }
@@ -153,42 +153,42 @@ fn choices(choices: &Choices, private: &TokenStream) -> TokenStream {
             quote_spanned!(here=> #private::Choice { value: #value, title: #title })
         })
         .collect();
-    let choose = quote_spanned! {here=>
+    let from_index = quote_spanned! {here=>
         match index {
             #(#indices => ::core::option::Option::Some(Self::#idents),)*
             _ => ::core::option::Option::None,
         }
     };
-    let chosen = quote_spanned! {here=>
+    let index = quote_spanned! {here=>
         match self {
             #(Self::#idents => #indices,)*
         }
     };
-    choice_impl(name, *legacy_names, &all, &choose, &chosen, private)
+    choice_impl(name, *legacy_names, &all, &from_index, &index, private)
 }
 
 fn choice_impl(
     name: &Ident,
     legacy_names: bool,
     all: &[TokenStream],
-    choose: &TokenStream,
-    chosen: &TokenStream,
+    from_index: &TokenStream,
+    index: &TokenStream,
     private: &TokenStream,
 ) -> TokenStream {
     quote_spanned! {here()=>
         #[automatically_derived]
         impl #private::ElicitChoice for #name {
-            const CHOICES: &'static #private::Choices =
-                &#private::Choices { legacy_names: #legacy_names, all: &[#(#all),*] };
+            const CHOICES: &'static #private::ChoiceSet =
+                &#private::ChoiceSet { legacy_names: #legacy_names, all: &[#(#all),*] };
 
             #[allow(deprecated, unused_variables)]
-            fn choose(index: usize) -> ::core::option::Option<Self> {
-                #choose
+            fn from_index(index: usize) -> ::core::option::Option<Self> {
+                #from_index
             }
 
             #[allow(deprecated)]
-            fn chosen(&self) -> usize {
-                #chosen
+            fn index(&self) -> usize {
+                #index
             }
         }
     }

@@ -4,11 +4,12 @@ use std::{
     time::Instant,
 };
 
+#[cfg(feature = "http")]
+use super::{call::in_flight::InFlight, request::source::RequestSource, session::Session};
 use super::{
     call::{
         batch::{Batch, Sink},
         clock::Clock,
-        in_flight::InFlight,
         response,
     },
     dispatch,
@@ -20,8 +21,6 @@ use super::{
     },
     shared::Engine,
 };
-#[cfg(feature = "http")]
-use super::{request::source::RequestSource, session::Session};
 use crate::{
     error::Fault,
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
@@ -252,11 +251,11 @@ impl Connection {
             let why = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(why), out);
         }
-        let most = self.context.engine.limits.batch;
-        match messages.clone().take(most + 1).count() {
+        let limit = self.context.engine.limits.batch;
+        match messages.clone().take(limit + 1).count() {
             0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
-            count if count > most => {
-                let why = format!("a batch may have at most {most} messages");
+            count if count > limit => {
+                let why = format!("a batch may have at most {limit} messages");
                 return self.reject(&Fault::InvalidRequest(why), out);
             }
             _ => {}
@@ -303,7 +302,7 @@ impl Connection {
         let request =
             RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry };
         match dispatch::request(&message.method, &request, out) {
-            Ok(_) => ReceiveOutcome::REQUEST,
+            Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
                 ReceiveOutcome { is_overloaded: matches!(fault, Fault::Overloaded(_)), ..ReceiveOutcome::REQUEST }

@@ -14,12 +14,12 @@ use crate::{
     revision::Feature,
 };
 
-/// Answers a request. Returns whether the response was written; otherwise it follows through the outbox.
+/// Answers a request: writes its response, or starts a call whose response follows through the outbox.
 ///
 /// # Errors
 ///
 /// Returns the protocol error to answer with, in which case nothing was written.
-pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let offers = request.registry().capabilities();
     let changes = request.engine().announces_changes();
     let has = |feature| request.has(feature);

@@ -62,7 +62,7 @@ impl ClientRequests<'_> {
 
     async fn send<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
         let Some(requester) = self.requester else {
-            return Err(Fault::internal("the client cannot be asked here: only tools, prompts and resources can"));
+            return Err(Fault::internal("only tools, prompts and resources can send requests to the client"));
         };
         let mut attempts = 1..MAX_ATTEMPTS;
         loop {
@@ -71,7 +71,7 @@ impl ClientRequests<'_> {
             let is_valid = |result: &str| match ask.read(result) {
                 Ok(_) => true,
                 Err(why) => {
-                    tracing::debug!(key, why, "invalid answer, asking again");
+                    tracing::debug!(key, %why, "invalid answer, asking again");
                     false
                 }
             };
@@ -110,7 +110,8 @@ impl ClientRequests<'_> {
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         let Some(requester) = self.requester else { return Ok(future.await) };
-        let unusable = |why: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be kept: {why}"));
+        let unusable =
+            |why: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be stored: {why}"));
         if let Some(json) = requester.recall(&key) {
             return serde_json::from_str(&json).map_err(unusable);
         }

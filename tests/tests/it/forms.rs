@@ -289,7 +289,7 @@ fn urls() {
         "http://ü",
     ] {
         let fault = encoded_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
-        let said = format!("a person cannot be sent to {url:?}, expected an absolute URL such as https://…");
+        let said = format!("the user cannot open {url:?}, expected an absolute URL such as https://…");
         assert_eq!(fault, Fault::Internal(said));
     }
     assert!(encoded_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
@@ -366,34 +366,34 @@ fn conversations_that_make_no_sense() {
         (
             ask().tool("a", "b", json!({})),
             Revision::V2026_07_28,
-            "the schema of the tool `a` is not that of an object, as a tool's arguments are",
+            "the schema of the tool `a` must describe an object: expected `\"type\": \"object\"`",
         ),
         (
             ask().message(Role::User, Audio::wav([1])),
             Revision::V2024_11_05,
-            "the client's revision of the protocol has no audio in messages to a model",
+            "the protocol revision of the client does not support audio in sampling",
         ),
         (
             ask().message(Role::Assistant, tool_use()),
             Revision::V2026_07_28,
-            r#"the tool use "1" has no result in the message behind it"#,
+            r#"the tool call "1" has no result in the next message"#,
         ),
         (
             ask().message(Role::Assistant, tool_use()).message(Role::User, "and now?"),
             Revision::V2026_07_28,
-            r#"the tool use "1" has no result in the message behind it"#,
+            r#"the tool call "1" has no result in the next message"#,
         ),
         (
             ask().tool_results([SampleToolResult::new("1", "a")]),
             Revision::V2026_07_28,
-            r#"the result of the tool use "1" answers none of the message before"#,
+            r#"the tool result "1" does not match a tool call in the previous message"#,
         ),
         (
             ask()
                 .message(Role::Assistant, tool_use())
                 .contents(Role::User, ["See:".into(), SampleToolResult::new("1", "a").into()]),
             Revision::V2026_07_28,
-            "results of tools stand by themselves, in a message of the user's",
+            "tool results must be the only content of a user message",
         ),
     ] {
         assert_eq!(encoded_question(&ask, revision), Err(Fault::Internal(expected.to_owned())));
@@ -412,6 +412,6 @@ fn a_default_that_breaks_its_own_rules() {
     }
 
     let fault = encoded_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
-    let said = r#"a default of the form breaks its own rules: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
+    let said = r#"invalid default in the form: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
     assert_eq!(fault.to_string(), said);
 }

@@ -9,12 +9,8 @@ use cargo_metadata::Package;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::Args, contents::Contents};
-use crate::{
-    failure::Failure,
-    near::{listed, nearest},
-    workspace::Server,
-};
+use super::{args::Args, contents::Contents, setting::Setting};
+use crate::{failure::Failure, workspace::Server};
 
 /// The path of the icon in a bundle.
 pub(super) const ICON: &str = "icon.png";
@@ -95,20 +91,6 @@ struct Prompt {
 #[derive(Debug, Serialize)]
 struct Compatibility {
     platforms: [&'static str; 1],
-}
-
-/// A value that the user is asked for during installation.
-#[derive(Debug, Serialize)]
-pub(super) struct Setting {
-    #[serde(skip)]
-    variable: String,
-    r#type: &'static str,
-    title: String,
-    description: String,
-    required: bool,
-    sensitive: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    default: Option<String>,
 }
 
 impl Manifest {
@@ -203,59 +185,6 @@ impl Manifest {
     }
 }
 
-impl Setting {
-    /// Creates the settings from the options of the command line.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a variable is declared twice, or if an option refers to a variable that is not declared.
-    pub(super) fn all(
-        env: &[(String, String)],
-        defaults: &[(String, String)],
-        secrets: &[String],
-    ) -> Result<Vec<Self>, Failure> {
-        let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
-        let defaulted = defaults.iter().map(|(name, _)| ("--default", name));
-        for (option, name) in defaulted.chain(secrets.iter().map(|name| ("--secret", name))) {
-            if !names.contains(&name.as_str()) {
-                let failure = Failure::usage(format_args!("`{option} {name}`: unknown variable `{name}`"));
-                return Err(match nearest(name, names.iter().copied()) {
-                    Some(near) => failure.help(format_args!("did you mean `{near}`?")),
-                    None if names.is_empty() => {
-                        failure.help(format_args!("declare it with `--env '{name}=DESCRIPTION'`"))
-                    }
-                    None => failure.help(format_args!("variables declared with `--env`: {}", listed(&names))),
-                });
-            }
-        }
-        let setting = |(name, description): &(String, String)| {
-            let default = defaults.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-            Self {
-                variable: name.clone(),
-                r#type: "string",
-                title: title(name),
-                description: description.clone(),
-                required: default.is_none(),
-                sensitive: secrets.contains(name) || looks_secret(name),
-                default,
-            }
-        };
-        let settings: Vec<Self> = env.iter().map(setting).collect();
-        for (at, setting) in settings.iter().enumerate() {
-            if let Some(other) = settings[..at].iter().find(|other| other.key() == setting.key()) {
-                return Err(Failure::usage(format_args!("duplicate `--env` for `{}`", other.variable))
-                    .help("use one `--env` per variable"));
-            }
-        }
-        Ok(settings)
-    }
-
-    /// Returns the name of the setting in the manifest.
-    fn key(&self) -> String {
-        self.variable.to_lowercase()
-    }
-}
-
 /// Replaces values by their overrides, recursively for objects.
 fn merge(base: &mut Value, overrides: &Value) {
     match (base, overrides) {
@@ -266,23 +195,6 @@ fn merge(base: &mut Value, overrides: &Value) {
         }
         (base, overrides) => *base = overrides.clone(),
     }
-}
-
-/// Converts a variable name to a title: `NOTES_DB` becomes `Notes db`.
-fn title(name: &str) -> String {
-    let words = name.replace('_', " ").trim().to_lowercase();
-    let mut letters = words.chars();
-    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
-}
-
-fn looks_secret(name: &str) -> bool {
-    let name = name.to_uppercase();
-    let mut words = name.split('_');
-    words.any(|word| {
-        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PAT", "CREDENTIAL", "CREDENTIALS"]
-            .contains(&word)
-            || ["APIKEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|end| word.ends_with(end))
-    })
 }
 
 /// Returns the author: from the command line, Cargo.toml or git.
@@ -327,7 +239,7 @@ fn platform() -> Result<&'static str, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::{Author, looks_secret, merge, parse_author, title};
+    use super::{Author, merge, parse_author};
 
     #[test]
     fn overrides_are_merged_into_the_manifest() {
@@ -352,22 +264,5 @@ mod tests {
         ] {
             assert_eq!(parse_author(text), Author { name: name.to_owned(), email: email.map(str::to_owned) });
         }
-    }
-
-    #[test]
-    fn secrets_are_detected_by_name() {
-        for (name, secret) in [
-            ("API_KEY", true),
-            ("GITHUB_TOKEN", true),
-            ("github_pat", true),
-            ("OPENAI_APIKEY", true),
-            ("DB_PASSWORD", true),
-            ("NOTES_DB", false),
-            ("KEYBOARD", false),
-            ("PATH_TO_FILES", false),
-        ] {
-            assert_eq!(looks_secret(name), secret, "{name}");
-        }
-        assert_eq!(title("NOTES_DB"), "Notes db");
     }
 }

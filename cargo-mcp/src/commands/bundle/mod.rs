@@ -4,6 +4,7 @@ mod archive;
 mod args;
 mod contents;
 mod manifest;
+mod setting;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -15,7 +16,8 @@ use crate::{
 };
 
 use contents::Contents;
-use manifest::{Manifest, Setting};
+use manifest::Manifest;
+use setting::Setting;
 
 pub(crate) use args::Args;
 

@@ -14,6 +14,7 @@ use crate::{
     probe::{RpcError, Session, Shaken, Unanswered, shake, unreachable},
     revision::Revision,
     target::{SHUTDOWN_TIMEOUT, Target},
+    uri_template::variables,
     wire::Lost,
 };
 
@@ -197,9 +198,8 @@ async fn completions(findings: &mut Findings, session: &mut Session, listing: &L
     });
     let templates = listing.resource_templates.iter().filter_map(|template| {
         let reference = json!({"type": "ref/resource", "uri": template["uriTemplate"]});
-        let (_, rest) = template["uriTemplate"].as_str()?.split_once('{')?;
-        let variable = rest.split(['}', ',', ':', '*']).next()?.trim_start_matches(|c: char| "+#./;?&".contains(c));
-        Some((Subject::of("resource template", template), reference, variable.to_owned()))
+        let variable = variables(template["uriTemplate"].as_str()?).into_iter().next()?;
+        Some((Subject::of("resource template", template), reference, variable))
     });
     for (subject, reference, name) in prompts.chain(templates).collect::<Vec<_>>() {
         let params = json!({"ref": reference, "argument": {"name": name, "value": ""}});

@@ -1,5 +1,5 @@
 
-# `cargo mcp …` is completed as `cargo-mcp …` is; the other commands of cargo by whatever completed them before.
+# Completes `cargo mcp …` like `cargo-mcp …`, and leaves other commands to the existing completions of cargo.
 if ! complete -p cargo &>/dev/null; then
     if declare -F _comp_load >/dev/null; then _comp_load cargo
     elif declare -F _completion_loader >/dev/null; then _completion_loader cargo

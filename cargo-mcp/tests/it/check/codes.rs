@@ -373,14 +373,14 @@ fn every_code_is_reported() {
         let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
         let done = Server::new(&file).run(&words);
         let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
-        let told: Vec<String> = report["findings"]
+        let lines: Vec<String> = report["findings"]
             .as_array()
             .expect("findings")
             .iter()
             .filter(|found| found["code"] == code)
             .map(line)
             .collect();
-        assert!(told.contains(&expected), "{code}: {expected}\n{told:#?}\n{report:#}");
+        assert!(lines.contains(&expected), "{code}: {expected}\n{lines:#?}\n{report:#}");
         let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
         assert_eq!(done.code, Some(i32::from(fails)), "{code}");
     }
@@ -395,7 +395,7 @@ fn every_code_has_a_test_and_an_explanation() {
     tested.extend(["breaking-change", "compatible-change"]);
     assert_eq!(codes, tested);
     for code in codes {
-        let told = run(&["check", "--explain", code]).good();
-        assert!(told.contains(&format!("[{code}]: ")) && told.contains("\nhelp: "), "{told}");
+        let output = run(&["check", "--explain", code]).good();
+        assert!(output.contains(&format!("[{code}]: ")) && output.contains("\nhelp: "), "{output}");
     }
 }

@@ -19,9 +19,9 @@ fn each_client_gets_its_form_of_a_program_entry() {
         let home = Home::new();
         let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]);
         assert_eq!(done.stderr.lines().next(), Some("`hello` responds as hello 0.1.0"), "{}", done.stderr);
-        let told = done.good();
+        let output = done.good();
         let path = home.path(file(client));
-        assert!(told.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{told}");
+        assert!(output.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{output}");
         let expected = format!(
             "{{\n  \"{object}\": {{\n    \"hello\": {{\n{kind}      \"command\": \"{}\",\n      \"args\": [\n        \
              \"--legacy-sse\"\n      ],\n      \"env\": {{\n        \"KEY\": \"ü \\\"1\\\"\"\n      }}\n    }}\n  }}\n}}\n",
@@ -195,9 +195,9 @@ fn project_scope_uses_the_files_of_the_project() {
             "{}",
             done.stderr
         );
-        let told = done.good();
+        let output = done.good();
         let file = project.join(path);
-        assert!(told.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{told}");
+        assert!(output.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{output}");
         assert!(fs::read_to_string(&file).expect("the path exists").contains(&hello));
         let client = client.split(',').next().expect("one");
         let words = ["uninstall", "--client", client, "--scope", "project", "hello"];

@@ -32,10 +32,10 @@ fn only_the_entry_changes() {
         ),
     ] {
         let home = Home::with(file(client), before);
-        let told = home.install(client, &["--no-check"]);
+        let output = home.install(client, &["--no-check"]);
         let backup = home.path(&format!("{}.bak", file(client)));
-        assert!(told.stderr.contains(&format!("  backup: {}\n", backup.display())), "{}", told.stderr);
-        told.good();
+        assert!(output.stderr.contains(&format!("  backup: {}\n", backup.display())), "{}", output.stderr);
+        output.good();
         assert_eq!(home.read(file(client)), after.replace("HELLO", &hello()), "{client}");
         assert_eq!(fs::read_to_string(backup).expect("a copy"), before, "{client}");
         home.run(&["uninstall", "--client", client, "hello"]).good();
@@ -118,8 +118,8 @@ fn reinstalling_succeeds_and_replacing_requires_force() {
         )
     );
     let before = home.everything();
-    let told = home.install("cursor", &["--no-check"]).good();
-    assert_eq!(told, format!("Cursor: `hello` is already installed in {}\n", path.display()));
+    let output = home.install("cursor", &["--no-check"]).good();
+    assert_eq!(output, format!("Cursor: `hello` is already installed in {}\n", path.display()));
     assert_eq!(home.everything(), before);
     home.install("cursor", &["--no-check", "--name", "another"]).good();
     assert!(home.read(file("cursor")).contains("\"another\": {\n"));
@@ -132,7 +132,7 @@ fn a_dry_run_prints_the_diff_and_writes_nothing() {
     let home = Home::with(file("cursor"), text);
     let before = home.everything();
     let path = home.path(file("cursor"));
-    let told = home.install("cursor", &["--dry-run", "--env", "TOKEN=new secret"]).good();
+    let output = home.install("cursor", &["--dry-run", "--env", "TOKEN=new secret"]).good();
     let expected = format!(
         "--- {0}\n+++ {0}\n@@ -1,5 +1,13 @@\n {{\n   \"mcpServers\": {{\n-    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \
          \"***\" }} }}\n+    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \"***\" }} }},\n+    \"hello\": {{\n+      \
@@ -141,17 +141,20 @@ fn a_dry_run_prints_the_diff_and_writes_nothing() {
         path.display(),
         hello()
     );
-    assert_eq!(told, expected);
+    assert_eq!(output, expected);
     assert_eq!(home.everything(), before);
     let done = home.run(&["install", "hello", "--client", "codex", "--dry-run"]);
     let warning =
         format!("warning: Codex does not seem to be installed: `{}` does not exist\n", home.path(".codex").display());
     assert_eq!(done.stderr, warning);
-    let told = done.good();
-    assert!(told.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{told}");
-    assert!(told.contains("+command = \"") && told.contains("/release/hello\"\n"), "{told}");
-    let told = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).good();
-    assert!(told.contains("-    \"other\": {") && told.contains("\"***\"") && !told.contains("secret"), "{told}");
+    let output = done.good();
+    assert!(output.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{output}");
+    assert!(output.contains("+command = \"") && output.contains("/release/hello\"\n"), "{output}");
+    let output = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).good();
+    assert!(
+        output.contains("-    \"other\": {") && output.contains("\"***\"") && !output.contains("secret"),
+        "{output}"
+    );
     assert_eq!(home.everything(), before);
 }
 
@@ -175,17 +178,17 @@ fn several_clients_are_configured_and_listed() {
     let home = Home::with(file("cursor"), "{}");
     home.write(file("zed"), "{ \"context_servers\": { \"other\": {} } }");
     home.write(file("gemini"), "{ broken");
-    let told = home.install("cursor,zed,cursor", &["--no-check"]).good();
-    assert_eq!(told.lines().count(), 2, "{told}");
-    let told = home.run(&["install", "--list", "hello"]).good();
+    let output = home.install("cursor,zed,cursor", &["--no-check"]).good();
+    assert_eq!(output.lines().count(), 2, "{output}");
+    let output = home.run(&["install", "--list", "hello"]).good();
     for (client, state) in
         [("cursor", "has `hello`"), ("zed", "has `hello`"), ("gemini", "invalid"), ("windsurf", "no file")]
     {
         let path = home.path(file(client)).display().to_string();
-        let row: Vec<_> = told.lines().find(|line| line.ends_with(&path)).expect(client).split("  ").collect();
+        let row: Vec<_> = output.lines().find(|line| line.ends_with(&path)).expect(client).split("  ").collect();
         let row: Vec<_> = row.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(row, [client, "user", state, &path]);
     }
-    let told = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).good();
-    assert_eq!(told, format!("zed  user  no `notes`, 2 others  {}\n", home.path(file("zed")).display()));
+    let output = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).good();
+    assert_eq!(output, format!("zed  user  no `notes`, 2 others  {}\n", home.path(file("zed")).display()));
 }

@@ -58,10 +58,10 @@ fn a_package_is_built_and_started() {
         assert_eq!(home.read("asked").contains(" --release"), asked, "{}", home.read("asked"));
         let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
         assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
-        let told = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+        let output = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
         let expected =
             format!("Cursor: uninstalled `hello` and deleted {}, which was created for it\n", path.display());
-        assert_eq!(told, expected);
+        assert_eq!(output, expected);
         assert!(!home.path(".cursor").exists(), "the directory was created for the file");
     }
 }

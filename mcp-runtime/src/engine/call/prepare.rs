@@ -39,19 +39,19 @@ pub(crate) struct CallOptions {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
 }
 
-/// Calls a function. Returns whether the response was written.
+/// Calls a function.
 pub(crate) fn call(
     request: &RequestContext<'_>,
     item: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let requester = requester(request, target, arguments, item.uses_context)?;
     call_with(request, item, target, arguments, CallOptions { requester, ..CallOptions::default() }, out)
 }
 
-/// Calls a function with options. Returns whether the response was written.
+/// Calls a function with options.
 pub(crate) fn call_with(
     request: &RequestContext<'_>,
     item: &Function,
@@ -59,7 +59,7 @@ pub(crate) fn call_with(
     arguments: &str,
     options: CallOptions,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let is_tool = target.method == "tools/call";
     let uses_context = item.uses_context || options.handoff.is_some();
     let next = request.engine().layers.around(item);
@@ -71,7 +71,8 @@ pub(crate) fn call_with(
     }
     if let Some(next) = next {
         let info = call_info(request, item, target, call.callee, call.context.clone());
-        return Ok(call.run_layered(next.start(Call::new(info, arguments)), out));
+        call.run_layered(next.start(Call::new(info, arguments)), out);
+        return Ok(());
     }
     let context = call.context.clone();
     let input = Input {
@@ -82,7 +83,8 @@ pub(crate) fn call_with(
         encoding: call.encoding,
         uri: target.uri,
     };
-    Ok(call.run(&item.common.handler, input, out))
+    call.run(&item.common.handler, input, out);
+    Ok(())
 }
 
 /// Returns what layers see of a call, and what is needed to call its function behind them.
@@ -165,9 +167,9 @@ pub(crate) fn prepare<'a>(
 ///
 /// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
 pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
-    let most = request.engine().limits.in_flight;
-    if request.connection.in_flight.count() >= most {
-        return Err(Fault::overloaded(format!("too many requests in flight: the limit is {most}")));
+    let limit = request.engine().limits.in_flight;
+    if request.connection.in_flight.count() >= limit {
+        return Err(Fault::overloaded(format!("too many requests in flight: the limit is {limit}")));
     }
     Ok(())
 }
@@ -266,14 +268,14 @@ pub(crate) async fn run_server_fn(
     produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
 }
 
-/// Answers a request with the result of a future that calls no function. Returns whether the response was written.
+/// Answers a request with the result of a future that calls no function.
 pub(crate) fn answer_with(
     request: &RequestContext<'_>,
     name: &'static str,
     timeout: Option<Duration>,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
-) -> bool {
+) {
     let connection = request.connection;
     let call = PreparedCall {
         in_flight: &connection.in_flight,
@@ -294,5 +296,5 @@ pub(crate) fn answer_with(
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }
     };
-    call.run_future(Box::pin(finished), out)
+    call.run_future(Box::pin(finished), out);
 }

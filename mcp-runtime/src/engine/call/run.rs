@@ -37,19 +37,15 @@ pub(crate) struct PreparedCall<'a> {
 }
 
 impl PreparedCall<'_> {
-    /// Runs an annotated function. Returns whether the response was written.
-    pub(crate) fn run(self, handler: &Handler, input: Input<'_>, out: &mut Vec<u8>) -> bool {
+    /// Runs an annotated function.
+    pub(crate) fn run(self, handler: &Handler, input: Input<'_>, out: &mut Vec<u8>) {
         match handler {
-            Handler::Sync(function) => {
-                self.run_sync(|reply| function(input, reply), input, out);
-                true
-            }
+            Handler::Sync(function) => self.run_sync(|reply| function(input, reply), input, out),
             Handler::Async(function) => match self.callee.start(*function, input, self.log_context(), &self.id) {
                 Ok(running) => self.run_future(running, out),
-                Err(refusal) => {
+                Err(error) => {
                     let start = out.len();
-                    self.callee.end_response(out, start, self.encoding, &self.id, Err(refusal));
-                    true
+                    self.callee.end_response(out, start, self.encoding, &self.id, Err(error));
                 }
             },
         }
@@ -76,19 +72,19 @@ impl PreparedCall<'_> {
         self.callee.end_response(out, start, self.encoding, &self.id, outcome);
     }
 
-    /// Polls a future once, and spawns it as a task only if it is not ready. Returns whether the response was written.
-    pub(crate) fn run_future(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
+    /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.
+    pub(crate) fn run_future(self, running: CallFuture, out: &mut Vec<u8>) {
         let call = GuardedCall::new(running, self.context.clone(), self.forwards_log, self.callee.name);
-        self.run_guarded(call, out)
+        self.run_guarded(call, out);
     }
 
     /// Does the same with the future of a layer. The function that it wraps has its own guard.
-    pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) {
         let call = GuardedCall::layer(running, self.callee.name);
-        self.run_guarded(call, out)
+        self.run_guarded(call, out);
     }
 
-    fn run_guarded(mut self, mut call: GuardedCall, out: &mut Vec<u8>) -> bool {
+    fn run_guarded(mut self, mut call: GuardedCall, out: &mut Vec<u8>) {
         call.handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some()).map(Arc::clone);
         // If the future is not ready, the spawned task polls it again with a waker of its own.
         let cx = &mut TaskContext::from_waker(Waker::noop());
@@ -100,13 +96,12 @@ impl PreparedCall<'_> {
         warn_if_slow(self.callee.name, self.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => result.map_err(|panic| self.callee.panic_fault(&*panic, &self.id)),
-            Poll::Pending if self.spawn(call.warning_if_slow()) => return false,
+            Poll::Pending if self.spawn(call.warning_if_slow()) => return,
             // Two concurrent HTTP requests have the same id.
             Poll::Pending => Err(response::duplicate_id(&self.id)),
         };
         self.end_context();
         self.callee.write_response(out, self.encoding, &self.id, finished);
-        true
     }
 
     /// Spawns the call as a task. Returns `false` if a call with the same id is already in flight.

@@ -162,8 +162,8 @@ pub(crate) struct LiveRequester {
 
 impl LiveRequester {
     fn send(&self, question: &Question) -> Result<PendingRequest, Fault> {
-        if !question.needs.is_declared_in(&self.capabilities) {
-            return Err(Fault::MissingCapability { required: question.needs.required() });
+        if !question.capability.is_declared_in(&self.capabilities) {
+            return Err(Fault::MissingCapability { required: question.capability.required() });
         }
         send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params)
     }

@@ -176,8 +176,8 @@ impl ClientRequester for RoundsRequester {
         if let Some(response) = self.response_to(&mut round, &question.key, &digest, is_valid) {
             return Box::pin(ready(Ok(response)));
         }
-        if !question.needs.is_declared_in(&self.capabilities) {
-            let fault = Fault::MissingCapability { required: question.needs.required() };
+        if !question.capability.is_declared_in(&self.capabilities) {
+            let fault = Fault::MissingCapability { required: question.capability.required() };
             return Box::pin(ready(Err(fault)));
         }
         let key = question.key.clone();

@@ -13,7 +13,7 @@ use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 /// call.
 ///
 /// ```
-/// use mcp_runtime::layers::{LayerFuture, Call, Layer, Next, Outcome};
+/// use mcp_runtime::layers::{Call, Layer, LayerFuture, Next, Outcome};
 ///
 /// /// Rejects callers that are not on the list.
 /// struct Guests(Vec<String>);
@@ -30,7 +30,7 @@ use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 /// }
 /// ```
 ///
-/// [`from_fn`] creates a layer from an async function.
+/// [`from_fn`](super::from_fn) creates a layer from an async function.
 pub trait Layer: Send + Sync + 'static {
     /// Handles a call, by continuing with `next` or by answering it directly.
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_>;

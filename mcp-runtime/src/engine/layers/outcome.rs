@@ -8,6 +8,7 @@ use crate::{
         ToolOutput, entry::EntryKind, write_prompt, write_resource, write_tool,
     },
     jsonrpc::raw,
+    model::ToolResult,
     revision::Feature,
 };
 
@@ -114,7 +115,7 @@ impl Outcome {
     /// The client receives the message, so it must not contain secrets.
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
-            EntryKind::Tool => Self::tool(call, crate::ToolResult::error(text)),
+            EntryKind::Tool => Self::tool(call, ToolResult::error(text)),
             EntryKind::Resource | EntryKind::Prompt => Fault::internal(text).into(),
         }
     }

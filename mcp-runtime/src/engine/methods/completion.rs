@@ -23,7 +23,7 @@ use crate::{
 /// Completes an argument of a prompt or a variable of a resource template.
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
-pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let item = referenced_item(request)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(params::member(argument, "name"), "argument.name")?;
@@ -40,7 +40,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
             let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
             let result = write_completions(request.encoding(), &Completions::new(matches));
             response::write_result(out, request.id, &result);
-            Ok(true)
+            Ok(())
         }
     }
 }
@@ -86,7 +86,7 @@ fn complete_by(
     uses_context: bool,
     completing: CompletionInput,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
@@ -99,7 +99,8 @@ fn complete_by(
         };
         Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }
     });
-    Ok(call.run_future(running, out))
+    call.run_future(running, out);
+    Ok(())
 }
 
 /// Reads the arguments that the client has already filled in.

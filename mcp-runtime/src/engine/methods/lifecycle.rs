@@ -17,7 +17,7 @@ use crate::{
 /// Opens a session.
 ///
 /// See [Initialization](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization).
-pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let connection = request.connection;
     if matches!(request.sink, Sink::Batch(_)) {
         return Err(Fault::InvalidRequest("`initialize` must not be part of a batch".to_owned()));
@@ -56,7 +56,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     connection.session.set(Arc::new(session)).map_err(|_| already_initialized())?;
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
-    Ok(true)
+    Ok(())
 }
 
 /// Handles `notifications/initialized`: the session receives the notifications that were held back.
@@ -68,19 +68,19 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
 }
 
 /// Describes the server to clients without a session.
-pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::write_result(out, request.id, request.engine().introduction(request.registry, request.dialect()));
-    Ok(true)
+    Ok(())
 }
 
 /// Answers `ping`.
-pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(true)
+    Ok(())
 }
 
 /// Answers a method that only the dialect of the request declares.
-pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let Some(respond) = request.dialect().method(method) else {
         return Err(Fault::MethodNotFound(method.to_owned()));
     };
@@ -88,5 +88,5 @@ pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &m
     respond(request.params.json(), &mut Object::begin(&mut result))?;
     request.encoding().end_result(&mut result, None);
     response::write_result(out, request.id, &result);
-    Ok(true)
+    Ok(())
 }

@@ -18,7 +18,7 @@ use crate::{
 /// Returns a page of a list. Pages that look the same to every caller are encoded once.
 ///
 /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
-pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let cursor = request.params.cursor()?;
     let (registry, visible) = (request.registry(), request.visible_to());
     if kind == ListKind::Resources
@@ -36,7 +36,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         let page = registry.page(&pager, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
         response::write_result(out, request.id, &page);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Lists resources together with those that functions list.
@@ -46,7 +46,7 @@ fn list_resources(
     lists: ResourceLists,
     visible: VisibleTo,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), offset)?;
@@ -70,5 +70,6 @@ fn list_resources(
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }
     });
-    Ok(call.run_future(running, out))
+    call.run_future(running, out);
+    Ok(())
 }

@@ -11,8 +11,8 @@ use crate::{
 /// Sets the log level of the session.
 ///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
-pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     request.connection.level.set(params::level(request.params.member("level"), "level")?);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(true)
+    Ok(())
 }

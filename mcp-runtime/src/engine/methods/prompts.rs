@@ -13,7 +13,7 @@ use crate::{
 /// Calls the function of a prompt.
 ///
 /// See [Prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts).
-pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
     let Some(prompt) = request.registry().prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {

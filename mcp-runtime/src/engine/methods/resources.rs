@@ -16,7 +16,7 @@ use crate::{
 /// Calls the function of a resource, or returns a file of a skill.
 ///
 /// See [Resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources).
-pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
     let registry = request.registry();

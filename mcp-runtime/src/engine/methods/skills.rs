@@ -13,17 +13,17 @@ use crate::{
 };
 
 /// Lists the skills.
-pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills: Vec<_> = request.registry().skills().all().iter().collect();
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
     let page = request.engine().pager(request.dialect()).page_of("skills", &skills, cursor.as_deref(), sees)?;
     response::write_result(out, request.id, &page);
-    Ok(true)
+    Ok(())
 }
 
 /// Returns one skill.
-pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
     let Some(skill) = request.registry().skills().skill(&uri, |info| visible.sees_entry(info)) else {
@@ -32,11 +32,11 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<boo
     response::begin_result(out, request.id);
     skill.write(out, request.encoding(), request.engine().limits.list_ttl);
     out.push(b'}');
-    Ok(true)
+    Ok(())
 }
 
 /// Lists the files in a directory of a skill.
-pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills = request.registry().skills();
@@ -50,13 +50,13 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
     let page = pager.page_of("resources", &children, cursor.as_deref(), sees)?;
     response::write_result(out, request.id, &page);
-    Ok(true)
+    Ok(())
 }
 
 /// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
-pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::begin_result(out, request.id);
     file.write(out, request.encoding(), request.engine().limits.list_ttl);
     out.push(b'}');
-    Ok(true)
+    Ok(())
 }

@@ -25,7 +25,7 @@ const MAX_ID_BYTES: usize = 1024;
 /// Subscribes the session to a resource.
 ///
 /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
-pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let subscriber = subscriber(request, "resources/subscribe")?;
     let visible = request.visible_to();
@@ -34,15 +34,15 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     }
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(true)
+    Ok(())
 }
 
 /// Ends the session's subscription to a resource.
-pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
-    Ok(true)
+    Ok(())
 }
 
 /// Returns the subscriber of the session. A session that was opened before the server announced changes has none.
@@ -52,7 +52,7 @@ fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subs
 }
 
 /// Notifies the client of changes until it cancels the request or the server shuts down.
-pub(crate) fn listen(request: &RequestContext<'_>) -> Result<bool, Fault> {
+pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if matches!(request.sink, Sink::Batch(_)) {
         return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
     }
@@ -82,11 +82,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<bool, Fault> {
         let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
-    match connection.in_flight.listen(request.id.to_owned(), listener) {
-        Ok(()) => Ok(false),
-        Err(listener) => {
-            listener.cancel();
-            Err(response::duplicate_id(request.id))
-        }
-    }
+    connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {
+        listener.cancel();
+        response::duplicate_id(request.id)
+    })
 }

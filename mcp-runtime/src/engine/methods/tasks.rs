@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Answers a `tasks/…` request.
-pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (in_session, by_extension) = (request.has(Feature::SessionTasks), request.has(Feature::TaskExtension));
     let is_supported = match method {
         "tasks/get" | "tasks/cancel" => in_session || by_extension,
@@ -42,22 +42,24 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     }
 }
 
-fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    Ok(answer_with(request, "tasks/get", request.engine().limits.timeout, task.get(), out))
+    answer_with(request, "tasks/get", request.engine().limits.timeout, task.get(), out);
+    Ok(())
 }
 
-fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (engine, owner) = (request.engine(), task_owner(request)?);
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
     let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
     let page_size = engine.limits.page;
     let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
-    Ok(answer_with(request, "tasks/list", engine.limits.timeout, page, out))
+    answer_with(request, "tasks/list", engine.limits.timeout, page, out);
+    Ok(())
 }
 
 /// Waits for a task to end. There is no timeout, since tasks expire.
-fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
     let stream = QuestionStream {
@@ -66,17 +68,20 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault
         limit: request.engine().limits.in_flight,
     };
     let result = ResultRequest { request: task, stream };
-    Ok(answer_with(request, "tasks/result", None, result.wait(), out))
+    answer_with(request, "tasks/result", None, result.wait(), out);
+    Ok(())
 }
 
-fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-    Ok(answer_with(request, "tasks/update", request.engine().limits.timeout, task.update(responses), out))
+    answer_with(request, "tasks/update", request.engine().limits.timeout, task.update(responses), out);
+    Ok(())
 }
 
-fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    Ok(answer_with(request, "tasks/cancel", request.engine().limits.timeout, task.cancel(), out))
+    answer_with(request, "tasks/cancel", request.engine().limits.timeout, task.cancel(), out);
+    Ok(())
 }
 
 fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {

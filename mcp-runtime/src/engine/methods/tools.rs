@@ -17,7 +17,7 @@ use crate::{
 /// Calls the function of a tool: in place, as a task, or as a call that may become a task.
 ///
 /// See [Tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
-pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
     let Some(tool) = request.registry().tool(&name).filter(|tool| visible.sees(&tool.function)) else {

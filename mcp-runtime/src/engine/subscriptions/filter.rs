@@ -110,7 +110,7 @@ fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 /// Reads an array of strings without duplicates.
-fn read_strings(json: &str, name: &str, most: usize, too_many: impl Fn() -> Fault) -> Result<Vec<String>, Fault> {
+fn read_strings(json: &str, name: &str, limit: usize, too_many: impl Fn() -> Fault) -> Result<Vec<String>, Fault> {
     let wrong_type = || Fault::InvalidParams(format!("`notifications.{name}` must be an array of strings"));
     if raw::kind(json) != raw::Kind::Array {
         return Err(wrong_type());
@@ -122,7 +122,7 @@ fn read_strings(json: &str, name: &str, most: usize, too_many: impl Fn() -> Faul
             continue;
         }
         bytes += string.len();
-        if strings.len() >= most || bytes > MAX_URI_BYTES {
+        if strings.len() >= limit || bytes > MAX_URI_BYTES {
             return Err(too_many());
         }
         strings.push(string.into_owned());

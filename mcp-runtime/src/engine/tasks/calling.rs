@@ -39,7 +39,7 @@ pub(crate) fn call_as_task(
     arguments: &str,
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let Handler::Async(function) = item.common.handler else {
         return call_with(request, item, target, arguments, CallOptions::default(), out);
     };
@@ -67,7 +67,7 @@ pub(crate) fn call_as_task(
         Err(refusal) => {
             let start = out.len();
             callee.end_response(out, start, request.encoding(), request.id, Err(refusal));
-            return Ok(true);
+            return Ok(());
         }
     };
     let job = Job {
@@ -81,7 +81,8 @@ pub(crate) fn call_as_task(
     };
     let tasks = Arc::clone(&engine.tasks);
     let created = async move { tasks.create(new, job, running).await.map_err(|rejected| rejected.fault) };
-    Ok(answer_with(request, item.common.name, engine.limits.timeout, created, out))
+    answer_with(request, item.common.name, engine.limits.timeout, created, out);
+    Ok(())
 }
 
 /// Calls the function of a task, through its layers if it has any. Returns whether it has.
@@ -119,7 +120,7 @@ pub(crate) fn call_deferred(
     arguments: &str,
     at_once: bool,
     out: &mut Vec<u8>,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let Some(call_requester) = requester(request, target, arguments, item.uses_context || at_once)? else {
         return call_with(request, item, target, arguments, CallOptions::default(), out);
     };

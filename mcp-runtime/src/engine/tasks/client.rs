@@ -62,8 +62,8 @@ impl ClientRequester for TaskClient {
     }
 
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        if !question.needs.is_declared_in(&self.capabilities) {
-            let fault = Fault::MissingCapability { required: question.needs.required() };
+        if !question.capability.is_declared_in(&self.capabilities) {
+            let fault = Fault::MissingCapability { required: question.capability.required() };
             return Box::pin(ready(Err(fault)));
         }
         let (key, response) = self.inbox.ask(&question);

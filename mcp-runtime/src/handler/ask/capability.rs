@@ -6,32 +6,32 @@ use crate::{
     revision::{Feature, Features},
 };
 
-/// A capability of the client, which it must have declared before it can be asked for something.
+/// A capability that a client must declare before the server may send it the requests that need it.
 ///
-/// [`Context::supports`](crate::Context::supports) tells whether it has.
+/// [`Context::supports`](crate::Context::supports) returns whether the client has declared it.
 ///
 /// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
-    /// A person fills in forms.
+    /// Asking the user to fill in forms.
     Elicitation,
-    /// A person is sent to web pages.
+    /// Sending the user to web pages.
     UrlElicitation,
-    /// The client's model writes something.
+    /// Completions by the client's model.
     Sampling,
-    /// The client's model uses tools while it writes.
+    /// Completions that use tools.
     SamplingTools,
-    /// The client's model sees the context of other servers while it writes.
+    /// Completions that include the context of this or other servers.
     SamplingContext,
-    /// The client tells which directories the server may work in.
+    /// Listing the directories that the server may work in.
     Roots,
 }
 
 impl Capability {
-    /// Tells whether the client's capabilities, an object as JSON, declare it.
+    /// Returns whether the client's capabilities, an object as JSON, declare it.
     ///
-    /// An `elicitation` that names no mode is one of forms.
+    /// An `elicitation` without modes declares forms.
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
         let elicitation = || member(capabilities, "elicitation");
         let sampling = || member(capabilities, "sampling");
@@ -48,19 +48,20 @@ impl Capability {
         declared.is_some()
     }
 
-    /// Says what a client of one revision declares for it; none where the revision has no words for what needs it.
+    /// Returns the capability that a client of a revision declares for it, or `None` if the revision does not support the
+    /// requests that need it.
     pub(crate) fn within(self, features: Features) -> Option<Self> {
         match self {
             Self::Elicitation if !features.has(Feature::Elicitation) => None,
             Self::UrlElicitation if !features.has(Feature::UrlElicitation) => None,
             Self::SamplingTools if !features.has(Feature::SamplingTools) => None,
-            // It has no word of its own before tools came.
+            // Before revisions with tools, `sampling` implied the context.
             Self::SamplingContext if !features.has(Feature::SamplingTools) => Some(Self::Sampling),
             capability => Some(capability),
         }
     }
 
-    /// Spells the least that a client must declare, as `requiredCapabilities` of an error.
+    /// Encodes the minimum that a client must declare, as `requiredCapabilities` of an error.
     pub(crate) fn required(self) -> Value {
         match self {
             Self::Elicitation => json!({ "elicitation": {} }),
@@ -72,13 +73,13 @@ impl Capability {
         }
     }
 
-    /// Makes the fault of a client that has not declared it.
+    /// Returns the fault for a client that has not declared it.
     pub(crate) fn missing(self) -> Fault {
         Fault::MissingCapability { required: self.required() }
     }
 }
 
-/// Finds a member that is an object, which is how a capability is declared.
+/// Returns a member that is an object. Members of any other type do not declare a capability.
 fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let value = raw::members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)?;
     (raw::kind(value) == Kind::Object).then_some(value)
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_says_what_is_required_where_the_revision_has_words_for_it() {
+    fn only_2026_07_28_encodes_the_required_capabilities() {
         let fault = UrlElicitation.missing();
         for dialect in DIALECTS {
             let (code, data) = match dialect.revision() {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_would_be_enough() {
+    fn required_capabilities_are_sufficient() {
         for (capability, named) in [
             (Elicitation, "`elicitation`"),
             (UrlElicitation, "`elicitation.url`"),
@@ -141,8 +142,8 @@ mod tests {
             (Roots, "`roots`"),
         ] {
             assert!(capability.is_declared_in(&capability.required().to_string()), "{capability:?}");
-            let said = format!("the client has not declared the capability {named}");
-            assert_eq!(capability.missing().to_string(), said);
+            let message = format!("the client has not declared the capability {named}");
+            assert_eq!(capability.missing().to_string(), message);
         }
     }
 }

@@ -1,42 +1,42 @@
-/// An enum whose variants a person chooses from: one of them, or several as a `Vec`.
+/// An enum whose variants the user chooses from: a single one, or several with a `Vec`.
 ///
-/// There is nothing to implement: `#[derive(Elicit)]` on an enum without data does it.
+/// Implement it with `#[derive(Elicit)]` on an enum without data.
 ///
 /// See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
 #[diagnostic::on_unimplemented(
-    message = "a form has no list of `{Self}`",
-    label = "a list in a form is one of choices: `Vec` of an enum that derives `Elicit`",
-    note = "for an enum of your own, without data in its variants, add `#[derive(mcp_runtime::Elicit)]`"
+    message = "`{Self}` cannot be an item of a list in a form",
+    label = "expected an enum that derives `Elicit`: lists in forms are lists of choices",
+    note = "for an enum of your own without data in its variants, add `#[derive(mcp_runtime::Elicit)]`"
 )]
 pub trait ElicitChoice: Sized + Send + 'static {
     /// The choices, in the order of the variants.
     #[doc(hidden)]
-    const CHOICES: &'static Choices;
+    const CHOICES: &'static ChoiceSet;
 
-    /// Makes the variant of a choice.
+    /// Returns the variant at an index.
     #[doc(hidden)]
-    fn choose(index: usize) -> Option<Self>;
+    fn from_index(index: usize) -> Option<Self>;
 
-    /// Tells which choice it is.
+    /// Returns the index of the variant.
     #[doc(hidden)]
-    fn chosen(&self) -> usize;
+    fn index(&self) -> usize;
 }
 
-/// What an enum says of its variants.
+/// The choices of an enum.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Choices {
-    /// Whether titles go out as `enumNames`.
+pub struct ChoiceSet {
+    /// Whether titles are encoded as `enumNames`.
     pub legacy_names: bool,
     /// The variants.
     pub all: &'static [Choice],
 }
 
-/// One variant.
+/// One variant of an enum.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What goes over the encoding.
+    /// The value in the requested schema.
     pub value: &'static str,
-    /// What a person reads.
+    /// The display name.
     pub title: Option<&'static str>,
 }
 
@@ -46,13 +46,13 @@ impl Choice {
     }
 }
 
-impl Choices {
-    /// Tells whether any of them has a title.
+impl ChoiceSet {
+    /// Returns whether any choice has a title.
     pub(super) fn is_titled(&self) -> bool {
         self.all.iter().any(|choice| choice.title.is_some())
     }
 
-    /// Finds the choice of a value.
+    /// Returns the index of the choice with a value.
     pub(super) fn index_of(&self, value: &str) -> Option<usize> {
         self.all.iter().position(|choice| choice.value == value)
     }

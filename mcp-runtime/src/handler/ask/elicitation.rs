@@ -3,11 +3,9 @@ use std::{fmt, marker::PhantomData, sync::LazyLock};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, Capability, Question, conforming,
-    filled::Filled,
-    form::Elicit,
-    mistaken,
-    requested::{default_of, enforced_schema, requested_schema},
+    Ask, Capability, Elicit, FormContent, InvalidAnswer, Question,
+    question::{invalid_request, parse},
+    requested_schema::{default_of, enforced_schema, requested_schema},
 };
 use crate::{
     error::Fault,
@@ -16,22 +14,22 @@ use crate::{
     revision::{Feature, Features, encode::Object},
 };
 
-/// What a person did with a question.
+/// The user's response to a question.
 ///
 /// See [Response actions](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#response-actions).
-#[must_use = "a person may have declined"]
+#[must_use = "the user may have declined"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// The person agreed, with this.
+    /// The user accepted and provided a value.
     Accept(T),
-    /// The person refused.
+    /// The user declined.
     Decline,
-    /// The person made no choice.
+    /// The user dismissed the question.
     Cancel,
 }
 
 impl<T> Answer<T> {
-    /// Returns what the person agreed with.
+    /// Returns the value if the user accepted.
     pub fn accepted(self) -> Option<T> {
         match self {
             Self::Accept(value) => Some(value),
@@ -39,18 +37,18 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Tells whether the person agreed.
+    /// Returns whether the user accepted.
     pub fn is_accepted(&self) -> bool {
         matches!(self, Self::Accept(_))
     }
 }
 
-/// Asks a person to fill in a form.
+/// Asks the user to fill in a form.
 ///
-/// Secrets may not be asked for in this way, but by a [`UrlElicitation`].
+/// Forms must not ask for secrets. Use [`UrlElicitation`] for them.
 ///
-/// Revisions before 2025-06-18 cannot ask. 2025-06-18 has no list of choices: there each choice is a yes or no of its own, named
-/// `field.choice`, and the answers are put together again; and it knows the default of a yes or no only.
+/// Revisions before 2025-06-18 do not support forms. Revision 2025-06-18 does not support lists of choices, so each choice
+/// becomes a boolean named `field.choice`, and it supports defaults of booleans only.
 ///
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 ///
@@ -72,7 +70,7 @@ pub struct Elicitation<T> {
 }
 
 impl<T> Elicitation<T> {
-    /// Makes a question; the key tells it from the others of the same call.
+    /// Creates a question. The key identifies it among those of the same call.
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self
     where
         T: Elicit,
@@ -107,22 +105,24 @@ impl<T: Elicit> Ask for Elicitation<T> {
             object.string("mode", "form");
         }
         object.string("message", &self.message);
-        requested_schema(object.key("requestedSchema"), T::FORM, features);
+        requested_schema(object.key("requestedSchema"), T::FIELDS, features);
         object.end();
         Ok(create(&self.key, params, Capability::Elicitation))
     }
 
-    fn read(&self, result: &str) -> Result<Self::Answer, String> {
+    fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
         match action(result)? {
             Answer::Accept(content) => {
                 let content = match content {
                     Some(content) => content,
-                    None if T::FORM.iter().any(|field| field.is_required()) => {
-                        return Err("`content` is missing: a form that is accepted has one".to_owned());
+                    None if T::FIELDS.iter().any(|field| field.is_required()) => {
+                        return Err(InvalidAnswer::new(
+                            "`content` is missing, expected an object: the form was accepted",
+                        ));
                     }
                     None => Map::new(),
                 };
-                T::read(&Filled::check(T::FORM, &content)?).map(Answer::Accept)
+                T::read(&FormContent::new(T::FIELDS, &content)?).map(Answer::Accept)
             }
             Answer::Decline => Ok(Answer::Decline),
             Answer::Cancel => Ok(Answer::Cancel),
@@ -130,21 +130,22 @@ impl<T: Elicit> Ask for Elicitation<T> {
     }
 }
 
-/// Makes sure that a form's defaults keep to its own rules, since a person may leave them as they are.
+/// Checks that the defaults of a form are valid, since users may accept them unchanged.
 fn check_defaults<T: Elicit>() -> Result<(), Fault> {
-    let defaults = T::FORM.iter().filter_map(|field| Some((field.name.to_owned(), default_of(field)?))).collect();
-    let all = enforced_schema(T::FORM);
+    let defaults = T::FIELDS.iter().filter_map(|field| Some((field.name.to_owned(), default_of(field)?))).collect();
+    let all = enforced_schema(T::FIELDS);
     let schema = json!({ "type": "object", "properties": all["properties"] });
-    conforming(&schema, &Value::Object(defaults).to_string())
+    parse(&schema, &Value::Object(defaults).to_string())
         .map(drop)
-        .map_err(|why| mistaken(format!("a default of the form breaks its own rules: {why}")))
+        .map_err(|why| invalid_request(format!("invalid default in the form: {why}")))
 }
 
-/// Sends a person to a web page, for what must not pass through the client: secrets, payments, the consent of a third party.
+/// Sends the user to a web page, for data that must not pass through the client: secrets, payments, the consent of a
+/// third party.
 ///
-/// That a person accepts means that the page was opened, and not that anything was done there.
+/// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete.
 ///
-/// Revisions before 2025-11-25 cannot ask for it.
+/// Revisions before 2025-11-25 do not support it.
 ///
 /// See [URL mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +156,7 @@ pub struct UrlElicitation {
 }
 
 impl UrlElicitation {
-    /// Makes a question; the key tells it from the others of the same call.
+    /// Creates a question. The key identifies it among those of the same call.
     pub fn new(key: impl Into<String>, url: impl Into<String>, message: impl Into<String>) -> Self {
         Self { key: key.into(), url: url.into(), message: message.into() }
     }
@@ -169,14 +170,14 @@ impl Ask for UrlElicitation {
             return Err(Capability::UrlElicitation.missing());
         }
         if !is_web_page(&self.url) {
-            let why = format!("a person cannot be sent to {:?}, expected an absolute URL such as https://…", self.url);
-            return Err(mistaken(why));
+            let why = format!("the user cannot open {:?}, expected an absolute URL such as https://…", self.url);
+            return Err(invalid_request(why));
         }
         let mut params = Vec::new();
         let mut object = Object::begin(&mut params);
         object.string("mode", "url");
         if features.has(Feature::ElicitationIds) {
-            let id = random::id().ok_or_else(|| Fault::internal("there is no id for the question"))?;
+            let id = random::id().ok_or_else(|| Fault::internal("no random id for the question is available"))?;
             object.string("elicitationId", &id);
         }
         object.string("url", &self.url);
@@ -185,7 +186,7 @@ impl Ask for UrlElicitation {
         Ok(create(&self.key, params, Capability::UrlElicitation))
     }
 
-    fn read(&self, result: &str) -> Result<Self::Answer, String> {
+    fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
         Ok(match action(result)? {
             Answer::Accept(_) => Answer::Accept(()),
             Answer::Decline => Answer::Decline,
@@ -194,13 +195,13 @@ impl Ask for UrlElicitation {
     }
 }
 
-fn create(key: &str, params: Vec<u8>, needs: Capability) -> Question {
+fn create(key: &str, params: Vec<u8>, capability: Capability) -> Question {
     let params = String::from_utf8(params).unwrap_or_default();
-    Question { key: key.to_owned(), method: "elicitation/create", params, needs }
+    Question { key: key.to_owned(), method: "elicitation/create", params, capability }
 }
 
-/// Reads what a person did, and the content, if there is one.
-fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, String> {
+/// Decodes the action of the user, and the content if there is any.
+fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, InvalidAnswer> {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         json!({
             "type": "object",
@@ -209,13 +210,13 @@ fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, String> {
         })
     });
 
-    let mut result = conforming(&SCHEMA, result)?;
+    let mut result = parse(&SCHEMA, result)?;
     Ok(match result["action"].as_str() {
         Some("accept") => Answer::Accept(match result["content"].take() {
             Value::Object(content) => Some(content),
             Value::Null => None,
             other => {
-                return Err(Violation::new("content", Some(&other.to_string()), "must be an object").to_string());
+                return Err(Violation::new("content", Some(&other.to_string()), "must be an object").into());
             }
         }),
         Some("decline") => Answer::Decline,
@@ -223,7 +224,7 @@ fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, String> {
     })
 }
 
-/// Tells whether a browser can open the URL wherever it runs.
+/// Returns whether the URL is an absolute `http` or `https` URL that any browser can open.
 fn is_web_page(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !br#""<>\^`{|}"#.contains(&byte);

@@ -1,20 +1,20 @@
 use serde_json::Value;
 
-use super::choice::{Choices, ElicitChoice};
+use super::choice::{ChoiceSet, ElicitChoice};
 
-/// A type that is one field of a form.
+/// A type that can be a field of a form.
 ///
-/// There is nothing to implement: these are text, numbers, `bool`, enums that derive [`Elicit`](derive@crate::Elicit), a `Vec`
-/// of such an enum, and an `Option` of any of them.
+/// It is implemented for text, numbers, `bool`, enums that derive [`Elicit`](derive@crate::Elicit), a `Vec` of such an
+/// enum, and an `Option` of any of them.
 ///
 /// See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a form",
     label = "expected text (`String`), a number, `bool`, an enum that derives `Elicit`, a `Vec` of such an enum, or an `Option` of these",
-    note = "a form is flat: the protocol has no forms in forms, no maps, and no lists but of choices"
+    note = "forms are flat: the protocol does not support nested forms, maps, or lists of anything but choices"
 )]
 pub trait ElicitField: Sized + Send + 'static {
-    /// What a person fills in.
+    /// The kind of value.
     #[doc(hidden)]
     const KIND: FieldKind;
 
@@ -22,76 +22,80 @@ pub trait ElicitField: Sized + Send + 'static {
     #[doc(hidden)]
     const OPTIONAL: bool = false;
 
-    /// Makes the value of what was filled in, or of nothing.
+    /// Converts the value of the field, which is `None` if the field is empty.
     #[doc(hidden)]
-    fn read(value: Option<&Value>) -> Option<Self>;
+    fn from_json(value: Option<&Value>) -> Option<Self>;
 
-    /// Makes what would be filled in, to show it as a default.
+    /// Converts a default to the value that the form shows.
     #[doc(hidden)]
-    fn show(&self) -> Value;
+    fn to_json(&self) -> Value;
 }
 
-/// What a person fills in.
+/// The kind of value that a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// Text.
     Text,
-    /// Yes or no.
-    Truth,
-    /// A whole number, and what its type can hold.
+    /// A boolean.
+    Boolean,
+    /// An integer, and the range of its type.
     Integer {
-        /// The least.
-        least: i128,
-        /// The greatest.
-        most: i128,
+        /// The smallest value.
+        min: i128,
+        /// The largest value.
+        max: i128,
     },
-    /// Any number.
+    /// A floating-point number.
     Number,
-    /// One of several choices.
-    One(&'static Choices),
-    /// Any of several choices.
-    Many(&'static Choices),
+    /// A single choice.
+    Single(&'static ChoiceSet),
+    /// Any number of choices.
+    Multiple(&'static ChoiceSet),
 }
 
-/// The type of a field: all that a form needs of it.
+/// What a form needs to know about the type of a field.
 #[derive(Debug)]
 pub struct FieldType<T> {
     pub(super) kind: FieldKind,
     pub(super) optional: bool,
-    pub(super) read: fn(Option<&Value>) -> Option<T>,
-    show: fn(&T) -> Value,
+    pub(super) from_json: fn(Option<&Value>) -> Option<T>,
+    to_json: fn(&T) -> Value,
 }
 
-/// Takes what a form needs of a type: the one place where a type that does not fit is refused.
+/// Describes the type of a field. An unsupported type is reported here and nowhere else.
 pub const fn field_type<T: ElicitField>() -> FieldType<T> {
-    FieldType { kind: T::KIND, optional: T::OPTIONAL, read: T::read, show: T::show }
+    FieldType { kind: T::KIND, optional: T::OPTIONAL, from_json: T::from_json, to_json: T::to_json }
 }
 
-/// Says what a default that is an expression comes to.
-pub fn asked<T>(of: &FieldType<T>, value: &T) -> Result<Value, serde_json::Error> {
-    Ok((of.show)(value))
+/// Converts the value of a default expression.
+///
+/// # Errors
+///
+/// Never fails: the return type is that of [`ArgumentDefault::Expression`](crate::__private::ArgumentDefault).
+pub fn default_json<T>(of: &FieldType<T>, value: &T) -> Result<Value, serde_json::Error> {
+    Ok((of.to_json)(value))
 }
 
 impl ElicitField for String {
     const KIND: FieldKind = FieldKind::Text;
 
-    fn read(value: Option<&Value>) -> Option<Self> {
+    fn from_json(value: Option<&Value>) -> Option<Self> {
         value?.as_str().map(Self::from)
     }
 
-    fn show(&self) -> Value {
+    fn to_json(&self) -> Value {
         self.as_str().into()
     }
 }
 
 impl ElicitField for bool {
-    const KIND: FieldKind = FieldKind::Truth;
+    const KIND: FieldKind = FieldKind::Boolean;
 
-    fn read(value: Option<&Value>) -> Option<Self> {
+    fn from_json(value: Option<&Value>) -> Option<Self> {
         value?.as_bool()
     }
 
-    fn show(&self) -> Value {
+    fn to_json(&self) -> Value {
         (*self).into()
     }
 }
@@ -99,13 +103,13 @@ impl ElicitField for bool {
 macro_rules! integers {
     ($($of:ident)*) => {
         $(impl ElicitField for $of {
-            const KIND: FieldKind = FieldKind::Integer { least: $of::MIN as i128, most: $of::MAX as i128 };
+            const KIND: FieldKind = FieldKind::Integer { min: $of::MIN as i128, max: $of::MAX as i128 };
 
-            fn read(value: Option<&Value>) -> Option<Self> {
-                Self::try_from(whole(value?)?).ok()
+            fn from_json(value: Option<&Value>) -> Option<Self> {
+                Self::try_from(integer(value?)?).ok()
             }
 
-            fn show(&self) -> Value {
+            fn to_json(&self) -> Value {
                 (*self).into()
             }
         })*
@@ -114,14 +118,14 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-/// Reads a whole number, also one that is written with a fraction of nothing.
-fn whole(value: &Value) -> Option<i128> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+/// Returns an integer, including one written with a zero fraction such as `1.0`.
+fn integer(value: &Value) -> Option<i128> {
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
+    let is_integral = |number: &f64| number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER;
     let exact = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and is small enough to be exact")]
-    let written = || value.as_f64().filter(|it| it.fract() == 0.0 && it.abs() <= EXACT).map(|it| it as i128);
-    exact.or_else(written)
+    exact.or_else(|| value.as_f64().filter(is_integral).map(|number| number as i128))
 }
 
 macro_rules! floats {
@@ -129,12 +133,12 @@ macro_rules! floats {
         $(impl ElicitField for $of {
             const KIND: FieldKind = FieldKind::Number;
 
-            #[allow(clippy::cast_possible_truncation, reason = "the nearest number is what is wanted")]
-            fn read(value: Option<&Value>) -> Option<Self> {
+            #[allow(clippy::cast_possible_truncation, reason = "rounding to the nearest number is intended")]
+            fn from_json(value: Option<&Value>) -> Option<Self> {
                 value?.as_f64().map(|value| value as $of).filter(|value| value.is_finite())
             }
 
-            fn show(&self) -> Value {
+            fn to_json(&self) -> Value {
                 (*self).into()
             }
         })*
@@ -145,26 +149,26 @@ floats!(f32 f64);
 
 #[diagnostic::do_not_recommend]
 impl<C: ElicitChoice> ElicitField for C {
-    const KIND: FieldKind = FieldKind::One(C::CHOICES);
+    const KIND: FieldKind = FieldKind::Single(C::CHOICES);
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        choice(value?)
+    fn from_json(value: Option<&Value>) -> Option<Self> {
+        choice_from_json(value?)
     }
 
-    fn show(&self) -> Value {
-        shown(self)
+    fn to_json(&self) -> Value {
+        choice_to_json(self)
     }
 }
 
 impl<C: ElicitChoice> ElicitField for Vec<C> {
-    const KIND: FieldKind = FieldKind::Many(C::CHOICES);
+    const KIND: FieldKind = FieldKind::Multiple(C::CHOICES);
 
-    fn read(value: Option<&Value>) -> Option<Self> {
-        value?.as_array()?.iter().map(choice).collect()
+    fn from_json(value: Option<&Value>) -> Option<Self> {
+        value?.as_array()?.iter().map(choice_from_json).collect()
     }
 
-    fn show(&self) -> Value {
-        self.iter().map(shown).collect()
+    fn to_json(&self) -> Value {
+        self.iter().map(choice_to_json).collect()
     }
 }
 
@@ -172,22 +176,22 @@ impl<T: ElicitField> ElicitField for Option<T> {
     const KIND: FieldKind = T::KIND;
     const OPTIONAL: bool = true;
 
-    fn read(value: Option<&Value>) -> Option<Self> {
+    fn from_json(value: Option<&Value>) -> Option<Self> {
         match value {
-            Some(_) => T::read(value).map(Some),
+            Some(_) => T::from_json(value).map(Some),
             None => Some(None),
         }
     }
 
-    fn show(&self) -> Value {
-        self.as_ref().map_or(Value::Null, T::show)
+    fn to_json(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::to_json)
     }
 }
 
-fn choice<C: ElicitChoice>(value: &Value) -> Option<C> {
-    C::choose(C::CHOICES.index_of(value.as_str()?)?)
+fn choice_from_json<C: ElicitChoice>(value: &Value) -> Option<C> {
+    C::from_index(C::CHOICES.index_of(value.as_str()?)?)
 }
 
-fn shown<C: ElicitChoice>(choice: &C) -> Value {
-    C::CHOICES.all.get(choice.chosen()).map_or(Value::Null, |choice| choice.value.into())
+fn choice_to_json<C: ElicitChoice>(choice: &C) -> Value {
+    C::CHOICES.all.get(choice.index()).map_or(Value::Null, |choice| choice.value.into())
 }

@@ -2,26 +2,26 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Ask, Capability, Question, conforming};
+use super::{Ask, Capability, InvalidAnswer, Question, question::parse};
 use crate::{error::Fault, revision::Features};
 
-/// Asks which directories and files the client's work is about.
+/// Requests the directories and files that the client works on.
 ///
-/// Deprecated by revision 2026-07-28: an argument or the server's configuration says the same.
+/// Deprecated since revision 2026-07-28. Use an argument or the configuration of the server instead.
 ///
 /// See [Roots](https://modelcontextprotocol.io/specification/2026-07-28/client/roots).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListRoots;
 
-/// A directory or a file that the client's work is about.
+/// A directory or file that the client works on.
 ///
 /// See [Root](https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Root {
-    /// Where it is: `file://…`.
+    /// The URI: `file://…`.
     pub uri: String,
-    /// What people call it.
+    /// The display name.
     pub name: Option<String>,
 }
 
@@ -30,10 +30,10 @@ impl Ask for ListRoots {
 
     fn question(&self, _: Features) -> Result<Question, Fault> {
         let (key, params) = ("roots".to_owned(), "{}".to_owned());
-        Ok(Question { key, method: "roots/list", params, needs: Capability::Roots })
+        Ok(Question { key, method: "roots/list", params, capability: Capability::Roots })
     }
 
-    fn read(&self, result: &str) -> Result<Self::Answer, String> {
+    fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
         static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
             let properties = json!({ "uri": { "type": "string" }, "name": { "type": ["string", "null"] } });
             let root = json!({ "type": "object", "properties": properties, "required": ["uri"] });
@@ -41,7 +41,7 @@ impl Ask for ListRoots {
             json!({ "type": "object", "properties": { "roots": roots }, "required": ["roots"] })
         });
 
-        let result = conforming(&SCHEMA, result)?;
+        let result = parse(&SCHEMA, result)?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let root = |root: &Value| Root { uri: text(&root["uri"]).unwrap_or_default(), name: text(&root["name"]) };
         Ok(result["roots"].as_array().into_iter().flatten().map(root).collect())

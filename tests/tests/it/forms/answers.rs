@@ -4,7 +4,7 @@ use super::*;
 
 #[track_caller]
 fn says<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
-    assert_eq!(ask.read(result).unwrap_err(), expected, "{result}");
+    assert_eq!(ask.read(result).unwrap_err().to_string(), expected, "{result}");
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn a_form_that_does_not_fit() {
         ("{}", r#"`action` is required (one of "accept", "decline", "cancel")"#),
         (r#"{"action":"yes"}"#, r#"`action`: "yes" must be one of "accept", "decline", "cancel""#),
         (r#"{"action":1}"#, r#"`action`: 1 must be one of "accept", "decline", "cancel""#),
-        (r#"{"action":"accept"}"#, "`content` is missing: a form that is accepted has one"),
-        (r#"{"action":"accept","content":null}"#, "`content` is missing: a form that is accepted has one"),
+        (r#"{"action":"accept"}"#, "`content` is missing, expected an object: the form was accepted"),
+        (r#"{"action":"accept","content":null}"#, "`content` is missing, expected an object: the form was accepted"),
         (r#"{"action":"accept","content":[]}"#, "`content`: [] must be an object"),
         (
             r#"{"action":"accept","content":{}}"#,
@@ -199,7 +199,7 @@ fn what_no_model_answers() {
         ),
         (
             r#"[{"type":"image","data":"?","mimeType":"a"}]"#,
-            "`content[0].data` is not base64: Invalid symbol 63, offset 0.",
+            "`content[0].data` is not valid base64: Invalid symbol 63, offset 0.",
         ),
         (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
     ] {

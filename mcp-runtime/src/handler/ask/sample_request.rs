@@ -1,8 +1,9 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Ask, Capability, Question, mistaken,
-    sample::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse},
+    Ask, Capability, InvalidAnswer, Question,
+    question::invalid_request,
+    sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse},
 };
 use crate::{
     error::Fault,
@@ -14,9 +15,9 @@ use crate::{
     },
 };
 
-/// Asks the client's model to go on with a conversation.
+/// Requests a completion from the client's model.
 ///
-/// Deprecated by revision 2026-07-28: a server that needs a model calls one itself.
+/// Deprecated since revision 2026-07-28. Call the API of a model provider instead.
 ///
 /// See [Creating messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#creating-messages).
 ///
@@ -38,7 +39,7 @@ pub struct SampleRequest {
     temperature: Option<f64>,
     stop_sequences: Vec<String>,
     hints: Vec<String>,
-    /// The wire's name of each, and how much it counts.
+    /// The names in `modelPreferences`, with values from 0 to 1.
     priorities: Vec<(&'static str, f64)>,
     metadata: Map<String, Value>,
     include_context: Option<IncludeContext>,
@@ -46,33 +47,33 @@ pub struct SampleRequest {
     tool_choice: Option<ToolChoice>,
 }
 
-/// What a client may put beside the conversation.
+/// The context that the client may include in the prompt.
 ///
 /// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncludeContext {
-    /// Nothing.
+    /// No context.
     None,
-    /// What it knows from this server. Deprecated; from 2025-11-25 on the client must have declared `sampling.context`.
+    /// The context of this server. Deprecated. Since 2025-11-25, the client must have declared `sampling.context`.
     ThisServer,
-    /// What it knows from all of its servers. Deprecated as well.
+    /// The context of all servers of the client. Deprecated as well.
     AllServers,
 }
 
-/// Whether the model uses tools.
+/// Whether the model calls tools.
 ///
 /// See [Tool choice modes](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolChoice {
     /// The model decides.
     Auto,
-    /// At least one.
+    /// The model calls at least one tool.
     Required,
-    /// None.
+    /// The model does not call tools.
     None,
 }
 
-/// A tool that the model may use, and the server calls.
+/// A tool that the model may call and the server runs.
 #[derive(Debug, Clone, PartialEq)]
 struct Tool {
     name: String,
@@ -81,7 +82,7 @@ struct Tool {
 }
 
 impl SampleRequest {
-    /// Begins a conversation with what a person would say.
+    /// Creates a request with a user message.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             key: None,
@@ -99,86 +100,86 @@ impl SampleRequest {
         }
     }
 
-    /// Adds a message.
+    /// Adds a message with a single content block.
     #[must_use]
     pub fn message(self, role: Role, content: impl Into<SampleContent>) -> Self {
         self.contents(role, [content.into()])
     }
 
-    /// Adds a message of several contents. Revisions before 2025-11-25 get a message for each.
+    /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
     #[must_use]
     pub fn contents(mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) -> Self {
         self.messages.push(SampleMessage { role, content: content.into_iter().collect() });
         self
     }
 
-    /// Adds what the model answered, to go on from there.
+    /// Adds a response of the model, to continue the conversation.
     #[must_use]
     pub fn answered(self, result: SampleResult) -> Self {
         self.contents(result.role, result.content)
     }
 
-    /// Adds what came of the tools that the model wanted: of each of them, and nothing else.
+    /// Adds a message with the results of tool calls. It must contain the result of every call in the previous message.
     #[must_use]
     pub fn tool_results(self, results: impl IntoIterator<Item = SampleToolResult>) -> Self {
         self.contents(Role::User, results.into_iter().map(SampleContent::ToolResult))
     }
 
-    /// Says who the model is.
+    /// Sets the system prompt.
     #[must_use]
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = Some(prompt.into());
         self
     }
 
-    /// Bounds the answer; 1000 tokens unless set.
+    /// Sets the maximum number of tokens. Defaults to 1000.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = tokens;
         self
     }
 
-    /// Says how freely the model speaks.
+    /// Sets the sampling temperature.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.temperature = Some(temperature);
         self
     }
 
-    /// Adds a text that ends the answer.
+    /// Adds a text that ends the completion.
     #[must_use]
     pub fn stop_sequence(mut self, text: impl Into<String>) -> Self {
         self.stop_sequences.push(text.into());
         self
     }
 
-    /// Adds texts that end the answer.
+    /// Adds texts that end the completion.
     #[must_use]
     pub fn stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
         self.stop_sequences.extend(texts.into_iter().map(Into::into));
         self
     }
 
-    /// Adds the name of a model, or a part of it; the first is liked best.
+    /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
     #[must_use]
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
         self.hints.push(name.into());
         self
     }
 
-    /// Says how much the abilities of the model count, from 0 to 1.
+    /// Sets the priority of the model's capabilities, from 0 to 1.
     #[must_use]
     pub fn intelligence(self, priority: f64) -> Self {
         self.priority("intelligencePriority", priority)
     }
 
-    /// Says how much a quick answer counts, from 0 to 1.
+    /// Sets the priority of low latency, from 0 to 1.
     #[must_use]
     pub fn speed(self, priority: f64) -> Self {
         self.priority("speedPriority", priority)
     }
 
-    /// Says how much a low price counts, from 0 to 1.
+    /// Sets the priority of low cost, from 0 to 1.
     #[must_use]
     pub fn cost(self, priority: f64) -> Self {
         self.priority("costPriority", priority)
@@ -190,21 +191,21 @@ impl SampleRequest {
         self
     }
 
-    /// Adds something that only some providers of models know.
+    /// Adds a provider-specific parameter.
     #[must_use]
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(name.into(), value.into());
         self
     }
 
-    /// Says what the client may put beside the conversation.
+    /// Sets the context that the client may include in the prompt.
     #[must_use]
     pub fn include_context(mut self, context: IncludeContext) -> Self {
         self.include_context = Some(context);
         self
     }
 
-    /// Adds a tool that the model may use; the schema is that of its arguments. Needs revision 2025-11-25.
+    /// Adds a tool that the model may call. `schema` describes its arguments. Requires revision 2025-11-25.
     ///
     /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
     #[must_use]
@@ -213,58 +214,57 @@ impl SampleRequest {
         self
     }
 
-    /// Says whether the model uses tools.
+    /// Sets whether the model calls tools.
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Tells this question from the others of the same call. Unless set, what is asked does.
+    /// Sets the key that identifies the request among those of the same call. Defaults to a hash of the request.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    fn needs(&self, features: Features) -> Capability {
-        let with_tools = !self.tools.is_empty()
-            || self.tool_choice.is_some()
-            || self.contents_of_all().any(SampleContent::is_of_tools);
+    fn capability(&self, features: Features) -> Capability {
+        let with_tools =
+            !self.tools.is_empty() || self.tool_choice.is_some() || self.all_content().any(SampleContent::needs_tools);
         let with_context =
             matches!(self.include_context, Some(IncludeContext::ThisServer | IncludeContext::AllServers));
         match (with_tools, with_context) {
             (true, _) => Capability::SamplingTools,
-            // Before there was a capability for it, every client was asked.
+            // Earlier revisions have no capability for it.
             (false, true) if features.has(Feature::SamplingTools) => Capability::SamplingContext,
             (false, _) => Capability::Sampling,
         }
     }
 
-    fn contents_of_all(&self) -> impl Iterator<Item = &SampleContent> {
+    fn all_content(&self) -> impl Iterator<Item = &SampleContent> {
         self.messages.iter().flat_map(|message| &message.content)
     }
 
-    /// Refuses what no client can make sense of.
+    /// Checks what every client would reject.
     fn check(&self, features: Features) -> Result<(), Fault> {
         if let Some((name, priority)) = self.priorities.iter().find(|(_, priority)| !(0.0..=1.0).contains(priority)) {
-            return Err(mistaken(format!("`{name}` is {priority}, expected a number from 0 to 1")));
+            return Err(invalid_request(format!("`{name}` is {priority}, expected a number from 0 to 1")));
         }
         if let Some(temperature) = self.temperature.filter(|temperature| !temperature.is_finite()) {
-            return Err(mistaken(format!("`temperature` is {temperature}, expected a number")));
+            return Err(invalid_request(format!("`temperature` is {temperature}, expected a number")));
         }
         if let Some(tool) = self.tools.iter().find(|tool| tool.schema["type"] != "object") {
-            let why = "is not that of an object, as a tool's arguments are";
-            return Err(mistaken(format!("the schema of the tool `{}` {why}", tool.name)));
+            let why = "must describe an object: expected `\"type\": \"object\"`";
+            return Err(invalid_request(format!("the schema of the tool `{}` {why}", tool.name)));
         }
         let is_audio = |content: &SampleContent| matches!(content, SampleContent::Audio(_));
-        if !features.has(Feature::Audio) && self.contents_of_all().any(is_audio) {
-            return Err(mistaken("the client's revision of the protocol has no audio in messages to a model"));
+        if !features.has(Feature::Audio) && self.all_content().any(is_audio) {
+            return Err(invalid_request("the protocol revision of the client does not support audio in sampling"));
         }
         self.check_results()
     }
 
-    /// Makes sure that each use of a tool has its result in the next message, and nothing stands beside the results.
+    /// Checks that each tool call has its result in the next message, and that a message with results has no other content.
     ///
     /// See [Tool use and result balance](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance).
     fn check_results(&self) -> Result<(), Fault> {
@@ -278,17 +278,17 @@ impl SampleRequest {
             for id in results {
                 count += 1;
                 let Some(index) = open.iter().position(|open| *open == id) else {
-                    return Err(mistaken(format!(
-                        "the result of the tool use {id:?} answers none of the message before"
+                    return Err(invalid_request(format!(
+                        "the tool result {id:?} does not match a tool call in the previous message"
                     )));
                 };
                 open.swap_remove(index);
             }
             if count > 0 && (count < content.len() || *role != Role::User) {
-                return Err(mistaken("results of tools stand by themselves, in a message of the user's"));
+                return Err(invalid_request("tool results must be the only content of a user message"));
             }
             if let [id, ..] = *open {
-                return Err(mistaken(format!("the tool use {id:?} has no result in the message behind it")));
+                return Err(invalid_request(format!("the tool call {id:?} has no result in the next message")));
             }
             open.extend(content.iter().filter_map(|content| match content {
                 SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
@@ -296,7 +296,7 @@ impl SampleRequest {
             }));
         }
         match *open {
-            [id, ..] => Err(mistaken(format!("the tool use {id:?} has no result in the message behind it"))),
+            [id, ..] => Err(invalid_request(format!("the tool call {id:?} has no result in the next message"))),
             [] => Ok(()),
         }
     }
@@ -351,19 +351,19 @@ impl Ask for SampleRequest {
     type Answer = SampleResult;
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
-        let needs = self.needs(features);
-        if needs == Capability::SamplingTools && !features.has(Feature::SamplingTools) {
-            return Err(needs.missing());
+        let capability = self.capability(features);
+        if capability == Capability::SamplingTools && !features.has(Feature::SamplingTools) {
+            return Err(capability.missing());
         }
         self.check(features)?;
         let mut params = Vec::new();
         self.write(&mut params, features);
         let key = self.key.clone().unwrap_or_else(|| format!("sampling-{:08x}", hash(&params)));
         let params = String::from_utf8(params).unwrap_or_default();
-        Ok(Question { key, method: "sampling/createMessage", params, needs })
+        Ok(Question { key, method: "sampling/createMessage", params, capability })
     }
 
-    fn read(&self, result: &str) -> Result<Self::Answer, String> {
+    fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
         SampleResult::read(result)
     }
 }
@@ -398,7 +398,7 @@ impl Tool {
     }
 }
 
-/// Writes messages; of several contents as one each, where the revision has no messages of several.
+/// Writes the messages, split into one per content block if the revision does not support several.
 fn messages(out: &mut Vec<u8>, messages: &[SampleMessage], features: Features) {
     let whole = features.has(Feature::SamplingTools);
     let split = messages.iter().flat_map(|message| {
@@ -416,7 +416,7 @@ fn messages(out: &mut Vec<u8>, messages: &[SampleMessage], features: Features) {
     });
 }
 
-/// Hashes bytes by FNV-1a, which is the same in every process.
+/// Hashes bytes with FNV-1a, whose result is the same in every process.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
@@ -427,18 +427,18 @@ mod tests {
     use crate::revision::dialect_of;
 
     #[test]
-    fn what_is_asked_makes_the_key() {
+    fn the_default_key_is_a_hash_of_the_request() {
         let question = |ask: &SampleRequest| ask.question(dialect_of(crate::Revision::V2026_07_28).features()).unwrap();
         let key = |ask: SampleRequest| question(&ask).key;
-        let made = key(SampleRequest::new("Hello"));
-        assert_eq!(made, "sampling-7d3800f2");
-        assert_eq!(made, key(SampleRequest::new("Hello")));
-        assert_ne!(made, key(SampleRequest::new("Hello").max_tokens(5)));
+        let hashed = key(SampleRequest::new("Hello"));
+        assert_eq!(hashed, "sampling-7d3800f2");
+        assert_eq!(hashed, key(SampleRequest::new("Hello")));
+        assert_ne!(hashed, key(SampleRequest::new("Hello").max_tokens(5)));
         assert_eq!(key(SampleRequest::new("Hello").key("greeting")), "greeting");
     }
 
     #[test]
-    fn what_is_asked_makes_the_capability() {
+    fn tools_and_context_need_capabilities_of_their_own() {
         let schema = || serde_json::json!({ "type": "object" });
         for (ask, old, new) in [
             (SampleRequest::new("a"), Capability::Sampling, Capability::Sampling),
@@ -456,7 +456,7 @@ mod tests {
             ),
         ] {
             for (revision, expected) in [(crate::Revision::V2025_06_18, old), (crate::Revision::V2025_11_25, new)] {
-                assert_eq!(ask.needs(dialect_of(revision).features()), expected, "{revision}: {ask:?}");
+                assert_eq!(ask.capability(dialect_of(revision).features()), expected, "{revision}: {ask:?}");
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Messages to and from a model.
+//! Messages to and from the client's model.
 
 use std::sync::LazyLock;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::conforming;
+use super::{InvalidAnswer, question::parse};
 use crate::{
     jsonrpc::write::plain,
     model::{Audio, Content, Image, Role},
@@ -15,19 +15,19 @@ use crate::{
     },
 };
 
-/// One message to a model, or from it.
+/// A message to or from a model.
 ///
 /// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SampleMessage {
-    /// Who says it.
+    /// The author of the message.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Vec<SampleContent>,
 }
 
-/// One piece of a message to a model, or from it.
+/// A content block of a message to or from a model.
 ///
 /// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
 #[derive(Debug, Clone, PartialEq)]
@@ -35,86 +35,86 @@ pub struct SampleMessage {
 pub enum SampleContent {
     /// Text.
     Text(String),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// A sound. Known from revision 2025-03-26 on.
+    /// Audio. Supported since revision 2025-03-26.
     Audio(Audio),
-    /// The model wants a tool to be called. Known from revision 2025-11-25 on.
+    /// A tool call by the model. Supported since revision 2025-11-25.
     ToolUse(SampleToolUse),
-    /// What came of a tool that the model wanted. Known from revision 2025-11-25 on.
+    /// The result of a tool call. Supported since revision 2025-11-25.
     ToolResult(SampleToolResult),
 }
 
-/// The model wants a tool to be called.
+/// A tool call by the model.
 ///
 /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SampleToolUse {
-    /// What tells it from the other uses; its result bears the same.
+    /// Identifies the call. The result refers to it.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments, which nobody has checked.
+    /// The arguments. They have not been validated.
     pub input: Map<String, Value>,
 }
 
 impl SampleToolUse {
-    /// Makes a use of a tool, as a model would have asked for it.
+    /// Creates a tool call, as a model would have made it.
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: Map<String, Value>) -> Self {
         Self { id: id.into(), name: name.into(), input }
     }
 }
 
-/// What came of a tool that the model wanted.
+/// The result of a tool call by the model.
 ///
 /// See [Multi-turn tool loop](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#multi-turn-tool-loop).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SampleToolResult {
-    /// The use that it answers.
+    /// The id of the tool call.
     pub tool_use_id: String,
-    /// What the model reads.
+    /// The content for the model.
     pub content: Vec<Content>,
     /// Whether the tool failed.
     pub is_error: bool,
 }
 
 impl SampleToolResult {
-    /// Answers the use of a tool.
+    /// Creates the result of a tool call.
     pub fn new(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
         Self { tool_use_id: tool_use_id.into(), content: vec![content.into()], is_error: false }
     }
 
-    /// Says why the tool failed.
+    /// Creates the result of a tool call that failed.
     pub fn error(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
         Self { is_error: true, ..Self::new(tool_use_id, content) }
     }
 }
 
-/// What a model answered.
+/// The response of a model.
 ///
 /// See [Result fields](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#result-fields).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SampleResult {
-    /// Who says it: the assistant, as a rule.
+    /// The author of the message, usually the assistant.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub content: Vec<SampleContent>,
     /// The name of the model.
     pub model: String,
-    /// Why it stopped, if that is known: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or something else.
+    /// The reason why the model stopped, if known: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another value.
     pub stop_reason: Option<String>,
 }
 
 impl SampleResult {
-    /// Returns all the text, one piece after the other.
+    /// Returns the concatenated text of all content blocks.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(SampleContent::as_text).collect()
     }
 
-    /// Lists the tools that the model wants to be called.
+    /// Returns the tool calls by the model.
     pub fn tool_uses(&self) -> impl Iterator<Item = &SampleToolUse> {
         self.content.iter().filter_map(|content| match content {
             SampleContent::ToolUse(tool_use) => Some(tool_use),
@@ -122,8 +122,8 @@ impl SampleResult {
         })
     }
 
-    pub(super) fn read(result: &str) -> Result<Self, String> {
-        let mut result = conforming(&SCHEMA, result)?;
+    pub(super) fn read(result: &str) -> Result<Self, InvalidAnswer> {
+        let mut result = parse(&SCHEMA, result)?;
         let content = match result["content"].take() {
             Value::Array(all) => {
                 let place = |(index, one)| SampleContent::read(&format!("content[{index}]"), one);
@@ -141,12 +141,12 @@ impl SampleResult {
 }
 
 impl SampleContent {
-    /// A piece of text.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Returns the text, if it is one.
+    /// Returns the text if it is a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -154,8 +154,8 @@ impl SampleContent {
         }
     }
 
-    /// Whether only revisions with tools in sampling know it.
-    pub(super) fn is_of_tools(&self) -> bool {
+    /// Returns whether it requires a revision that supports tools in sampling.
+    pub(super) fn needs_tools(&self) -> bool {
         matches!(self, Self::ToolUse(_) | Self::ToolResult(_))
     }
 
@@ -186,7 +186,7 @@ impl SampleContent {
         object.end();
     }
 
-    fn read(place: &str, mut content: Value) -> Result<Self, String> {
+    fn read(place: &str, mut content: Value) -> Result<Self, InvalidAnswer> {
         Ok(match content["type"].as_str() {
             Some("image") => Self::Image(Image::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
             Some("audio") => Self::Audio(Audio::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
@@ -236,7 +236,7 @@ impl From<SampleToolResult> for SampleContent {
     }
 }
 
-/// What a client may answer. The result of a tool is none of a model's answers.
+/// The schema of responses. A model does not return tool results.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let string = || json!({ "type": "string" });
     let content = |kind: &str, members: &[&str]| {
@@ -281,7 +281,7 @@ fn text(object: &mut Value, member: &str) -> String {
     }
 }
 
-fn bytes(place: &str, content: &Value) -> Result<Vec<u8>, String> {
+fn bytes(place: &str, content: &Value) -> Result<Vec<u8>, InvalidAnswer> {
     let data = content["data"].as_str().unwrap_or_default();
-    STANDARD.decode(data).map_err(|error| format!("`{place}.data` is not base64: {error}"))
+    STANDARD.decode(data).map_err(|error| InvalidAnswer::new(format!("`{place}.data` is not valid base64: {error}")))
 }

@@ -1,15 +1,15 @@
-//! Spells a form as `requestedSchema`.
+//! Encodes a form as `requestedSchema`.
 //!
 //! See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::RangeInclusive};
 
 use serde_json::Value;
 
 use super::{
-    choice::{Choice, Choices},
+    choice::{Choice, ChoiceSet},
     field::FieldKind,
-    form::FormField,
+    form_field::FormField,
 };
 use crate::{
     handler::entry::rule::{ArgumentDefault, Bound, Rule},
@@ -20,58 +20,58 @@ use crate::{
     },
 };
 
-/// How much a schema says.
+/// Which constraints a schema contains.
 #[derive(Clone, Copy)]
-struct Manner {
-    /// All that is known; else what 2025-06-18 has words for.
+struct SchemaDetail {
+    /// Whether it uses keywords that revision 2025-06-18 does not support.
     rich: bool,
-    /// What goes without saying as well: what a type can hold, that nothing is chosen twice.
+    /// Whether it contains constraints that forms do not display: the range of a type, and that choices are unique.
     exact: bool,
 }
 
-/// Writes the schema that a client shows as a form.
+/// Writes the schema that the client displays as a form.
 pub(super) fn requested_schema(out: &mut Vec<u8>, form: &[FormField], features: Features) {
-    schema(out, form, Manner { rich: features.has(Feature::RichForms), exact: false });
+    schema(out, form, SchemaDetail { rich: features.has(Feature::RichForms), exact: false });
 }
 
-/// Makes the schema that an answer is held against, whatever the client was told.
+/// Returns the schema that answers are validated against. It does not depend on the revision of the client.
 pub(super) fn enforced_schema(form: &[FormField]) -> Value {
     let mut out = Vec::new();
-    schema(&mut out, form, Manner { rich: true, exact: true });
+    schema(&mut out, form, SchemaDetail { rich: true, exact: true });
     serde_json::from_slice(&out).unwrap_or_default()
 }
 
-/// Names the boolean that stands for one choice of several, where a revision has no list of choices.
-pub(super) fn name_of_choice(field: &FormField, choice: &Choice) -> String {
+/// The name of the boolean that represents one of several choices, for revisions that do not support lists of choices.
+pub(super) fn boolean_name(field: &FormField, choice: &Choice) -> String {
     format!("{}.{}", field.name, choice.value)
 }
 
-/// Works out a default, as JSON.
+/// Evaluates the default of a field.
 pub(super) fn default_of(field: &FormField) -> Option<Value> {
     let value = match field.default? {
         ArgumentDefault::Json(json) => serde_json::from_str(json),
-        ArgumentDefault::Expression(make) => make(),
+        ArgumentDefault::Expression(evaluate) => evaluate(),
     };
     value.ok().filter(|value| !value.is_null())
 }
 
-fn schema(out: &mut Vec<u8>, form: &[FormField], manner: Manner) {
+fn schema(out: &mut Vec<u8>, form: &[FormField], detail: SchemaDetail) {
     let mut object = Object::begin(out);
     object.string("type", "object");
     let mut required: Vec<Cow<'_, str>> = Vec::new();
     let mut properties = Object::begin(object.key("properties"));
     for field in form {
         match field.kind {
-            FieldKind::Many(choices) if !manner.rich => {
+            FieldKind::Multiple(choices) if !detail.rich => {
                 let default = default_of(field);
                 for choice in choices.all {
-                    let name = name_of_choice(field, choice);
-                    one_of_many(properties.key(&name), field, choice, default.as_ref());
+                    let name = boolean_name(field, choice);
+                    choice_as_boolean(properties.key(&name), field, choice, default.as_ref());
                     required.extend(field.is_required().then_some(Cow::Owned(name)));
                 }
             }
             _ => {
-                property(properties.key(field.name), field, manner);
+                property(properties.key(field.name), field, detail);
                 required.extend(field.is_required().then_some(Cow::Borrowed(field.name)));
             }
         }
@@ -83,26 +83,26 @@ fn schema(out: &mut Vec<u8>, form: &[FormField], manner: Manner) {
     object.end();
 }
 
-fn property(out: &mut Vec<u8>, field: &FormField, manner: Manner) {
+fn property(out: &mut Vec<u8>, field: &FormField, detail: SchemaDetail) {
     let mut object = Object::begin(out);
     object.string("type", type_name(field.kind));
     object.optional("title", field.title);
     object.optional("description", Some(field.description).filter(|text| !text.is_empty()));
     match field.kind {
         FieldKind::Text => lengths(&mut object, field.rules, ["minLength", "maxLength"]),
-        FieldKind::Truth => {}
-        FieldKind::Integer { least, most } => whole_range(&mut object, field.rules, least, most, manner),
+        FieldKind::Boolean => {}
+        FieldKind::Integer { min, max } => integer_range(&mut object, field.rules, min..=max, detail),
         FieldKind::Number => range(&mut object, field.rules),
-        FieldKind::One(choices) => one(&mut object, choices, manner),
-        FieldKind::Many(choices) => {
-            many(&mut object, choices);
-            if manner.exact {
+        FieldKind::Single(choices) => single_choice(&mut object, choices, detail),
+        FieldKind::Multiple(choices) => {
+            multiple_choice(&mut object, choices);
+            if detail.exact {
                 plain(object.key("uniqueItems"), &true);
             }
             lengths(&mut object, field.rules, ["minItems", "maxItems"]);
         }
     }
-    let has_default = manner.rich || field.kind == FieldKind::Truth;
+    let has_default = detail.rich || field.kind == FieldKind::Boolean;
     if let Some(default) = has_default.then(|| default_of(field)).flatten() {
         plain(object.key("default"), &default);
     }
@@ -111,19 +111,19 @@ fn property(out: &mut Vec<u8>, field: &FormField, manner: Manner) {
 
 fn type_name(kind: FieldKind) -> &'static str {
     match kind {
-        FieldKind::Text | FieldKind::One(_) => "string",
-        FieldKind::Truth => "boolean",
+        FieldKind::Text | FieldKind::Single(_) => "string",
+        FieldKind::Boolean => "boolean",
         FieldKind::Integer { .. } => "integer",
         FieldKind::Number => "number",
-        FieldKind::Many(_) => "array",
+        FieldKind::Multiple(_) => "array",
     }
 }
 
-fn lengths(object: &mut Object<'_>, rules: &[Rule], [least, most]: [&str; 2]) {
+fn lengths(object: &mut Object<'_>, rules: &[Rule], [min, max]: [&str; 2]) {
     for rule in rules {
         match rule {
-            Rule::MinLength(length) => plain(object.key(least), length),
-            Rule::MaxLength(length) => plain(object.key(most), length),
+            Rule::MinLength(length) => plain(object.key(min), length),
+            Rule::MaxLength(length) => plain(object.key(max), length),
             Rule::Format(format) => object.string("format", format),
             _ => {}
         }
@@ -140,11 +140,12 @@ fn range(object: &mut Object<'_>, rules: &[Rule]) {
     }
 }
 
-/// Writes the range of a whole number: what its author says, and of its type what a person would want to know.
-fn whole_range(object: &mut Object<'_>, rules: &[Rule], least: i128, most: i128, manner: Manner) {
-    let is_short = most <= i128::from(u16::MAX);
-    let mut low = (manner.exact || is_short || least == 0).then_some(Bound::Integer(least));
-    let mut high = (manner.exact || is_short).then_some(Bound::Integer(most));
+/// Writes the range of an integer: the constraints of its author, or else the limits of its type that matter to users.
+fn integer_range(object: &mut Object<'_>, rules: &[Rule], of_type: RangeInclusive<i128>, detail: SchemaDetail) {
+    let (min, max) = of_type.into_inner();
+    let is_small = max <= i128::from(u16::MAX);
+    let mut low = (detail.exact || is_small || min == 0).then_some(Bound::Integer(min));
+    let mut high = (detail.exact || is_small).then_some(Bound::Integer(max));
     for rule in rules {
         match *rule {
             Rule::Minimum(bound) => low = Some(bound),
@@ -168,18 +169,18 @@ fn number(out: &mut Vec<u8>, bound: &Bound) {
     }
 }
 
-fn one(object: &mut Object<'_>, choices: &Choices, manner: Manner) {
+fn single_choice(object: &mut Object<'_>, choices: &ChoiceSet, detail: SchemaDetail) {
     if !choices.is_titled() {
         return values(object, choices);
     }
-    if manner.rich && !choices.legacy_names {
+    if detail.rich && !choices.legacy_names {
         return titled(object.key("oneOf"), choices);
     }
     values(object, choices);
     array(object.key("enumNames"), choices.all, |out, choice| string(out, choice.title()));
 }
 
-fn many(object: &mut Object<'_>, choices: &Choices) {
+fn multiple_choice(object: &mut Object<'_>, choices: &ChoiceSet) {
     let mut items = Object::begin(object.key("items"));
     if choices.is_titled() {
         titled(items.key("anyOf"), choices);
@@ -190,11 +191,11 @@ fn many(object: &mut Object<'_>, choices: &Choices) {
     items.end();
 }
 
-fn values(object: &mut Object<'_>, choices: &Choices) {
+fn values(object: &mut Object<'_>, choices: &ChoiceSet) {
     array(object.key("enum"), choices.all, |out, choice| string(out, choice.value));
 }
 
-fn titled(out: &mut Vec<u8>, choices: &Choices) {
+fn titled(out: &mut Vec<u8>, choices: &ChoiceSet) {
     array(out, choices.all, |out, choice| {
         let mut object = Object::begin(out);
         object.string("const", choice.value);
@@ -203,27 +204,27 @@ fn titled(out: &mut Vec<u8>, choices: &Choices) {
     });
 }
 
-/// Writes the boolean that stands for one choice of several.
-fn one_of_many(out: &mut Vec<u8>, field: &FormField, choice: &Choice, default: Option<&Value>) {
+/// Writes the boolean that represents one of several choices.
+fn choice_as_boolean(out: &mut Vec<u8>, field: &FormField, choice: &Choice, default: Option<&Value>) {
     let chosen = default.and_then(Value::as_array).is_some_and(|all| all.iter().any(|value| value == choice.value));
     let mut object = Object::begin(out);
     object.string("type", "boolean");
     object.string("title", &format!("{}: {}", field.title.unwrap_or(field.name), choice.title()));
-    let description = [field.description, &how_many(field.rules)].join(" ");
+    let description = [field.description, &count_hint(field.rules)].join(" ");
     object.optional("description", Some(description.trim()).filter(|text| !text.is_empty()));
     plain(object.key("default"), &chosen);
     object.end();
 }
 
-/// Says how many choices there may be, where a schema has no word for it.
-fn how_many(rules: &[Rule]) -> String {
-    let least = rules.iter().find_map(|rule| if let Rule::MinLength(least) = rule { Some(least) } else { None });
-    let most = rules.iter().find_map(|rule| if let Rule::MaxLength(most) = rule { Some(most) } else { None });
-    match (least, most) {
-        (Some(least), Some(most)) if least == most => format!("(exactly {least})"),
-        (Some(least), Some(most)) => format!("(at least {least} and at most {most})"),
-        (Some(least), None) => format!("(at least {least})"),
-        (None, Some(most)) => format!("(at most {most})"),
+/// Describes how many choices are allowed, which a schema of booleans cannot express.
+fn count_hint(rules: &[Rule]) -> String {
+    let min = rules.iter().find_map(|rule| if let Rule::MinLength(min) = rule { Some(min) } else { None });
+    let max = rules.iter().find_map(|rule| if let Rule::MaxLength(max) = rule { Some(max) } else { None });
+    match (min, max) {
+        (Some(min), Some(max)) if min == max => format!("(exactly {min})"),
+        (Some(min), Some(max)) => format!("(at least {min} and at most {max})"),
+        (Some(min), None) => format!("(at least {min})"),
+        (None, Some(max)) => format!("(at most {max})"),
         (None, None) => String::new(),
     }
 }
