@@ -12,93 +12,101 @@ use tokio::process::Command;
 
 use crate::{
     failure::Failure,
-    program::{Program, Witness},
-    revision::Revision,
-    target::Target,
+    program::{ProcessObserver, Program},
+    target::{Revision, Target},
 };
 
-/// A connection, and the handler of what the server asks and tells.
+/// A connection with a handler for the requests and notifications of the server.
 pub(crate) type Connection<H> = RunningService<RoleClient, H>;
 
-/// Who we are to a server.
+/// Returns the name and version that `cargo mcp` sends to servers.
 pub(crate) fn identity() -> Implementation {
     Implementation::new("cargo-mcp", env!("CARGO_PKG_VERSION"))
 }
 
-/// Starts a program, or reaches out to a URL, and shakes hands.
+impl From<Revision> for ProtocolVersion {
+    fn from(revision: Revision) -> Self {
+        match revision {
+            Revision::V2024_11_05 => Self::V_2024_11_05,
+            Revision::V2025_03_26 => Self::V_2025_03_26,
+            Revision::V2025_06_18 => Self::V_2025_06_18,
+            Revision::V2025_11_25 => Self::V_2025_11_25,
+            Revision::V2026_07_28 => Self::V_2026_07_28,
+        }
+    }
+}
+
+/// Starts a program or connects to a URL, and performs the handshake.
 ///
-/// The handler's `get_info` must tell the same revision, which older handshakes send.
+/// The handler's `get_info` must return the same revision, which goes into the `initialize` request.
 ///
 /// # Errors
 ///
-/// The server is not there, ends, does not answer in time, or does not speak the revision.
+/// Returns an error if the server cannot be reached, exits, does not respond in time, or does not support the revision.
 pub(crate) async fn connect<H: ClientHandler>(
     target: &Target,
     revision: Option<Revision>,
     handler: H,
     timeout: Duration,
 ) -> Result<Connection<H>, Failure> {
-    let witness = Witness::default();
-    witnessed(target, revision, handler, timeout, &witness).await
+    connect_observed(target, revision, handler, timeout, &ProcessObserver::default()).await
 }
 
-/// The same, and the witness sees how a program ends and what it writes beside its messages.
+/// Connects as [`connect`] does. The observer records how a program exits, and its output that is not a message.
 ///
 /// # Errors
 ///
-/// Those of [`connect`].
-pub(crate) async fn witnessed<H: ClientHandler>(
+/// Returns an error as [`connect`] does.
+pub(crate) async fn connect_observed<H: ClientHandler>(
     target: &Target,
     revision: Option<Revision>,
     handler: H,
     timeout: Duration,
-    witness: &Witness,
+    observer: &ProcessObserver,
 ) -> Result<Connection<H>, Failure> {
     let modern = vec![ProtocolVersion::V_2026_07_28];
     let legacy_version = Some(ProtocolVersion::LATEST_WITH_INITIALIZE);
     let mode = match revision {
         None => ClientLifecycleMode::Auto { preferred_versions: modern, legacy_version },
-        Some(revision) if revision.is_stateless() => {
-            ClientLifecycleMode::Discover { preferred_versions: vec![revision.into()] }
-        }
+        Some(Revision::V2026_07_28) => ClientLifecycleMode::Discover { preferred_versions: modern },
         Some(_) => ClientLifecycleMode::Initialize,
     };
-    let shaking = async {
+    let handshake = async {
         match target {
             Target::Program { program, args, env, .. } => {
                 let mut command = Command::new(program);
                 if std::env::var_os("RUST_LOG").is_none() {
-                    // Here a server's word counts, not that it is built and ready.
+                    // Only warnings matter here, not that the server has started.
                     command.env("RUST_LOG", "warn");
                 }
                 command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
-                let transport = Program::start(command, witness.clone()).map_err(|error| {
-                    Failure::connection(format_args!("`{}` cannot be started: {error}", program.display()))
+                let transport = Program::start(command, observer.clone()).map_err(|error| {
+                    Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
                 })?;
                 handler
                     .serve_with_lifecycle(transport, mode)
                     .await
-                    .map_err(|error| unreachable(target, revision, &error, witness))
+                    .map_err(|error| handshake_failure(target, revision, &error, observer))
             }
             Target::Url { url, headers } => {
                 let transport = StreamableHttpClientTransport::from_config(http(url, headers)?);
                 handler
                     .serve_with_lifecycle(transport, mode)
                     .await
-                    .map_err(|error| unreachable(target, revision, &error, witness))
+                    .map_err(|error| handshake_failure(target, revision, &error, observer))
             }
         }
     };
-    let connection = match tokio::time::timeout(timeout, shaking).await {
+    let connection = match tokio::time::timeout(timeout, handshake).await {
         Ok(connection) => connection?,
-        Err(_) => return Err(silent(target, timeout, witness)),
+        Err(_) => return Err(timeout_failure(target, timeout, observer)),
     };
-    let spoken = connection.peer_info().map(|info| info.protocol_version.clone());
-    if let (Some(wanted), Some(spoken)) = (revision, spoken)
-        && spoken != ProtocolVersion::from(wanted)
+    let offered = connection.peer_info().map(|info| info.protocol_version.clone());
+    if let (Some(wanted), Some(offered)) = (revision, offered)
+        && offered != ProtocolVersion::from(wanted)
     {
         return Err(Failure::connection(format_args!(
-            "{target} does not speak {}: it offers {spoken}",
+            "{target} does not support revision {}: it offers {offered}",
             wanted.as_str()
         )));
     }
@@ -106,62 +114,62 @@ pub(crate) async fn witnessed<H: ClientHandler>(
 }
 
 fn http(url: &str, headers: &[(String, String)]) -> Result<StreamableHttpClientTransportConfig, Failure> {
-    // The only provider that is compiled in; a second installation is refused, and no harm.
+    // The only provider that is compiled in. Installing it again fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut custom = std::collections::HashMap::new();
     for (name, value) in headers {
-        let wrong = |error: &dyn std::fmt::Display| Failure::usage(format_args!("the header `{name}`: {error}"));
-        custom.insert(name.parse().map_err(|error| wrong(&error))?, value.parse().map_err(|error| wrong(&error))?);
+        let invalid = |error: &dyn std::fmt::Display| Failure::usage(format_args!("invalid header `{name}`: {error}"));
+        custom.insert(name.parse().map_err(|error| invalid(&error))?, value.parse().map_err(|error| invalid(&error))?);
     }
     Ok(StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom))
 }
 
-fn silent(target: &Target, timeout: Duration, witness: &Witness) -> Failure {
+fn timeout_failure(target: &Target, timeout: Duration, observer: &ProcessObserver) -> Failure {
     let seconds = timeout.as_secs();
-    let failure = Failure::connection(format_args!("{target} does not answer the handshake within {seconds} s"));
-    match (target, witness.stray()) {
-        (_, Some(line)) => failure.help(stray(&line)),
+    let failure = Failure::connection(format_args!("{target} did not answer the handshake within {seconds} s"));
+    match (target, observer.stray_line()) {
+        (_, Some(line)) => failure.help(stray_line_help(&line)),
         (Target::Program { .. }, None) => {
-            failure.help("is it a server on stdin and stdout? `--connect-timeout` gives it longer")
+            failure.help("check that it is a server on stdin and stdout; `--connect-timeout` gives it more time")
         }
-        (Target::Url { .. }, None) => failure.help("`--connect-timeout` gives it longer"),
+        (Target::Url { .. }, None) => failure.help("`--connect-timeout` gives it more time"),
     }
 }
 
-fn unreachable(
+fn handshake_failure(
     target: &Target,
     revision: Option<Revision>,
     error: &ClientInitializeError,
-    witness: &Witness,
+    observer: &ProcessObserver,
 ) -> Failure {
     match target {
         Target::Program { .. } => {
-            let failure = match witness.ended() {
+            let failure = match observer.exit_status() {
                 Some(status) => Failure::connection(format_args!(
-                    "{target} ended before it answered the handshake ({})",
-                    outcome(status)
+                    "{target} exited before it answered the handshake ({})",
+                    describe_exit(status)
                 )),
-                None => Failure::connection(format_args!("{target} cannot be connected to: {error}")),
+                None => Failure::connection(format_args!("cannot connect to {target}: {error}")),
             };
-            match (witness.stray(), revision) {
-                (Some(line), _) => failure.help(stray(&line)),
-                (None, Some(_)) if witness.ended().is_none() => failure.help(ANY_REVISION),
-                (None, _) => failure.help("start it by hand to see what it says: it must wait for JSON-RPC on stdin"),
+            match (observer.stray_line(), revision) {
+                (Some(line), _) => failure.help(stray_line_help(&line)),
+                (None, Some(_)) if observer.exit_status().is_none() => failure.help(OMIT_REVISION),
+                (None, _) => failure.help("run it in a terminal to see its output; it must wait for JSON-RPC on stdin"),
             }
         }
         Target::Url { url, .. } => http_failure(url, revision, error),
     }
 }
 
-const ANY_REVISION: &str = "leave `--revision` out to speak what both sides know";
+const OMIT_REVISION: &str = "omit `--revision` to use the newest revision that both sides support";
 
-/// What happens next to a line that a program should have written elsewhere.
-pub(crate) fn stray(line: &str) -> String {
-    format!("its stdout begins with `{line}`, which is not JSON-RPC: a server writes its log to stderr")
+/// Returns help for a line on stdout that is not a message.
+pub(crate) fn stray_line_help(line: &str) -> String {
+    format!("stdout contains `{line}`, which is not JSON-RPC; a server must log to stderr")
 }
 
-/// How a program ended, in words.
-pub(crate) fn outcome(status: std::process::ExitStatus) -> String {
+/// Describes how a program exited.
+pub(crate) fn describe_exit(status: std::process::ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("exit code {code}"),
         None => status.to_string(),
@@ -169,38 +177,41 @@ pub(crate) fn outcome(status: std::process::ExitStatus) -> String {
 }
 
 fn http_failure(url: &str, revision: Option<Revision>, error: &ClientInitializeError) -> Failure {
-    let said = causes(error);
-    let is = |text: &str| said.iter().any(|cause| cause.contains(text));
-    if is("HTTP 403") {
-        return Failure::connection(format_args!("`{url}` refuses us (HTTP 403)"))
-            .help("does it know the host, and may the token do this? `--header` sends another one");
+    let messages = causes(error);
+    let contains = |text: &str| messages.iter().any(|message| message.contains(text));
+    if contains("HTTP 403") {
+        return Failure::connection(format_args!("access to `{url}` is forbidden (HTTP 403)")).help(
+            "check that the server allows this host and that the token has permission; `--header` sends another token",
+        );
     }
-    if error.is_authorization_required() || is("HTTP 401") {
-        let failure = Failure::connection(format_args!("`{url}` wants to know who is asking (HTTP 401)"));
+    if error.is_authorization_required() || contains("HTTP 401") {
+        let failure = Failure::connection(format_args!("`{url}` requires authorization (HTTP 401)"));
         let failure = match error.auth_challenge() {
-            Some(challenge) => failure.help(format_args!("it says `WWW-Authenticate: {challenge}`")),
+            Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
             None => failure,
         };
-        return failure.help("give it a token: `--header 'Authorization: Bearer …'`");
+        return failure.help("send a token: `--header 'Authorization: Bearer …'`");
     }
-    if is("HTTP 404") {
-        return Failure::connection(format_args!("there is nothing at `{url}` (HTTP 404)"))
-            .help("is the path right? many servers are at `/mcp`");
+    if contains("HTTP 404") {
+        return Failure::connection(format_args!("`{url}` was not found (HTTP 404)"))
+            .help("check the path; many servers use `/mcp`");
     }
-    // The cause below an HTTP client's error is in its debug text alone.
+    // The HTTP client exposes the underlying cause only in its debug output.
     if format!("{error:?}").contains("ConnectionRefused") {
-        return Failure::connection(format_args!("nobody listens at `{url}`"))
-            .help("is the server running? start it with `--http` and the address");
+        return Failure::connection(format_args!("no server is listening at `{url}`"))
+            .help("start the server with `--http` and this address");
     }
-    let cause = said.last().map_or("", String::as_str);
-    let failure = Failure::connection(format_args!("`{url}` cannot be reached: {cause}"));
+    let cause = messages.last().map_or("", String::as_str);
+    let failure = Failure::connection(format_args!("cannot reach `{url}`: {cause}"));
     match revision {
-        Some(_) if !is("onnect") => failure.help(ANY_REVISION),
-        _ => failure.help("is the server running, and are address and path right? many servers are at `/mcp`"),
+        Some(_) if !contains("onnect") => failure.help(OMIT_REVISION),
+        _ => failure.help(
+            "check that the server is running and that the address and path are correct; many servers use `/mcp`",
+        ),
     }
 }
 
-/// An error and what caused it, the last of them deepest.
+/// Returns the messages of an error and of its causes, outermost first.
 fn causes(error: &ClientInitializeError) -> Vec<String> {
     let first: &dyn std::error::Error = match error {
         ClientInitializeError::TransportError { error, .. } => error.error.as_ref(),
@@ -210,13 +221,13 @@ fn causes(error: &ClientInitializeError) -> Vec<String> {
     std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
 }
 
-/// What became of a request that was not answered with a result.
+/// The failure of a request without a result.
 pub(crate) fn refused(what: &str, error: ServiceError) -> Failure {
     match error {
         ServiceError::McpError(ErrorData { code, message, data, .. }) => {
             let failure = Failure::tool(format_args!("{what}: {message} (code {})", code.0));
             match data {
-                Some(data) => failure.help(format_args!("the server adds {data}")),
+                Some(data) => failure.help(format_args!("error data: {data}")),
                 None => failure,
             }
         }

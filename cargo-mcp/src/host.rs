@@ -1,7 +1,7 @@
-//! Our side of a connection: what the server asks us and tells us.
+//! The client's side of a connection: handles the requests and notifications of the server.
 
-// Roots, sampling and logging are on their way out of the protocol; servers of today have them.
-#![expect(deprecated, reason = "servers of today ask for roots and samples, and log")]
+// Newer revisions deprecate roots, sampling and logging, but current servers use them.
+#![expect(deprecated, reason = "current servers use roots, sampling and logging")]
 
 use std::{
     collections::BTreeMap,
@@ -31,25 +31,25 @@ use crate::{
     console::Console,
     elicit::{Answers, in_terminal, until_done},
     failure::Failure,
-    revision::Revision,
+    target::Revision,
 };
 
-/// What is said to a server that asks.
+/// How to answer the requests of a server.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct HostArgs {
-    /// What to fill in where the server asks the user, by the field's name (may be repeated)
+    /// Answer the field KEY of an elicitation with VALUE (may be repeated)
     #[arg(long, help_heading = "Answers", value_name = "KEY=VALUE")]
     pub(crate) answer: Vec<String>,
-    /// The answer to the server's first, second … question: a JSON object, `decline` or `cancel` (may be repeated)
+    /// Answer the next elicitation with a JSON object, `decline` or `cancel` (may be repeated)
     #[arg(long, help_heading = "Answers", value_name = "JSON")]
     pub(crate) answer_json: Vec<String>,
-    /// A directory that the server may know of as a root (may be repeated)
+    /// Declare a directory as a root (may be repeated)
     #[arg(long, help_heading = "Answers", value_name = "DIR")]
     pub(crate) root: Vec<PathBuf>,
-    /// What the model says where the server asks for a sample of it
+    /// Answer sampling requests with this text
     #[arg(long, help_heading = "Answers", value_name = "TEXT")]
     pub(crate) sample: Option<String>,
-    /// The least level of log messages to ask for
+    /// The minimum level of log messages
     #[arg(long, help_heading = "Answers", value_name = "LEVEL", value_enum, default_value_t)]
     pub(crate) log_level: Level,
 }
@@ -83,7 +83,7 @@ impl From<Level> for LoggingLevel {
     }
 }
 
-/// Our side of a connection.
+/// Handles the requests and notifications of a server.
 pub(crate) struct Host {
     pub(crate) console: Console,
     config: ClientConfig,
@@ -91,19 +91,21 @@ pub(crate) struct Host {
     roots: Vec<Root>,
     sample: Option<String>,
     level: Level,
-    /// One question at a time.
+    /// Held while the user is asked, since there is one terminal.
     turn: tokio::sync::Mutex<()>,
     asking: AtomicBool,
-    /// When the server last said something.
-    heard: Mutex<Instant>,
+    /// The time of the server's last notification or the user's last answer.
+    last_activity: Mutex<Instant>,
     failure: Mutex<Option<Failure>>,
-    failing: Notify,
+    failure_added: Notify,
 }
 
 impl Host {
+    /// Creates a host.
+    ///
     /// # Errors
     ///
-    /// An option's value cannot be used.
+    /// Returns an error if the value of an option is invalid.
     pub(crate) fn new(args: &HostArgs, revision: Option<Revision>) -> Result<Self, Failure> {
         let answers = Answers::new(&args.answer, &args.answer_json)?;
         let roots = args.root.iter().map(root).collect::<Result<Vec<_>, _>>()?;
@@ -120,13 +122,13 @@ impl Host {
             level: args.log_level,
             turn: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
-            heard: Mutex::new(Instant::now()),
+            last_activity: Mutex::new(Instant::now()),
             failure: Mutex::default(),
-            failing: Notify::new(),
+            failure_added: Notify::new(),
         })
     }
 
-    /// Remembers who asks.
+    /// Sets the server's name for questions to the user.
     pub(crate) fn connected(&self, title: String) {
         self.answers.connected(title);
     }
@@ -139,21 +141,21 @@ impl Host {
         self.level.into()
     }
 
-    /// Makes room for the result, and tells of answers that no question wanted.
-    pub(crate) fn done(&self) {
+    /// Clears progress bars and reports unused answers.
+    pub(crate) fn finish(&self) {
         self.console.clear();
         for option in self.answers.unused() {
-            self.console.line(&format!("note: the server asked nothing that `{option}` answers"));
+            self.console.line(&format!("note: `{option}` was not used, because the server did not ask for it"));
         }
     }
 
-    /// Whether the user owes an answer.
+    /// Returns whether the user is being asked.
     pub(crate) fn is_asking(&self) -> bool {
         self.asking.load(Ordering::Relaxed)
     }
 
-    /// Leaves the terminal as it was, if a question stands in it whose answer nobody waits for any more.
-    pub(crate) fn leave_terminal(&self) {
+    /// Restores the terminal if the user is still being asked.
+    pub(crate) fn restore_terminal(&self) {
         if self.is_asking() {
             let _ = crossterm::terminal::disable_raw_mode();
             let _ =
@@ -161,37 +163,34 @@ impl Host {
         }
     }
 
-    /// Ends the command: nothing that the server could do would help.
+    /// Makes the command fail.
     fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
-        self.failing.notify_one();
+        self.failure_added.notify_one();
     }
 
-    /// Why the command must end, if it must.
-    pub(crate) fn failed(&self) -> Option<Failure> {
+    /// Returns the reason why the command must fail, if there is one.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Waits until the command must end.
-    pub(crate) async fn failing(&self) -> Failure {
+    /// Waits until the command must fail.
+    pub(crate) async fn wait_for_failure(&self) -> Failure {
         loop {
-            self.failing.notified().await;
-            if let Some(failure) = self.failed() {
+            self.failure_added.notified().await;
+            if let Some(failure) = self.take_failure() {
                 return failure;
             }
         }
     }
 
-    /// Ends when the server was silent for so long; the time in which we owe the answer does not count.
+    /// Waits until the server has been silent for `limit`. Time in which the user is asked does not count.
     pub(crate) async fn silence(&self, limit: Option<Duration>) -> Duration {
         let Some(limit) = limit else { return std::future::pending().await };
-        self.hear();
+        self.record_activity();
         loop {
-            let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            let left = match self.is_asking() {
-                true => limit,
-                false => limit.saturating_sub(heard.elapsed()),
-            };
+            let last_activity = *self.last_activity.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = if self.is_asking() { limit } else { limit.saturating_sub(last_activity.elapsed()) };
             if left.is_zero() {
                 return limit;
             }
@@ -199,15 +198,15 @@ impl Host {
         }
     }
 
-    fn hear(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    fn record_activity(&self) {
+        *self.last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Answers what a server wants to know before it goes on.
+    /// Answers the input requests of a server.
     ///
     /// # Errors
     ///
-    /// We do not have what it asks for.
+    /// Returns an error if a request is not supported.
     pub(crate) async fn fulfil(&self, requests: InputRequests) -> Result<InputResponses, ErrorData> {
         let mut responses = BTreeMap::new();
         for (key, request) in requests {
@@ -215,14 +214,14 @@ impl Host {
                 InputRequest::Elicitation(request) => json(self.elicit(request.params).await)?,
                 InputRequest::CreateMessage(request) => json(self.sample(&request.params)?)?,
                 InputRequest::ListRoots(_) => json(ListRootsResult::new(self.roots.clone()))?,
-                _ => return Err(ErrorData::invalid_request("this client does not know the request", None)),
+                _ => return Err(ErrorData::invalid_request("unsupported input request", None)),
             };
             responses.insert(key, response);
         }
         Ok(responses)
     }
 
-    /// Sends the user to pages, and waits until they were visited; whether all of them were.
+    /// Asks the user to visit pages and waits. Returns whether all of them were visited.
     pub(crate) async fn visit(&self, pages: Vec<serde_json::Value>) -> bool {
         let mut visited = !pages.is_empty();
         for page in pages {
@@ -235,9 +234,9 @@ impl Host {
             return visited;
         }
         self.asking.store(true, Ordering::Relaxed);
-        let done = until_done().await;
+        let confirmed = until_done().await;
         self.asking.store(false, Ordering::Relaxed);
-        done.unwrap_or_else(|failure| {
+        confirmed.unwrap_or_else(|failure| {
             self.fail(failure);
             false
         })
@@ -249,7 +248,7 @@ impl Host {
         self.console.hold();
         let answered = self.answers.answer(request).await;
         self.console.resume();
-        self.hear();
+        self.record_activity();
         self.asking.store(false, Ordering::Relaxed);
         answered.unwrap_or_else(|failure| {
             self.fail(failure);
@@ -260,13 +259,13 @@ impl Host {
     fn sample(&self, request: &CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
         let Some(text) = &self.sample else {
             return Err(ErrorData::invalid_request(
-                "there is no model here: `--sample TEXT` says what it answers",
+                "sampling is not available; `--sample TEXT` provides a response",
                 None,
             ));
         };
         for message in &request.messages {
             let text = message.content.iter().filter_map(|content| Some(content.as_text()?.text.as_str()));
-            text.for_each(|text| self.console.line(&format!("asked of the model: {text}")));
+            text.for_each(|text| self.console.line(&format!("sampling request: {text}")));
         }
         let message = SamplingMessage::assistant_text(text.clone());
         Ok(CreateMessageResult::new(message, "cargo-mcp".to_owned()).with_stop_reason("endTurn"))
@@ -278,12 +277,13 @@ fn json(value: impl serde::Serialize) -> Result<serde_json::Value, ErrorData> {
 }
 
 fn root(path: &PathBuf) -> Result<Root, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| Failure::usage(format_args!("the root `{}`: {why}", path.display()));
-    let full = std::path::absolute(path).map_err(|error| wrong(&error))?;
+    let invalid =
+        |why: &dyn std::fmt::Display| Failure::usage(format_args!("invalid root `{}`: {why}", path.display()));
+    let full = std::path::absolute(path).map_err(|error| invalid(&error))?;
     if !full.is_dir() {
-        return Err(wrong(&"there is no such directory"));
+        return Err(invalid(&"not a directory"));
     }
-    let uri = url::Url::from_directory_path(&full).map_err(|()| wrong(&"it has no URI"))?;
+    let uri = url::Url::from_directory_path(&full).map_err(|()| invalid(&"cannot be written as a URI"))?;
     let root = Root::new(uri.as_str().trim_end_matches('/'));
     Ok(match full.file_name().and_then(|name| name.to_str()) {
         Some(name) => root.with_name(name),
@@ -291,15 +291,14 @@ fn root(path: &PathBuf) -> Result<Root, Failure> {
     })
 }
 
-/// What we can do, and no more: a server that asks for something else is to say so, rather than to be refused.
+/// Declares only the capabilities that the options provide, so that a server reports a missing one.
 fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
     let mut capabilities = ClientCapabilities::default();
     if in_terminal() || !answers.is_empty() {
         let elicitation = ElicitationCapability::new().with_form(FormElicitationCapability::new());
-        capabilities.elicitation = Some(match in_terminal() || !args.answer_json.is_empty() {
-            true => elicitation.with_url(UrlElicitationCapability::new()),
-            false => elicitation,
-        });
+        let has_url = in_terminal() || !args.answer_json.is_empty();
+        capabilities.elicitation =
+            Some(if has_url { elicitation.with_url(UrlElicitationCapability::new()) } else { elicitation });
     }
     if !args.root.is_empty() {
         capabilities.roots = Some(RootsCapabilities::default());
@@ -336,18 +335,18 @@ impl ClientHandler for Host {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.hear();
+        self.record_activity();
         let token = progress.progress_token.0.to_string();
         self.console.progress(&token, progress.progress, progress.total, progress.message.as_deref());
     }
 
     async fn on_logging_message(&self, message: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
-        self.hear();
+        self.record_activity();
         let level = format!("{:?}", message.level).to_lowercase();
         self.console.log(&level, message.logger.as_deref(), &message.data);
     }
 
     async fn on_task_status(&self, _: TaskStatusNotificationParams, _: NotificationContext<RoleClient>) {
-        self.hear();
+        self.record_activity();
     }
 }

@@ -12,7 +12,7 @@ mod host;
 mod near;
 mod probe;
 mod program;
-mod revision;
+mod raw_connection;
 mod schema;
 mod session;
 mod sse;
@@ -22,7 +22,6 @@ mod table;
 mod target;
 mod temporary;
 mod uri_template;
-mod wire;
 mod workspace;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! A handshake and lists, message by message, in each revision.
+//! Handshakes and lists in each revision, through a raw connection.
 
 use std::time::Duration;
 
@@ -7,37 +7,36 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    revision::Revision,
-    target::Target,
-    wire::{Lost, Wire},
+    raw_connection::{RawConnection, TransportError},
+    target::{Revision, Target},
 };
 
-/// The error code for a method that is not there.
+/// The error code for an unknown method.
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What became of a handshake.
-pub(crate) enum Shaken {
-    Spoken(Box<Session>),
-    /// The server does not speak the revision, and says so as it should.
-    Refused(String),
-    /// What the server did is no handshake.
-    Broken(String),
-    /// There was no answer at all.
-    Lost(Lost),
+/// The outcome of a handshake.
+pub(crate) enum Handshake {
+    /// The server supports the revision.
+    Accepted(Box<RawSession>),
+    /// The server rejected the revision properly.
+    Rejected(String),
+    /// The response is not a valid handshake.
+    Invalid(String),
+    /// There was no response.
+    Failed(TransportError),
 }
 
-/// A connection in a revision that both sides speak.
-pub(crate) struct Session {
-    pub(crate) wire: Wire,
+/// A connection after a successful handshake.
+pub(crate) struct RawSession {
+    pub(crate) connection: RawConnection,
     pub(crate) revision: Revision,
     /// `serverInfo`
     pub(crate) server: Value,
     pub(crate) capabilities: Value,
     pub(crate) instructions: Option<String>,
-    /// The revisions that the server announces; empty in revisions without `server/discover`.
-    pub(crate) announced: Vec<Revision>,
     next_id: u64,
-    time: Duration,
+    /// The time that the server has for each response.
+    timeout: Duration,
 }
 
 /// A JSON-RPC error.
@@ -48,123 +47,123 @@ pub(crate) struct RpcError {
 }
 
 /// Why a request has no result.
-pub(crate) enum Unanswered {
-    Error(RpcError),
-    Lost(Lost),
+pub(crate) enum RequestError {
+    Rpc(RpcError),
+    Transport(TransportError),
 }
 
-impl std::fmt::Display for Unanswered {
+impl std::fmt::Display for RequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Error(RpcError { code, message }) => write!(f, "{message} (code {code})"),
-            Self::Lost(lost) => lost.fmt(f),
+            Self::Rpc(RpcError { code, message }) => write!(f, "{message} (code {code})"),
+            Self::Transport(error) => error.fmt(f),
         }
     }
 }
 
-/// Connects and shakes hands in one revision.
+/// Connects and performs the handshake of one revision.
 ///
 /// # Errors
 ///
-/// The program cannot be started.
-pub(crate) async fn shake(target: &Target, revision: Revision, time: Duration) -> Result<Shaken, Failure> {
-    let mut session = Session {
-        wire: Wire::open(target)?,
+/// Returns an error if the program cannot be started.
+pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Duration) -> Result<Handshake, Failure> {
+    let mut session = RawSession {
+        connection: RawConnection::open(target)?,
         revision,
         server: Value::Null,
         capabilities: Value::Null,
         instructions: None,
-        announced: Vec::new(),
         next_id: 1,
-        time,
+        timeout,
     };
-    let has_discovery = revision.is_stateless();
+    let has_discovery = revision >= Revision::V2026_07_28;
     if has_discovery {
-        session.wire.speaks(revision);
+        session.connection.set_revision(revision.as_str());
     }
-    let (method, params) = match has_discovery {
-        true => ("server/discover", json!({})),
-        false => {
-            ("initialize", json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": identity()}))
-        }
+    let (method, params) = if has_discovery {
+        ("server/discover", json!({}))
+    } else {
+        ("initialize", json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": identity()}))
     };
     let result = match session.request(method, params).await {
         Ok(result) => result,
-        Err(Unanswered::Error(RpcError { code, message })) => {
-            return Ok(Shaken::Refused(format!("`{method}` is answered with error {code}: {message}")));
+        Err(RequestError::Rpc(RpcError { code, message })) => {
+            return Ok(Handshake::Rejected(format!("`{method}` returned error {code}: {message}")));
         }
-        Err(Unanswered::Lost(Lost::Unreadable(why))) => return Ok(Shaken::Broken(format!("`{method}`: {why}"))),
-        Err(Unanswered::Lost(lost)) => return Ok(Shaken::Lost(lost)),
+        Err(RequestError::Transport(TransportError::InvalidResponse(why))) => {
+            return Ok(Handshake::Invalid(format!("`{method}`: {why}")));
+        }
+        Err(RequestError::Transport(error)) => return Ok(Handshake::Failed(error)),
     };
-    session.server = match has_discovery {
-        true => result["_meta"]["io.modelcontextprotocol/serverInfo"].clone(),
-        false => result["serverInfo"].clone(),
+    session.server = if has_discovery {
+        result["_meta"]["io.modelcontextprotocol/serverInfo"].clone()
+    } else {
+        result["serverInfo"].clone()
     };
     session.capabilities = result["capabilities"].clone();
-    let versions = result["supportedVersions"].as_array().into_iter().flatten();
-    session.announced = versions.filter_map(Value::as_str).filter_map(Revision::announced).collect();
     session.instructions = result["instructions"].as_str().map(str::to_owned);
-    if let Some(answer) = refusal(&result, revision) {
-        return Ok(answer);
+    if let Some(problem) = check_result(&result, revision) {
+        return Ok(problem);
     }
     if !has_discovery {
-        session.wire.speaks(revision);
+        session.connection.set_revision(revision.as_str());
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        if let Err(lost) = session.wire.notify(&initialized, time).await {
-            return Ok(Shaken::Lost(lost));
+        if let Err(error) = session.connection.notify(&initialized, timeout).await {
+            return Ok(Handshake::Failed(error));
         }
     }
-    Ok(Shaken::Spoken(Box::new(session)))
+    Ok(Handshake::Accepted(Box::new(session)))
 }
 
-/// Says what is wrong with the result of a handshake, or that it offers another revision.
-fn refusal(result: &Value, revision: Revision) -> Option<Shaken> {
-    let broken = |why: &str| Some(Shaken::Broken(why.to_owned()));
+/// Returns the outcome if the result of a handshake is invalid or offers another revision.
+fn check_result(result: &Value, revision: Revision) -> Option<Handshake> {
+    let invalid = |why: &str| Some(Handshake::Invalid(why.to_owned()));
     if !result["capabilities"].is_object() {
-        return broken("the result has no object `capabilities`");
+        return invalid("the result has no `capabilities` object");
     }
-    if revision.is_stateless() {
+    if revision >= Revision::V2026_07_28 {
         let Some(versions) = result["supportedVersions"].as_array() else {
-            return broken("the result has no list `supportedVersions`");
+            return invalid("the result has no `supportedVersions` array");
         };
-        let is_there = versions.iter().any(|version| version == revision.as_str());
-        return (!is_there).then(|| Shaken::Refused(format!("it offers {}", Value::from(versions.clone()))));
+        let is_supported = versions.iter().any(|version| version == revision.as_str());
+        return (!is_supported)
+            .then(|| Handshake::Rejected(format!("the server offers {}", Value::from(versions.clone()))));
     }
     if !result["serverInfo"]["name"].is_string() || !result["serverInfo"]["version"].is_string() {
-        return broken("the result has no `serverInfo` with `name` and `version`");
+        return invalid("the result has no `serverInfo` with `name` and `version`");
     }
     match result["protocolVersion"].as_str() {
-        None => broken("the result has no string `protocolVersion`"),
+        None => invalid("the result has no `protocolVersion` string"),
         Some(version) if version == revision.as_str() => None,
-        Some(version) => Some(Shaken::Refused(format!("it offers {version}"))),
+        Some(version) => Some(Handshake::Rejected(format!("the server offers {version}"))),
     }
 }
 
-/// Connects in the newest revision that a server speaks.
+/// Connects in the newest revision that a server supports.
 ///
 /// # Errors
 ///
-/// It speaks none, or is not there.
-pub(crate) async fn newest(target: &Target, time: Duration) -> Result<Session, Failure> {
+/// Returns an error if the server cannot be reached or supports no revision.
+pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result<RawSession, Failure> {
     let mut why = String::new();
-    for revision in Revision::known().rev() {
-        match shake(target, revision, time).await? {
-            Shaken::Spoken(session) => return Ok(*session),
-            Shaken::Refused(said) | Shaken::Broken(said) => why = said,
-            Shaken::Lost(lost) => why = lost.to_string(),
+    for revision in Revision::ALL.into_iter().rev() {
+        match handshake(target, revision, timeout).await? {
+            Handshake::Accepted(session) => return Ok(*session),
+            Handshake::Rejected(reason) | Handshake::Invalid(reason) => why = reason,
+            Handshake::Failed(error) => why = error.to_string(),
         }
     }
-    Err(unreachable(target, &why))
+    Err(connection_failure(target, &why))
 }
 
-/// A server of which no revision got an answer.
-pub(crate) fn unreachable(target: &Target, why: &str) -> Failure {
-    let failure = Failure::connection(format_args!("{target} cannot be connected to: {why}"));
+/// The failure of a server that supports no revision.
+pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
+    let failure = Failure::connection(format_args!("cannot connect to {target}: {why}"));
     match target {
         Target::Program { .. } => {
-            failure.help("start it by hand to see what it says; what it prints to stdout must be JSON-RPC")
+            failure.help("run it in a terminal to see its output; stdout must contain only JSON-RPC messages")
         }
-        Target::Url { .. } => failure.help("is the path right, and is it all that the server asks of `--header`?"),
+        Target::Url { .. } => failure.help("check the path, and whether the server requires headers (`--header`)"),
     }
 }
 
@@ -172,10 +171,14 @@ fn identity() -> Value {
     json!({"name": "cargo-mcp", "version": env!("CARGO_PKG_VERSION")})
 }
 
-impl Session {
-    /// Sends a request, with what the revision wants in each.
-    pub(crate) async fn request(&mut self, method: &str, mut params: Value) -> Result<Value, Unanswered> {
-        if self.revision.is_stateless() {
+impl RawSession {
+    /// Sends a request with the members that the revision requires.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error response, or the reason why there is no valid response.
+    pub(crate) async fn request(&mut self, method: &str, mut params: Value) -> Result<Value, RequestError> {
+        if self.revision >= Revision::V2026_07_28 {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": identity(),
@@ -185,33 +188,36 @@ impl Session {
         let id = self.next_id;
         self.next_id += 1;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let mut answer = self.wire.request(&message, self.time).await.map_err(Unanswered::Lost)?;
-        let unreadable = |why: String| Err(Unanswered::Lost(Lost::Unreadable(why)));
-        match (answer.get("result").is_some(), answer.get("error")) {
-            (true, None) if answer["jsonrpc"] == "2.0" => Ok(answer["result"].take()),
+        let mut response = self.connection.request(&message, self.timeout).await.map_err(RequestError::Transport)?;
+        let invalid = |why: String| Err(RequestError::Transport(TransportError::InvalidResponse(why)));
+        match (response.get("result").is_some(), response.get("error")) {
+            (true, None) if response["jsonrpc"] == "2.0" => Ok(response["result"].take()),
             (false, Some(error)) => match (error["code"].as_i64(), error["message"].as_str()) {
-                (Some(code), Some(message)) => Err(Unanswered::Error(RpcError { code, message: message.to_owned() })),
-                _ => unreadable(format!("the error is {error}, without a `code` or a `message`")),
+                (Some(code), Some(message)) => Err(RequestError::Rpc(RpcError { code, message: message.to_owned() })),
+                _ => invalid(format!("the error has no `code` or no `message`: {error}")),
             },
-            _ => unreadable(format!("{answer} is no JSON-RPC 2.0 response")),
+            _ => invalid(format!("not a JSON-RPC 2.0 response: {response}")),
         }
     }
 
-    /// Reads a list, all pages of it; nothing if there is no such list.
-    pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, Unanswered> {
+    /// Reads all pages of a list. Returns an empty list if the server does not know the method.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a page cannot be read or there are more than 1000 pages.
+    pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, RequestError> {
         let mut items = Vec::new();
         let mut params = json!({});
-        // A server that never says the last page is not waited for.
         for _ in 0..1000 {
             let mut page = match self.request(method, params).await {
-                Err(Unanswered::Error(error)) if error.code == METHOD_NOT_FOUND => return Ok(items),
+                Err(RequestError::Rpc(error)) if error.code == METHOD_NOT_FOUND => return Ok(items),
                 page => page?,
             };
             match page[member].take() {
                 Value::Array(more) => items.extend(more),
                 _ => {
-                    let why = format!("the result of `{method}` has no list `{member}`");
-                    return Err(Unanswered::Lost(Lost::Unreadable(why)));
+                    let why = format!("the result of `{method}` has no `{member}` array");
+                    return Err(RequestError::Transport(TransportError::InvalidResponse(why)));
                 }
             }
             match page["nextCursor"].take() {
@@ -219,11 +225,15 @@ impl Session {
                 _ => return Ok(items),
             }
         }
-        Err(Unanswered::Lost(Lost::Unreadable(format!("`{method}` has more than 1000 pages"))))
+        Err(RequestError::Transport(TransportError::InvalidResponse(format!("`{method}` has more than 1000 pages"))))
     }
 
-    /// Reads everything that the server says it offers.
-    pub(crate) async fn listing(&mut self) -> Result<Listing, (&'static str, Unanswered)> {
+    /// Reads the lists of all declared capabilities.
+    ///
+    /// # Errors
+    ///
+    /// Returns the method of the list that cannot be read, and the error.
+    pub(crate) async fn listing(&mut self) -> Result<Listing, (&'static str, RequestError)> {
         let mut listing = Listing { instructions: self.instructions.clone(), ..Listing::default() };
         for (capability, method, member) in [
             ("tools", "tools/list", "tools"),

@@ -1,4 +1,4 @@
-//! A server that is a program: its process, its standard input and output, and what is known of it when something goes wrong.
+//! A server process as a transport of the official client, with what error messages need to know about it.
 
 use std::{
     io,
@@ -20,88 +20,88 @@ use tokio::{
     process::{ChildStdin, ChildStdout, Command},
 };
 
-/// How long a program may take to end once its standard input is closed, before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
-/// How much of a line is kept.
-const LINE: usize = 200;
+/// The time that a program has to exit after its stdin is closed, and again after it is asked to terminate.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The maximum length of a recorded line.
+const MAX_LINE: usize = 200;
 
-/// What is seen of a program from outside.
+/// Observes a program. Clones share their observations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Witness(Arc<Mutex<Seen>>);
+pub(crate) struct ProcessObserver(Arc<Mutex<Observations>>);
 
 #[derive(Debug, Default)]
-struct Seen {
-    ended: Option<ExitStatus>,
-    /// The first line of its output that cannot be a message.
-    stray: Option<String>,
-    /// The line that is being read.
+struct Observations {
+    exit_status: Option<ExitStatus>,
+    /// The first line on stdout that is not a message.
+    stray_line: Option<String>,
+    /// The incomplete last line.
     line: Vec<u8>,
 }
 
-impl Witness {
-    /// How it ended, if it did.
-    pub(crate) fn ended(&self) -> Option<ExitStatus> {
-        self.seen(|seen| seen.ended)
+impl ProcessObserver {
+    /// Returns how the program exited, if it did.
+    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
+        self.update(|observations| observations.exit_status)
     }
 
-    /// The first line that it wrote to its standard output and that is no message.
-    pub(crate) fn stray(&self) -> Option<String> {
-        self.seen(|seen| seen.stray.clone())
+    /// Returns the first line on stdout that is not a message.
+    pub(crate) fn stray_line(&self) -> Option<String> {
+        self.update(|observations| observations.stray_line.clone())
     }
 
-    fn read(&self, bytes: &[u8]) {
-        self.seen(|seen| {
-            if seen.stray.is_some() {
+    fn record_output(&self, bytes: &[u8]) {
+        self.update(|observations| {
+            if observations.stray_line.is_some() {
                 return;
             }
             for byte in bytes {
                 match byte {
-                    b'\n' => seen.end_line(),
-                    _ if seen.line.len() < LINE => seen.line.push(*byte),
+                    b'\n' => observations.end_line(),
+                    _ if observations.line.len() < MAX_LINE => observations.line.push(*byte),
                     _ => {}
                 }
             }
         });
     }
 
-    fn end(&self, status: ExitStatus) {
-        self.seen(|seen| {
-            seen.ended = Some(status);
-            seen.end_line();
+    fn record_exit(&self, status: ExitStatus) {
+        self.update(|observations| {
+            observations.exit_status = Some(status);
+            observations.end_line();
         });
     }
 
-    fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn update<T>(&self, update: impl FnOnce(&mut Observations) -> T) -> T {
+        update(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Seen {
+impl Observations {
     fn end_line(&mut self) {
         let line = String::from_utf8_lossy(&self.line).trim().to_owned();
         self.line.clear();
-        // A message is an object, and a batch of them an array.
-        if !line.is_empty() && !line.starts_with(['{', '[']) && self.stray.is_none() {
-            self.stray = Some(line);
+        // A message is a JSON object, and a batch is an array.
+        if !line.is_empty() && !line.starts_with(['{', '[']) && self.stray_line.is_none() {
+            self.stray_line = Some(line);
         }
     }
 }
 
-/// The transport of a program that was started here.
+/// The transport to a program that this process started.
 pub(crate) struct Program {
-    // Before the process: what is dropped first is closed first.
-    pipes: AsyncRwTransport<RoleClient, Watched, ChildStdin>,
+    // Declared before the process, so that the pipes are closed first.
+    pipes: AsyncRwTransport<RoleClient, ObservedStdout, ChildStdin>,
     process: Box<dyn ChildWrapper>,
-    witness: Witness,
+    observer: ProcessObserver,
 }
 
 impl Program {
-    /// Starts a program in a process group of its own, so that Ctrl-C reaches us alone, and its children end with it.
+    /// Starts a program in a new process group: Ctrl-C does not reach it, and its descendants are killed with it.
     ///
     /// # Errors
     ///
-    /// It cannot be started.
-    pub(crate) fn start(mut command: Command, witness: Witness) -> io::Result<Self> {
+    /// Returns an error if the program cannot be started.
+    pub(crate) fn start(mut command: Command, observer: ProcessObserver) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut wrapped = CommandWrap::from(command);
         wrapped.wrap(KillOnDrop);
@@ -110,16 +110,16 @@ impl Program {
         let mut process = wrapped.spawn()?;
         let pipes = (process.stdout().take(), process.stdin().take());
         let (Some(output), Some(input)) = pipes else {
-            return Err(io::Error::other("its standard input and output are not piped"));
+            return Err(io::Error::other("stdin and stdout are not piped"));
         };
-        let output = Watched { output, witness: witness.clone() };
-        Ok(Self { pipes: AsyncRwTransport::new(output, input), process, witness })
+        let output = ObservedStdout { output, observer: observer.clone() };
+        Ok(Self { pipes: AsyncRwTransport::new(output, input), process, observer })
     }
 
-    async fn ended_within(&mut self, time: Duration) -> bool {
-        match tokio::time::timeout(time, self.process.wait()).await {
+    async fn exits_within(&mut self, limit: Duration) -> bool {
+        match tokio::time::timeout(limit, self.process.wait()).await {
             Ok(Ok(status)) => {
-                self.witness.end(status);
+                self.observer.record_exit(status);
                 true
             }
             Ok(Err(_)) | Err(_) => false,
@@ -143,7 +143,7 @@ impl Transport<RoleClient> for Program {
         let sending = self.pipes.send(message);
         async move {
             match sending.await {
-                // It has ended, or is about to: how, and what it said before, is learnt where we listen to it.
+                // The program has exited. `receive` reads its last output and reports the exit.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 sent => sent,
             }
@@ -153,21 +153,21 @@ impl Transport<RoleClient> for Program {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = self.pipes.receive().await;
         if message.is_none() {
-            self.ended_within(Duration::from_millis(500)).await;
+            self.exits_within(Duration::from_millis(500)).await;
         }
         message
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.pipes.close().await?;
-        if self.ended_within(GRACE).await {
+        if self.exits_within(EXIT_TIMEOUT).await {
             return Ok(());
         }
         #[cfg(unix)]
         {
             const SIGTERM: i32 = 15;
             let _ = self.process.signal(SIGTERM);
-            if self.ended_within(GRACE).await {
+            if self.exits_within(EXIT_TIMEOUT).await {
                 return Ok(());
             }
         }
@@ -175,13 +175,13 @@ impl Transport<RoleClient> for Program {
     }
 }
 
-/// A program's standard output, whose lines are looked at while they pass.
-struct Watched {
+/// A program's stdout, which is observed while the client reads it.
+struct ObservedStdout {
     output: ChildStdout,
-    witness: Witness,
+    observer: ProcessObserver,
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for ObservedStdout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -189,7 +189,7 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.output).poll_read(context, buffer))?;
-        self.witness.read(&buffer.filled()[before..]);
+        self.observer.record_output(&buffer.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }

@@ -13,7 +13,7 @@ pub fn covers(template: &str, uri: &str) -> bool {
     template == uri || matches(&template) || optional.is_some_and(|template| matches(&template))
 }
 
-/// Rewrites a template so that it has no modifiers of level 4.
+/// Removes the modifiers of level 4 from a template.
 ///
 /// Returns a second template if an exploded query may be absent as a whole.
 fn without_modifiers(template: &str) -> (String, Option<String>) {

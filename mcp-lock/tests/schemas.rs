@@ -57,7 +57,7 @@ fn values() {
         ("enum is new", json!({"type": "string"}), json!({"type": "string", "enum": ["a"]}), breaks, keeps),
         ("enum is gone", json!({"type": "string", "enum": ["a"]}), json!({"type": "string"}), keeps, breaks),
         (
-            "enum to what refuses a value",
+            "enum to a constraint that rejects a value",
             json!({"enum": ["a", "abc"]}),
             json!({"type": "string", "maxLength": 2}),
             breaks,
@@ -257,7 +257,7 @@ fn values() {
     }
 }
 
-/// Members of objects, and every word that is said.
+/// Members of objects, with complete messages.
 #[test]
 fn members() {
     let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
@@ -291,7 +291,7 @@ fn members() {
     }
 }
 
-/// What is said, and where.
+/// Messages and paths.
 #[test]
 fn words() {
     let nested = |inner: Value| {
@@ -366,7 +366,7 @@ fn references() {
         differences(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
         ["!root.value: `type` changed from number to integer"]
     );
-    // What is written out as far as it goes is compared as far as it goes.
+    // An inlined schema is compared with a recursive one as deep as it goes.
     let written = |leaf: Value| {
         json!({"type": "object", "properties": {"root": {"type": "object", "properties": {
         "value": {"type": "number"}, "children": {"type": "array", "items": {"type": "object", "properties": {"value": leaf}}}}}}})

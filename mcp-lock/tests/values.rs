@@ -170,6 +170,6 @@ fn what_is_called_compatible_is() {
             }
         }
     }
-    // What is called breaking although it is not would hide in these numbers.
+    // Guards against reporting compatible changes as breaking.
     assert!(kept.iter().all(|kept| *kept > 500), "{kept:?}");
 }

@@ -66,8 +66,8 @@ pub use handler::{
 pub use log::log_layer;
 pub use mcp_macros::{Elicit, prompt, resource, server, tool, tools};
 pub use model::{
-    Annotations, Audio, Content, Icon, Image, Json, Level, PromptMessage, PromptResult, Resource, ResourceBody,
-    ResourceLink, Role, Text, Theme, ToolResult,
+    Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
+    ResourceBody, ResourceLink, Role, Text, Theme, ToolResult,
 };
 pub use revision::Revision;
 pub use schemars;

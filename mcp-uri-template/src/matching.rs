@@ -200,7 +200,7 @@ fn named_ends(operator: Operator, uri: &str) -> Vec<usize> {
 /// Names with their values, still encoded.
 type Pairs<'t, 'u> = Vec<(&'t str, &'u str)>;
 
-/// Reads as many pairs of a named expression as possible, each name once, and returns them with the position behind them.
+/// Reads as many pairs of a named expression as possible, each name once, and returns them with the position after them.
 fn named_pairs<'t, 'u>(
     operator: Operator,
     names: &[&'t str],

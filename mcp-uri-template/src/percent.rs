@@ -31,7 +31,7 @@ pub(crate) fn encode(text: &str, out: &mut String) {
     out.extend(utf8_percent_encode(text, NOT_UNRESERVED));
 }
 
-/// Encodes everything but unreserved characters, reserved characters, and what is percent-encoded already.
+/// Encodes everything but unreserved characters, reserved characters, and existing percent-encoding.
 pub(crate) fn encode_reserved(text: &str, out: &mut String) {
     let mut runs = text.split('%');
     out.extend(utf8_percent_encode(runs.next().unwrap_or_default(), NOT_IN_URI));

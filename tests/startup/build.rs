@@ -1,11 +1,11 @@
-//! Writes the tools of `thousand`: modules of nine tools of different shapes, each with types of its own.
+//! Generates the tools of `thousand`: modules of nine tools with different signatures and their own types.
 
 use std::{env, fs, path::Path};
 
-/// With `echo` there are a thousand.
+/// The number of modules. With `echo`, they have a thousand tools.
 const MODULES: usize = 111;
 
-/// One module; `@` stands for its number.
+/// The source of one module, with `@` in place of its number.
 const MODULE: &str = r##"
 mod orders_@ {
     use mcp_runtime::{Json, tool};

@@ -1,4 +1,4 @@
-//! What it costs to build the smallest server.
+//! The cost of building the smallest server.
 
 use std::{
     collections::HashSet,
@@ -18,30 +18,30 @@ use crate::{
     machine::Cores,
 };
 
-/// Times in seconds.
+/// The cost of building a package. Times are in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildCost {
     pub cold: f64,
-    /// After a change in the tool.
-    pub again: f64,
+    /// After a change of the tool.
+    pub incremental: f64,
     pub cold_release: f64,
-    /// The CPU time of the cold release build, which depends less on what else the machine does.
+    /// The CPU time of the cold release build, which depends less on the load of the machine.
     pub cold_release_cpu: f64,
-    /// The bytes of the stripped program.
+    /// The size of the stripped executable in bytes.
     pub size: f64,
-    /// The crates that are compiled.
+    /// The number of compiled crates.
     pub crates: f64,
 }
 
 impl BuildCost {
-    /// Copies a package out of `smallest/`, so that it is on its own, and builds it from nothing.
+    /// Copies a package of `smallest/` to a project of its own and builds it from scratch.
     pub fn take(bench: &Path, scratch: &Path, name: &str, cores: &Cores) -> Result<Self> {
         let project = Project::copy(bench, scratch, name)?;
         cores.on_all(|| project.measure())?.map_err(|failure| failure.during(name))
     }
 }
 
-/// The CPU time of all processes that were waited for, in seconds.
+/// Returns the CPU time of all child processes that have exited, in seconds.
 fn children_cpu() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: TimeVal| time.num_microseconds() as f64 / 1e6;
@@ -70,22 +70,22 @@ impl Project {
         self.cargo(&["fetch"])?;
         let cold = self.cargo(&["build"])?;
         self.change()?;
-        let again = self.cargo(&["build"])?;
+        let incremental = self.cargo(&["build"])?;
         let before = children_cpu()?;
         let cold_release = self.cargo(&["build", "--release"])?;
         let cold_release_cpu = children_cpu()? - before;
         let program = self.folder.join("target/release").join(&self.name);
         let size = fs::metadata(program)?.len() as f64;
-        Ok(BuildCost { cold, again, cold_release, cold_release_cpu, size, crates: self.crates()? })
+        Ok(BuildCost { cold, incremental, cold_release, cold_release_cpu, size, crates: self.crates()? })
     }
 
-    /// Lets the tool say something else.
+    /// Changes the tool's text.
     fn change(&self) -> Result<()> {
         let main = self.folder.join("src/main.rs");
         let text = fs::read_to_string(&main)?;
         let changed = text.replace("Hello", "Good day");
         if changed == text {
-            return Err(Failure::new("there is nothing to change in the tool"));
+            return Err(Failure::new("the tool contains no text to change"));
         }
         Ok(fs::write(main, changed)?)
     }
@@ -98,14 +98,14 @@ impl Project {
         Ok(names.len().saturating_sub(1) as f64)
     }
 
-    /// Runs cargo, and tells how long it took.
+    /// Runs cargo and returns the elapsed seconds.
     fn cargo(&self, words: &[&str]) -> Result<f64> {
         let began = Instant::now();
         let output = self.command(words).output()?;
-        match output.status.success() {
-            true => Ok(began.elapsed().as_secs_f64()),
-            false => Err(Failure::new(String::from_utf8_lossy(&output.stderr).into_owned())),
+        if !output.status.success() {
+            return Err(Failure::new(String::from_utf8_lossy(&output.stderr).into_owned()));
         }
+        Ok(began.elapsed().as_secs_f64())
     }
 
     fn command(&self, words: &[&str]) -> Command {

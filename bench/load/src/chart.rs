@@ -1,8 +1,8 @@
-//! The chart: how many times better than the peer.
+//! The chart: the advantage over rmcp.
 
 use std::fmt::Write as _;
 
-use crate::{server::Maker, table::Row};
+use crate::{server::Implementation, table::Row};
 
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 330.0;
@@ -11,7 +11,7 @@ const TOP: f64 = 92.0;
 const LINE: f64 = 30.0;
 const BAR: f64 = 16.0;
 
-/// Colours that read on light and on dark pages alike, and text that follows the page's.
+/// Colors that are legible on light and dark pages.
 const STYLE: &str = "\
     text { font: 13px system-ui, sans-serif; fill: #24292f; }\
     .title { font-size: 16px; font-weight: 600; } .small { font-size: 11px; fill: #57606a; }\
@@ -20,10 +20,10 @@ const STYLE: &str = "\
     @media (prefers-color-scheme: dark) {\
     text { fill: #e6edf3; } .small { fill: #9198a1; } .limit { stroke: #bc8cff; } }";
 
-/// Draws the rows that both makers have, on a logarithmic axis.
+/// Draws the rows that both implementations have, on a logarithmic axis.
 pub fn draw(rows: &[Row], machine: &str) -> String {
-    let bars: Vec<_> = rows.iter().filter_map(|row| Some((row, row.advantage(Maker::Ours)?))).collect();
-    let others = bars.iter().filter_map(|(row, _)| row.advantage(Maker::Limit));
+    let bars: Vec<_> = rows.iter().filter_map(|row| Some((row, row.advantage(Implementation::Ours)?))).collect();
+    let others = bars.iter().filter_map(|(row, _)| row.advantage(Implementation::Limit));
     let all: Vec<f64> = bars.iter().map(|&(_, advantage)| advantage).chain(others).collect();
     let least = all.iter().copied().fold(1.0, f64::min).min(0.9);
     let most = all.iter().copied().fold(2.0, f64::max) * 1.1;
@@ -35,7 +35,7 @@ pub fn draw(rows: &[Row], machine: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"How many times better than rmcp\">\n<style>{STYLE}</style>\n\
          <text class=\"title\" x=\"16\" y=\"28\">How many times better than rmcp 3.9</text>\n\
-         <text class=\"small\" x=\"16\" y=\"48\">faster, smaller or cheaper; logarithmic; the upright stroke is a program by hand that does nothing else</text>\n"
+         <text class=\"small\" x=\"16\" y=\"48\">faster, smaller or cheaper, on a logarithmic axis; the vertical line marks the minimal program (limit)</text>\n"
     );
     let _ = writeln!(out, "<text class=\"small\" x=\"16\" y=\"{}\">{}</text>", height - 12.0, escape(machine));
     for tick in [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0] {
@@ -66,7 +66,7 @@ pub fn draw(rows: &[Row], machine: &str) -> String {
             width = (to - from).max(1.0),
         );
         let mut end = to;
-        if let Some(limit) = row.advantage(Maker::Limit) {
+        if let Some(limit) = row.advantage(Implementation::Limit) {
             end = end.max(x(limit));
             let _ = writeln!(
                 out,

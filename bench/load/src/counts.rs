@@ -1,4 +1,4 @@
-//! What does not depend on the machine's mood: allocations and instructions for one call.
+//! Counts that do not depend on the load of the machine: allocations and instructions per call.
 
 use std::{
     collections::BTreeMap,
@@ -13,26 +13,26 @@ use crate::{
     error::{Failure, Result},
     http,
     machine::Cores,
-    message::{Era, Request, Task},
-    server::{Maker, Program},
+    message::{Request, Revision, Task},
+    server::{Implementation, Program},
     stdio,
     workload::{Programs, Transport},
 };
 
-/// Calls before it counts, so that buffers have their size.
+/// The number of calls before counting starts, so that buffers have reached their size.
 const WARM_UP: usize = 200;
-/// How much more instructions may become than the bound says, and less until the bound should be tightened.
+/// The relative deviation from the bound of instructions that passes. Below it, the bound should be tightened.
 const TOLERANCE: f64 = 0.10;
 
-/// What is counted: its name among the bounds, how it is called, and what.
+/// The counted workloads, by their names in `bounds.toml`.
 pub const COUNTED: [(&str, Transport, Task); 4] = [
     ("stdio_echo", Transport::Stdio, Task::Echo),
     ("stdio_search", Transport::Stdio, Task::Search),
-    ("http_echo_2025_11_25", Transport::Http(Era::Session), Task::Echo),
-    ("http_echo_2026_07_28", Transport::Http(Era::Stateless), Task::Echo),
+    ("http_echo_2025_11_25", Transport::Http(Revision::Session), Task::Echo),
+    ("http_echo_2026_07_28", Transport::Http(Revision::Stateless), Task::Echo),
 ];
 
-/// What one call takes.
+/// The counts of one call.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub allocations: BTreeMap<String, u64>,
@@ -41,17 +41,17 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts for one maker.
-    pub fn take(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<Self> {
+    /// Counts the calls of one implementation.
+    pub fn take(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<Self> {
         let mut counts = Self::default();
         for (name, transport, task) in COUNTED {
-            let program = programs.named(match (maker, transport) {
-                (Maker::Peer, _) => "peer-counting",
-                (Maker::Limit, Transport::Stdio) => "limit-stdio",
-                (Maker::Limit, Transport::Http(_)) => "limit-http",
-                (Maker::Ours, _) => "ours-counting",
+            let program = programs.named(match (implementation, transport) {
+                (Implementation::Peer, _) => "peer-counting",
+                (Implementation::Limit, Transport::Stdio) => "limit-stdio",
+                (Implementation::Limit, Transport::Http(_)) => "limit-http",
+                (Implementation::Ours, _) => "ours-counting",
             });
-            if maker != Maker::Limit {
+            if implementation != Implementation::Limit {
                 let count = allocations(&program, transport, task, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
@@ -67,43 +67,45 @@ impl Counts {
         toml::from_str(&fs::read_to_string(path)?).map_err(|error| Failure::new(error.to_string()))
     }
 
-    /// Writes them as the new bounds.
+    /// Writes the counts as the new bounds.
     pub fn write(&self, path: &Path, machine: &str) -> Result<()> {
         let body = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         let text = format!(
-            "# What one call of our server may take: exactly so many allocations, and instructions to within 10 %.\n\
+            "# The cost of one call of our server: the exact number of allocations, and the instructions to within 10 %.\n\
              # Written by `bench/run --counts-only --update-bounds` on {machine}.\n\n{body}"
         );
         Ok(fs::write(path, text)?)
     }
 
-    /// Compares with bounds, prints it, and tells how many are broken.
+    /// Compares the counts with bounds, prints the result, and returns the number of exceeded bounds.
     pub fn check(&self, bounds: &Self) -> usize {
-        let mut broken = 0;
+        let mut exceeded = 0;
         for (what, counts, bounds, tolerance) in [
             ("allocations", &self.allocations, &bounds.allocations, 0.0),
             ("instructions", &self.instructions, &bounds.instructions, TOLERANCE),
         ] {
             for (name, &count) in counts {
                 let Some(&bound) = bounds.get(name) else {
-                    println!("{name:22} {count:8} {what:12} FAILED: no bound, run with --update-bounds");
-                    broken += 1;
+                    println!("{name:22} {count:8} {what:12} FAILED: no bound; run with --update-bounds");
+                    exceeded += 1;
                     continue;
                 };
                 let share = count as f64 / bound.max(1) as f64;
-                let verdict = match () {
-                    () if share > 1.0 + tolerance => "FAILED",
-                    () if share < 1.0 - tolerance => "ok, and better: tighten the bound with --update-bounds",
-                    () => "ok",
+                let verdict = if share > 1.0 + tolerance {
+                    "FAILED"
+                } else if share < 1.0 - tolerance {
+                    "ok, improved: tighten the bound with --update-bounds"
+                } else {
+                    "ok"
                 };
-                broken += usize::from(share > 1.0 + tolerance);
+                exceeded += usize::from(share > 1.0 + tolerance);
                 println!("{name:22} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
             }
         }
         if self.instructions.is_empty() {
-            println!("instructions: skipped, valgrind is missing");
+            println!("instructions: skipped, valgrind is not installed");
         }
-        broken
+        exceeded
     }
 }
 
@@ -112,38 +114,38 @@ pub fn has_valgrind() -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// The difference that twice as many calls make: whatever else is allocated is the same.
+/// Returns the allocations per call: the difference that twice as many calls make.
 fn allocations(program: &Program, transport: Transport, task: Task, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 1000;
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     match transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;
             let mut client = stdio::Client::connect(&mut process)?;
             for calls in [WARM_UP, CALLS, 2 * CALLS] {
                 client.call(task, calls)?;
-                told.push(client.ask(&Request::call("allocations", Era::Session))?);
+                responses.push(client.ask(&Request::call("allocations", Revision::Session))?);
             }
         }
-        Transport::Http(era) => {
+        Transport::Http(revision) => {
             let (_process, address) = program.http(cores)?;
             let mut connection = http::Connection::open(address)?;
-            let client = http::Client::connect_on(&mut connection, era)?;
+            let client = http::Client::connect_on(&mut connection, revision)?;
             for calls in [WARM_UP, CALLS, 2 * CALLS] {
                 client.call(&mut connection, task, calls)?;
-                told.push(client.ask(&mut connection, &Request::call("allocations", era), "allocations")?);
+                responses.push(client.ask(&mut connection, &Request::call("allocations", revision), "allocations")?);
             }
         }
     }
     let counts: Option<Vec<u64>> =
-        told.iter().map(|answer| answer["result"]["content"][0]["text"].as_str()?.parse().ok()).collect();
+        responses.iter().map(|response| response["result"]["content"][0]["text"].as_str()?.parse().ok()).collect();
     match counts.as_deref() {
         Some(&[first, second, third]) => Ok(per_call(second - first, third - second, CALLS)),
-        _ => Err(Failure::new(format!("no number of allocations: {}", told[0]))),
+        _ => Err(Failure::new(format!("expected a number of allocations: {}", responses[0]))),
     }
 }
 
-/// The difference that twice as many calls make, to the instructions of a whole process.
+/// Returns the instructions per call: the difference that twice as many calls make to the whole process.
 fn instructions(program: &Program, transport: Transport, task: Task, folder: &Path, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 500;
     let once = instructions_of(program, transport, task, WARM_UP + CALLS, folder, cores)?;
@@ -170,17 +172,17 @@ fn instructions_of(
             stdio::Client::connect(&mut process)?.call(task, calls)?;
             process.wait()?;
         }
-        Transport::Http(era) => {
-            // Valgrind writes to stderr as well, but no address.
+        Transport::Http(revision) => {
+            // Valgrind also writes to stderr, but no address.
             let (process, address) = program.http(cores)?;
             let mut connection = http::Connection::open(address)?;
-            http::Client::connect_on(&mut connection, era)?.call(&mut connection, task, calls)?;
+            http::Client::connect_on(&mut connection, revision)?.call(&mut connection, task, calls)?;
             process.stop()?;
         }
     }
-    let profile = fs::read_to_string(&out).map_err(|error| Failure::from(error).during("the profile of callgrind"))?;
+    let profile = fs::read_to_string(&out).map_err(|error| Failure::from(error).during("callgrind profile"))?;
     let total = profile.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok());
-    total.ok_or_else(|| Failure::new("callgrind tells no total"))
+    total.ok_or_else(|| Failure::new("the callgrind profile has no total"))
 }
 
 fn per_call(once: u64, twice: u64, calls: usize) -> u64 {
@@ -192,20 +194,20 @@ mod tests {
     use super::Counts;
 
     #[test]
-    fn bounds_are_broken_by_a_tenth() {
+    fn instructions_have_a_tolerance_of_ten_percent() {
         let counts = |allocations: u64, instructions: u64| Counts {
             allocations: [("echo".to_owned(), allocations)].into(),
             instructions: [("echo".to_owned(), instructions)].into(),
         };
         let bounds = counts(5, 1000);
-        for (taken, broken) in [
+        for (taken, exceeded) in [
             (counts(5, 1000), 0),
             (counts(5, 1099), 0),
             (counts(4, 500), 0),
             (counts(5, 1101), 1),
             (counts(6, 1200), 2),
         ] {
-            assert_eq!(taken.check(&bounds), broken, "{taken:?}");
+            assert_eq!(taken.check(&bounds), exceeded, "{taken:?}");
         }
         assert_eq!(counts(5, 1000).check(&Counts::default()), 2);
     }

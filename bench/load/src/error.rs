@@ -1,6 +1,6 @@
 use std::{fmt, io};
 
-/// Why a measurement cannot go on: a server did what it must not, or the machine cannot.
+/// Why a measurement failed: a server misbehaved, or the machine lacks a feature.
 #[derive(Debug)]
 pub struct Failure(pub String);
 
@@ -11,7 +11,7 @@ impl Failure {
         Self(why.into())
     }
 
-    /// Says what was being done.
+    /// Adds what was being done.
     pub fn during(self, what: impl fmt::Display) -> Self {
         Self(format!("{what}: {}", self.0))
     }

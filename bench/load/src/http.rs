@@ -1,4 +1,4 @@
-//! Loads a server over HTTP/1.1, with connections that are kept.
+//! Loads a server over HTTP/1.1 with persistent connections.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -11,73 +11,73 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{Checker, Era, INITIALIZED, Request, Task, excerpt},
+    message::{INITIALIZED, Request, ResponseChecker, Revision, Task, excerpt},
     response::Response,
     sample::{Length, Meter, Sample},
     server::Process,
 };
 
-/// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time that a server has for one response.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the requests of one client have in common.
+/// The state that the requests of one client share.
 #[derive(Debug, Clone)]
 pub struct Client {
     address: SocketAddr,
-    era: Era,
+    revision: Revision,
     session: Option<String>,
 }
 
 impl Client {
-    /// Connects, and shakes hands where the revision has that.
-    pub fn connect(address: SocketAddr, era: Era) -> Result<Self> {
-        Self::connect_on(&mut Connection::open(address)?, era)
+    /// Connects, and performs the handshake if the revision has one.
+    pub fn connect(address: SocketAddr, revision: Revision) -> Result<Self> {
+        Self::connect_on(&mut Connection::open(address)?, revision)
     }
 
-    /// Shakes hands on a connection that is there.
-    pub fn connect_on(connection: &mut Connection, era: Era) -> Result<Self> {
-        let mut client = Self { address: connection.address, era, session: None };
-        if era == Era::Session {
+    /// Performs the handshake on an open connection.
+    pub fn connect_on(connection: &mut Connection, revision: Revision) -> Result<Self> {
+        let mut client = Self { address: connection.address, revision, session: None };
+        if revision == Revision::Session {
             let mut body = Vec::new();
             Request::initialize().write(0, &mut body);
             let response = connection.exchange(&client.head(None), &body)?;
-            let answer: Value = serde_json::from_slice(response.answer()?)?;
-            if answer["result"]["protocolVersion"] != era.revision() {
-                return Err(Failure::new(format!("`initialize` was answered with {answer}")));
+            let message: Value = serde_json::from_slice(response.message()?)?;
+            if message["result"]["protocolVersion"] != revision.as_str() {
+                return Err(Failure::new(format!("unexpected response to `initialize`: {message}")));
             }
             client.session = response.session;
             let response = connection.exchange(&client.head(None), INITIALIZED)?;
             if response.status != 202 {
-                return Err(Failure::new(format!("a notification was answered with {}", response.status)));
+                return Err(Failure::new(format!("unexpected status for a notification: {}", response.status)));
             }
         }
         Ok(client)
     }
 
-    /// Sends one request and waits for its answer.
+    /// Sends one request and waits for its response.
     pub fn ask(&self, connection: &mut Connection, request: &Request, tool: &str) -> Result<Value> {
         let mut body = Vec::new();
         request.write(0, &mut body);
         let response = connection.exchange(&self.head(Some(("tools/call", Some(tool)))), &body)?;
-        Ok(serde_json::from_slice(response.answer()?)?)
+        Ok(serde_json::from_slice(response.message()?)?)
     }
 
-    /// Calls one after the other.
+    /// Makes calls one at a time.
     pub fn call(&self, connection: &mut Connection, task: Task, times: usize) -> Result<()> {
-        let (request, mut checker) = (Request::new(task, self.era), Checker::new(task));
+        let (request, mut checker) = (Request::new(task, self.revision), ResponseChecker::new(task));
         let head = self.head(Some((task.method(), task.tool())));
         let mut body = Vec::new();
         for _ in 0..times {
             body.clear();
             request.write(checker.send(), &mut body);
-            checker.receive(connection.exchange(&head, &body)?.answer()?)?;
+            checker.receive(connection.exchange(&head, &body)?.message()?)?;
         }
         Ok(())
     }
 
-    /// Keeps a call in flight on each of some connections.
+    /// Keeps one call in flight on each of several connections.
     pub fn load(&self, process: &Process, task: Task, connections: usize, length: Length) -> Result<Sample> {
-        let (request, mut checker) = (Request::new(task, self.era), Checker::new(task));
+        let (request, mut checker) = (Request::new(task, self.revision), ResponseChecker::new(task));
         let head = self.head(Some((task.method(), task.tool())));
         let mut connections: Vec<_> =
             (0..connections).map(|_| Connection::open(self.address)).collect::<Result<Vec<_>>>()?;
@@ -87,7 +87,7 @@ impl Client {
             epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
         }
         let mut body = Vec::new();
-        let mut send = |connection: &mut Connection, checker: &mut Checker| {
+        let mut send = |connection: &mut Connection, checker: &mut ResponseChecker| {
             body.clear();
             request.write(checker.send(), &mut body);
             connection.send(&head, &body)
@@ -98,15 +98,15 @@ impl Client {
         let mut meter = Meter::new(process, length);
         let mut events = [EpollEvent::empty(); 64];
         loop {
-            let ready = epoll.wait(&mut events, EpollTimeout::try_from(PATIENCE).unwrap_or(EpollTimeout::NONE))?;
+            let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
             if ready == 0 {
-                return Err(Failure::new("no answer in time"));
+                return Err(Failure::new("no response in time"));
             }
             for event in &events[..ready] {
                 let connection = &mut connections[event.data() as usize];
                 if let Some(response) = connection.poll()? {
-                    let sent = checker.receive(response.answer()?)?;
-                    meter.answered(sent, Instant::now());
+                    let sent = checker.receive(response.message()?)?;
+                    meter.record(sent, Instant::now());
                     send(connection, &mut checker)?;
                 }
             }
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// The headers of a request, up to the length.
+    /// Returns the head of a request, up to the value of `Content-Length`.
     fn head(&self, what: Option<(&str, Option<&str>)>) -> String {
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
@@ -126,10 +126,10 @@ impl Client {
         if let Some(session) = &self.session {
             head += &format!("Mcp-Session-Id: {session}\r\n");
         }
-        if self.era == Era::Stateless || self.session.is_some() {
-            head += &format!("MCP-Protocol-Version: {}\r\n", self.era.revision());
+        if self.revision == Revision::Stateless || self.session.is_some() {
+            head += &format!("MCP-Protocol-Version: {}\r\n", self.revision.as_str());
         }
-        if let (Era::Stateless, Some((method, name))) = (self.era, what) {
+        if let (Revision::Stateless, Some((method, name))) = (self.revision, what) {
             head += &format!("Mcp-Method: {method}\r\n");
             if let Some(name) = name {
                 head += &format!("Mcp-Name: {name}\r\n");
@@ -151,7 +151,7 @@ impl Connection {
     pub fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { address, stream, inbox: Vec::new(), outbox: Vec::new() })
     }
 
@@ -182,12 +182,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once, and gives the response if it is there.
+    /// Reads once. Returns the response if it is complete.
     fn poll(&mut self) -> Result<Option<Response>> {
         let begin = self.inbox.len();
         self.inbox.resize(begin + (1 << 16), 0);
         let read = match self.stream.read(&mut self.inbox[begin..]) {
-            Ok(0) => return Err(Failure::new(format!("the server hung up, after {}", excerpt(&self.inbox[..begin])))),
+            Ok(0) => {
+                return Err(Failure::new(format!(
+                    "the server closed the connection after {}",
+                    excerpt(&self.inbox[..begin])
+                )));
+            }
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error.into()),

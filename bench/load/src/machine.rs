@@ -1,4 +1,4 @@
-//! The machine: its cores, and what it says of itself.
+//! The machine: its cores and its description.
 
 use std::{fs, process::Command, thread};
 
@@ -17,25 +17,25 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Takes the first and the last core that this process may use, and stays on the first.
+    /// Claims the first and the last core that this process may use, and pins this thread to the first.
     pub fn claim() -> Result<Self> {
         let all = sched_getaffinity(this_thread())?;
         let mut cores = (0..CpuSet::count()).filter(|&core| all.is_set(core).unwrap_or(false));
         let load = cores.next().unwrap_or(0);
         let server = cores.next_back().unwrap_or(load);
         if load == server {
-            eprintln!("there is one core only: load and servers share it, so the numbers say little");
+            eprintln!("only one core is available: load and servers share it, so the numbers are not meaningful");
         }
         sched_setaffinity(this_thread(), &only(load)?)?;
         Ok(Self { server: only(server)?, all })
     }
 
-    /// Runs something on the core of the servers; a process that it starts stays there.
+    /// Runs a function on the servers' core. Processes that it starts stay there.
     pub fn on_server<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T> {
         on(&self.server, run)
     }
 
-    /// Runs something on all cores.
+    /// Runs a function on all cores.
     pub fn on_all<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T> {
         on(&self.all, run)
     }
@@ -64,22 +64,22 @@ fn core_count() -> usize {
     info.lines().filter(|line| line.starts_with("processor")).count()
 }
 
-/// What a reader must know to judge the numbers.
+/// Describes the machine and the compiler.
 pub fn describe() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("an unknown processor");
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown processor");
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!(
         "{}, {} ({} cores), Linux {}, {}",
-        said("date", &["-u", "+%F"]),
+        output_of("date", &["-u", "+%F"]),
         model.trim_start_matches(['\t', ' ', ':']),
         core_count(),
         kernel.trim(),
-        said("rustc", &["--version"]),
+        output_of("rustc", &["--version"]),
     )
 }
 
-fn said(program: &str, words: &[&str]) -> String {
+fn output_of(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).trim().to_owned()
 }

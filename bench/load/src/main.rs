@@ -1,4 +1,4 @@
-//! Runs the servers, loads them, checks every answer, and writes table and chart. `bench/run` builds everything and starts it.
+//! Loads the servers, checks every response, and writes the table and the chart. `bench/run` builds and starts it.
 
 mod build_cost;
 mod chart;
@@ -26,32 +26,32 @@ use build_cost::BuildCost;
 use counts::Counts;
 use error::{Failure, Result};
 use machine::Cores;
-use rows::Measured;
+use rows::Measurements;
 use sample::Length;
-use server::Maker;
+use server::Implementation;
 use workload::{Programs, Samples};
 
-/// The packages whose build is measured.
+/// The packages whose build cost is measured.
 const SMALLEST: [&str; 4] = ["peer-stdio", "ours-stdio", "peer-http", "ours-http"];
 
-/// The marks in the project's README.
+/// The markers around the table in the project's README.
 const BEFORE_TABLE: &str = "<!-- the table of bench/run -->\n";
 const AFTER_TABLE: &str = "<!-- its end -->\n";
 
-/// How much is measured.
+/// The command line.
 struct Plan {
-    /// The folder `bench`.
+    /// The `bench` folder.
     bench: PathBuf,
-    /// Where the programs are.
+    /// The folder of the executables.
     programs: PathBuf,
-    /// Where results go.
+    /// The folder for the results.
     results: PathBuf,
     quick: bool,
     counts_only: bool,
     update_bounds: bool,
     builds: bool,
     rounds: usize,
-    /// What the title of a load must contain to be measured, and nothing else is.
+    /// Restricts the measurement to the loads whose titles contain this text.
     only: Option<String>,
 }
 
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 impl Plan {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let (Some(bench), Some(programs)) = (words.next(), words.next()) else {
-            return Err(Failure::new("expected the folders of the benchmark and of its programs"));
+            return Err(Failure::new("expected the folders of the benchmark and of its executables"));
         };
         let bench = PathBuf::from(bench);
         let results = bench.join("results");
@@ -85,7 +85,7 @@ impl Plan {
             only: None,
         };
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| Failure::new(format!("{word} needs a value")));
+            let mut value = || words.next().ok_or_else(|| Failure::new(format!("`{word}` requires a value")));
             match word.as_str() {
                 "--quick" => plan.quick = true,
                 "--counts-only" => plan.counts_only = true,
@@ -93,8 +93,10 @@ impl Plan {
                 "--no-builds" => plan.builds = false,
                 "--results" => plan.results = value()?.into(),
                 "--only" => plan.only = Some(value()?),
-                "--rounds" => plan.rounds = value()?.parse().map_err(|_| Failure::new("--rounds needs a number"))?,
-                _ => return Err(Failure::new(format!("unknown option {word}"))),
+                "--rounds" => {
+                    plan.rounds = value()?.parse().map_err(|_| Failure::new("`--rounds` requires a number"))?
+                }
+                _ => return Err(Failure::new(format!("unknown option `{word}`"))),
             }
         }
         if plan.rounds == 0 {
@@ -110,7 +112,7 @@ impl Plan {
             return self.check_counts(&programs, &cores);
         }
         workload::verify(&programs, &cores)?;
-        eprintln!("every server answers everything");
+        eprintln!("all servers respond correctly");
         if let Some(part) = &self.only {
             let mut samples = Samples::default();
             for _ in 0..self.rounds {
@@ -128,58 +130,59 @@ impl Plan {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Counts for our server, and compares with the bounds, or makes them.
+    /// Counts allocations and instructions of our server, and compares them with the bounds or updates the bounds.
     fn check_counts(&self, programs: &Programs<'_>, cores: &Cores) -> Result<ExitCode> {
         let path = self.bench.join("bounds.toml");
-        let counts = Counts::take(programs, Maker::Ours, cores)?;
+        let counts = Counts::take(programs, Implementation::Ours, cores)?;
         if self.update_bounds {
             counts.write(&path, &machine::describe())?;
         }
-        let broken = counts.check(&Counts::read(&path)?);
-        println!("{} passed, {} failed", usize::from(broken == 0), usize::from(broken > 0));
-        Ok(if broken > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        let exceeded = counts.check(&Counts::read(&path)?);
+        println!("{} passed, {} failed", usize::from(exceeded == 0), usize::from(exceeded > 0));
+        Ok(if exceeded > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn measure(&self, programs: &Programs<'_>, cores: &Cores) -> Result<Measured> {
+    fn measure(&self, programs: &Programs<'_>, cores: &Cores) -> Result<Measurements> {
         let (starts, sessions) = if self.quick { (5, 1000) } else { (10, 5000) };
-        let mut measured = Measured::default();
+        let mut measured = Measurements::default();
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}", self.rounds);
             measured.samples.round(programs, cores, self.length(), "")?;
             measured.starts.round(programs, cores, starts)?;
         }
-        eprintln!("counts");
-        for maker in Maker::ALL {
-            measured.counts.insert(maker, Counts::take(programs, maker, cores)?);
+        eprintln!("counting allocations and instructions");
+        for implementation in Implementation::ALL {
+            measured.counts.insert(implementation, Counts::take(programs, implementation, cores)?);
         }
-        for maker in [Maker::Peer, Maker::Ours] {
-            let memory = workload::session_memory(programs, maker, cores, sessions)?;
-            measured.sessions.insert(maker, memory);
+        for implementation in [Implementation::Peer, Implementation::Ours] {
+            let memory = workload::session_memory(programs, implementation, cores, sessions)?;
+            measured.sessions.insert(implementation, memory);
         }
         Ok(measured)
     }
 
     fn length(&self) -> Length {
-        match self.quick {
-            true => Length { warm_up: ms(50), measured: ms(200) },
-            false => Length { warm_up: ms(200), measured: ms(1000) },
+        if self.quick {
+            Length { warm_up: ms(50), measured: ms(200) }
+        } else {
+            Length { warm_up: ms(200), measured: ms(1000) }
         }
     }
 
-    fn build(&self, measured: &mut Measured, cores: &Cores) -> Result<()> {
+    fn build(&self, measured: &mut Measurements, cores: &Cores) -> Result<()> {
         for name in SMALLEST {
-            eprintln!("build of {name}");
+            eprintln!("building {name}");
             measured.builds.insert(name, BuildCost::take(&self.bench, &self.programs, name, cores)?);
         }
         Ok(())
     }
 
-    fn report(&self, measured: &Measured) -> Result<()> {
+    fn report(&self, measured: &Measurements) -> Result<()> {
         let (rows, machine) = (measured.rows(), machine::describe());
         let table = table::write(&rows);
         print!("\n{table}");
         let text = format!(
-            "# Results\n\n{machine}; {rounds} rounds, medians; server and load on a core each. `bench/README.md` tells how to read it.\n\n\
+            "# Results\n\n{machine}; medians of {rounds} rounds; server and load have one core each. `bench/README.md` explains how to read it.\n\n\
              {table}\n## Every load\n\n{details}",
             rounds = self.rounds,
             details = table::write_details(&measured.samples),
@@ -187,25 +190,25 @@ impl Plan {
         fs::create_dir_all(&self.results)?;
         write(&self.results.join("table.md"), &text)?;
         write(&self.results.join("chart.svg"), &chart::draw(&rows, &machine))?;
-        match self.results == self.bench.join("results") && !measured.builds.is_empty() {
-            true => self.tell_readers(&format!("{machine}:\n\n{table}")),
-            false => Ok(()),
+        if self.results == self.bench.join("results") && !measured.builds.is_empty() {
+            self.update_readme(&format!("{machine}:\n\n{table}"))?;
         }
+        Ok(())
     }
 
-    /// Puts the table, with everything that there is to measure, into the project's README, between two marks.
-    fn tell_readers(&self, text: &str) -> Result<()> {
+    /// Replaces the table between the markers in the project's README.
+    fn update_readme(&self, text: &str) -> Result<()> {
         let path = self.bench.join("../README.md");
         let readme = fs::read_to_string(&path)?;
         let parts = readme.split_once(BEFORE_TABLE).zip(readme.split_once(AFTER_TABLE));
-        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("README.md has no place for the table"))?;
+        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("README.md has no markers for the table"))?;
         write(&path, &format!("{before}{BEFORE_TABLE}\n{text}{AFTER_TABLE}{after}"))
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Failure::from(error).during(path.display()))?;
-    eprintln!("written: {}", path.display());
+    eprintln!("wrote {}", path.display());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What is asked, and what must come back.
+//! Requests, and checks of their responses.
 
 use std::{borrow::Cow, collections::HashMap, time::Instant};
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::error::{Failure, Result};
 
-/// What is said to `echo`.
+/// The argument of `echo`.
 const TEXT: &str = "The quick brown fox jumps over the lazy dog";
-/// How many articles `search` is asked for.
+/// The number of articles that `search` returns.
 const ARTICLES: usize = 20;
 
-/// What a server is asked to do.
+/// A request to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Task {
     Echo,
@@ -24,17 +24,17 @@ pub enum Task {
     List(usize),
 }
 
-/// How a client speaks.
+/// The protocol revision of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Era {
-    /// 2025-11-25: a handshake and a session.
+pub enum Revision {
+    /// 2025-11-25, with a handshake and a session.
     Session,
-    /// 2026-07-28: each request stands alone.
+    /// 2026-07-28, without sessions.
     Stateless,
 }
 
-impl Era {
-    pub fn revision(self) -> &'static str {
+impl Revision {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "2025-11-25",
             Self::Stateless => "2026-07-28",
@@ -83,18 +83,18 @@ impl Task {
         }
     }
 
-    /// Says what is wrong with a result.
+    /// Returns what is wrong with a result, if anything.
     fn judge(self, result: &Value) -> Option<&'static str> {
         let text = || result["content"][0]["text"].as_str().unwrap_or_default();
         if result["isError"] == true {
             return Some("is an error");
         }
         match self {
-            Self::Echo | Self::BigEcho => (text() != self.text()).then_some("is not what was said"),
+            Self::Echo | Self::BigEcho => (text() != self.text()).then_some("differs from the argument"),
             Self::Add => (text().parse() != Ok(3.75)).then_some("is not the sum"),
             Self::Search => judge_search(&result["structuredContent"], text()),
             Self::List(tools) => {
-                (result["tools"].as_array().map_or(0, Vec::len) != tools).then_some("has another number of tools")
+                (result["tools"].as_array().map_or(0, Vec::len) != tools).then_some("has the wrong number of tools")
             }
         }
     }
@@ -106,44 +106,44 @@ fn judge_search(found: &Value, text: &str) -> Option<&'static str> {
         item["id"] != 100_000 + number || item["tags"][1] != "office" || item["seller"]["name"] != "North Woodworks"
     };
     if found["total"] != 1_234 || items.len() != ARTICLES || items.iter().enumerate().any(wrong) {
-        return Some("is not what was searched for");
+        return Some("has the wrong articles");
     }
     let same = serde_json::from_str::<Value>(text).is_ok_and(|text| text == *found);
-    (!same).then_some("says something else as text")
+    (!same).then_some("has text that differs from the structured content")
 }
 
-/// A request with room for its id.
+/// An encoded request without its id.
 pub struct Request {
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
 impl Request {
-    pub fn new(task: Task, era: Era) -> Self {
+    pub fn new(task: Task, revision: Revision) -> Self {
         match task.tool() {
-            Some(name) => Self::of(task.method(), json!({ "name": name, "arguments": task.arguments() }), era),
-            None => Self::of(task.method(), json!({}), era),
+            Some(name) => Self::of(task.method(), json!({ "name": name, "arguments": task.arguments() }), revision),
+            None => Self::of(task.method(), json!({}), revision),
         }
     }
 
-    /// A call of a tool without arguments.
-    pub fn call(name: &str, era: Era) -> Self {
-        Self::of("tools/call", json!({ "name": name, "arguments": {} }), era)
+    /// Creates a call of a tool without arguments.
+    pub fn call(name: &str, revision: Revision) -> Self {
+        Self::of("tools/call", json!({ "name": name, "arguments": {} }), revision)
     }
 
     pub fn initialize() -> Self {
         let params = json!({
-            "protocolVersion": Era::Session.revision(),
+            "protocolVersion": Revision::Session.as_str(),
             "capabilities": {},
             "clientInfo": { "name": "load", "version": "0" },
         });
-        Self::of("initialize", params, Era::Session)
+        Self::of("initialize", params, Revision::Session)
     }
 
-    fn of(method: &str, mut params: Value, era: Era) -> Self {
-        if era == Era::Stateless {
+    fn of(method: &str, mut params: Value, revision: Revision) -> Self {
+        if revision == Revision::Stateless {
             params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": era.revision(),
+                "io.modelcontextprotocol/protocolVersion": revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": { "name": "load", "version": "0" },
                 "io.modelcontextprotocol/clientCapabilities": {},
             });
@@ -152,7 +152,7 @@ impl Request {
         Self { head: br#"{"jsonrpc":"2.0","id":"#.to_vec(), tail: tail.into_bytes() }
     }
 
-    /// Appends the request.
+    /// Appends the request with an id.
     pub fn write(&self, id: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         out.extend_from_slice(id.to_string().as_bytes());
@@ -160,60 +160,61 @@ impl Request {
     }
 }
 
-/// The notification that ends a handshake.
+/// The notification that ends the handshake.
 pub const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// Checks answers: each to a request that waits for it, each with the right result.
+/// Checks that each response belongs to a request in flight and has the correct result.
 ///
-/// An answer is taken apart only if it differs from one that was right in more than the id.
-pub struct Checker {
+/// A response is parsed only if it differs from a correct one in more than the id.
+pub struct ResponseChecker {
     task: Task,
     waiting: HashMap<u64, Instant>,
     next: u64,
     known: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Checker {
+impl ResponseChecker {
     pub fn new(task: Task) -> Self {
         Self { task, waiting: HashMap::new(), next: 1, known: None }
     }
 
-    /// Gives the id of a request that is sent now.
+    /// Returns the id for a request that is sent now.
     pub fn send(&mut self) -> u64 {
         self.next += 1;
         self.waiting.insert(self.next, Instant::now());
         self.next
     }
 
-    /// Takes an answer, and tells when its request was sent.
-    pub fn receive(&mut self, answer: &[u8]) -> Result<Instant> {
-        let id = match self.as_known(answer) {
+    /// Checks a response and returns when its request was sent.
+    pub fn receive(&mut self, response: &[u8]) -> Result<Instant> {
+        let id = match self.as_known(response) {
             Some(id) => id,
-            None => self.take_apart(answer)?,
+            None => self.parse(response)?,
         };
-        self.waiting.remove(&id).ok_or_else(|| Failure::new(format!("{id} was answered, but is not in flight")))
+        self.waiting.remove(&id).ok_or_else(|| Failure::new(format!("response to unknown request {id}")))
     }
 
-    fn as_known(&self, answer: &[u8]) -> Option<u64> {
+    fn as_known(&self, response: &[u8]) -> Option<u64> {
         let (head, tail) = self.known.as_ref()?;
-        let id = answer.strip_prefix(head.as_slice())?.strip_suffix(tail.as_slice())?;
+        let id = response.strip_prefix(head.as_slice())?.strip_suffix(tail.as_slice())?;
         std::str::from_utf8(id).ok()?.parse().ok()
     }
 
-    fn take_apart(&mut self, answer: &[u8]) -> Result<u64> {
-        let wrong = |why: &str| Failure::new(format!("{why}: {}", excerpt(answer)));
-        let message: Value = serde_json::from_slice(answer).map_err(|error| wrong(&format!("no JSON ({error})")))?;
-        let id = message["id"].as_u64().ok_or_else(|| wrong("an answer without id"))?;
+    fn parse(&mut self, response: &[u8]) -> Result<u64> {
+        let wrong = |why: &str| Failure::new(format!("{why}: {}", excerpt(response)));
+        let message: Value =
+            serde_json::from_slice(response).map_err(|error| wrong(&format!("invalid JSON ({error})")))?;
+        let id = message["id"].as_u64().ok_or_else(|| wrong("response without an id"))?;
         if message["jsonrpc"] != "2.0" || !message["result"].is_object() {
-            return Err(wrong("no result"));
+            return Err(wrong("response without a result"));
         }
         if let Some(why) = self.task.judge(&message["result"]) {
             return Err(wrong(&format!("the result of {:?} {why}", self.task)));
         }
-        let spelled = format!(r#""id":{id}"#);
-        self.known = find(answer, spelled.as_bytes()).map(|at| {
-            let end = at + spelled.len();
-            (answer[..at + r#""id":"#.len()].to_vec(), answer[end..].to_vec())
+        let encoded = format!(r#""id":{id}"#);
+        self.known = find(response, encoded.as_bytes()).map(|at| {
+            let end = at + encoded.len();
+            (response[..at + r#""id":"#.len()].to_vec(), response[end..].to_vec())
         });
         Ok(id)
     }
@@ -223,7 +224,7 @@ fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
-/// The beginning of a message, for a person.
+/// Returns the beginning of a message for error messages.
 pub fn excerpt(message: &[u8]) -> String {
     String::from_utf8_lossy(&message[..message.len().min(300)]).into_owned()
 }

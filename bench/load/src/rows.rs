@@ -1,4 +1,4 @@
-//! Which measurement stands in which line of the table.
+//! The rows of the table.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crate::{
     build_cost::BuildCost,
     counts::Counts,
     sample::Sample,
-    server::Maker,
+    server::Implementation,
     table::{
         Row,
         Target::{self, Absolute, Times},
@@ -15,58 +15,62 @@ use crate::{
     workload::{self, Samples, Starts, Workload},
 };
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Default)]
-pub struct Measured {
+pub struct Measurements {
     pub samples: Samples,
     pub starts: Starts,
-    /// The bytes of an idle session.
-    pub sessions: HashMap<Maker, f64>,
-    pub counts: HashMap<Maker, Counts>,
-    /// By the package in `smallest/`.
+    /// The memory of an idle session in bytes.
+    pub sessions: HashMap<Implementation, f64>,
+    pub counts: HashMap<Implementation, Counts>,
+    /// The build costs by package of `smallest/`.
     pub builds: HashMap<&'static str, BuildCost>,
 }
 
-impl Measured {
-    /// The lines of the table.
+impl Measurements {
+    /// Returns the rows of the table.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = vec![
             self.load("stdio echo, 64 in flight, calls/s", workload::STDIO_ECHO_64, Unit::Rate, |sample| sample.rate)
-                .wanting(&[Times(8.0, Maker::Peer), Times(0.6, Maker::Limit)]),
+                .targeting(&[Times(8.0, Implementation::Peer), Times(0.6, Implementation::Limit)]),
             self.load("stdio echo, one at a time, p50", workload::STDIO_ECHO, Unit::Seconds, |sample| sample.p50)
-                .wanting(&[Times(1.3, Maker::Limit)]),
+                .targeting(&[Times(1.3, Implementation::Limit)]),
             self.load("stdio search, CPU a call", workload::STDIO_SEARCH, Unit::Seconds, |sample| sample.cpu)
-                .wanting(&[Times(1.1, Maker::Limit)]),
+                .targeting(&[Times(1.1, Implementation::Limit)]),
             self.load("HTTP echo, session, calls/s", workload::HTTP_ECHO_SESSION, Unit::Rate, |sample| sample.rate)
-                .wanting(&[Times(3.5, Maker::Peer), Times(0.8, Maker::Limit)]),
+                .targeting(&[Times(3.5, Implementation::Peer), Times(0.8, Implementation::Limit)]),
             self.load("HTTP echo, 2026-07-28, calls/s", workload::HTTP_ECHO_STATELESS, Unit::Rate, |sample| {
                 sample.rate
             })
-            .wanting(&[Times(4.0, Maker::Peer), Times(0.75, Maker::Limit)]),
+            .targeting(&[Times(4.0, Implementation::Peer), Times(0.75, Implementation::Limit)]),
             self.load("tools/list, 103 tools, CPU a call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
-                .wanting(&[Times(1.0 / 30.0, Maker::Peer)]),
-            row("a call with 1,000 tools against 1, CPU", Unit::Ratio, |maker| self.growth(maker))
-                .wanting(&[Absolute(1.05)]),
-            self.allocations("allocations, stdio echo", "stdio_echo").wanting(&[Absolute(8.0)]),
+                .targeting(&[Times(1.0 / 30.0, Implementation::Peer)]),
+            row("CPU per call with 1,000 tools, relative to 1 tool", Unit::Ratio, |implementation| {
+                self.growth(implementation)
+            })
+            .targeting(&[Absolute(1.05)]),
+            self.allocations("allocations, stdio echo", "stdio_echo").targeting(&[Absolute(8.0)]),
             self.allocations("allocations, HTTP echo, session", "http_echo_2025_11_25"),
             self.allocations("allocations, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
             self.instructions("instructions, stdio echo", "stdio_echo"),
             self.instructions("instructions, stdio search", "stdio_search"),
             self.instructions("instructions, HTTP echo, session", "http_echo_2025_11_25"),
             self.instructions("instructions, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
-            row("memory of an idle session", Unit::Bytes, |maker| self.sessions.get(&maker).copied())
-                .wanting(&[Absolute(2048.0)]),
-            row("start to `initialize` answered", Unit::Seconds, |maker| self.starts.median(maker))
-                .wanting(&[Times(1.1, Maker::Limit)]),
+            row("memory of an idle session", Unit::Bytes, |implementation| self.sessions.get(&implementation).copied())
+                .targeting(&[Absolute(2048.0)]),
+            row("start until the `initialize` response", Unit::Seconds, |implementation| {
+                self.starts.median(implementation)
+            })
+            .targeting(&[Times(1.1, Implementation::Limit)]),
         ];
-        for [cold, release, cpu, again, size, crates, kind] in BUILDS {
+        for [cold, release, cpu, incremental, size, crates, kind] in BUILDS {
             let mut build = |title, unit, targets, value: fn(&BuildCost) -> f64| {
-                rows.push(self.build(title, kind, unit, value).wanting(targets));
+                rows.push(self.build(title, kind, unit, value).targeting(targets));
             };
             build(cold, Unit::Seconds, SMALLER, |cost| cost.cold);
             build(release, Unit::Seconds, SMALLER, |cost| cost.cold_release);
             build(cpu, Unit::Seconds, SMALLER, |cost| cost.cold_release_cpu);
-            build(again, Unit::Seconds, &[], |cost| cost.again);
+            build(incremental, Unit::Seconds, &[], |cost| cost.incremental);
             build(size, Unit::Bytes, SMALLER, |cost| cost.size);
             build(crates, Unit::Count, &[], |cost| cost.crates);
         }
@@ -75,42 +79,46 @@ impl Measured {
     }
 
     fn load(&self, title: &'static str, workload: Workload, unit: Unit, value: fn(&Sample) -> f64) -> Row {
-        row(title, unit, |maker| self.samples.median(workload, maker, value))
+        row(title, unit, |implementation| self.samples.median(workload, implementation, value))
     }
 
     fn allocations(&self, title: &'static str, name: &str) -> Row {
-        row(title, Unit::Count, |maker| self.counts.get(&maker)?.allocations.get(name).map(|&count| count as f64))
+        row(title, Unit::Count, |implementation| {
+            self.counts.get(&implementation)?.allocations.get(name).map(|&count| count as f64)
+        })
     }
 
     fn instructions(&self, title: &'static str, name: &str) -> Row {
-        row(title, Unit::Count, |maker| self.counts.get(&maker)?.instructions.get(name).map(|&count| count as f64))
+        row(title, Unit::Count, |implementation| {
+            self.counts.get(&implementation)?.instructions.get(name).map(|&count| count as f64)
+        })
     }
 
-    /// How much more CPU a call takes of a server of a thousand tools.
-    fn growth(&self, maker: Maker) -> Option<f64> {
-        let cpu = |workload| self.samples.median(workload, maker, |sample| sample.cpu);
+    /// Returns the CPU time per call with a thousand tools, relative to one tool.
+    fn growth(&self, implementation: Implementation) -> Option<f64> {
+        let cpu = |workload| self.samples.median(workload, implementation, |sample| sample.cpu);
         Some(cpu(workload::THOUSAND_TOOLS)? / cpu(workload::ONE_TOOL)?)
     }
 
     fn build(&self, title: &'static str, kind: &str, unit: Unit, value: fn(&BuildCost) -> f64) -> Row {
-        row(title, unit, |maker| match maker {
-            Maker::Limit => None,
-            Maker::Peer => self.builds.get(format!("peer-{kind}").as_str()).map(value),
-            Maker::Ours => self.builds.get(format!("ours-{kind}").as_str()).map(value),
+        row(title, unit, |implementation| match implementation {
+            Implementation::Limit => None,
+            Implementation::Peer => self.builds.get(format!("peer-{kind}").as_str()).map(value),
+            Implementation::Ours => self.builds.get(format!("ours-{kind}").as_str()).map(value),
         })
     }
 }
 
-/// What the smallest server shall cost.
-const SMALLER: &[Target] = &[Times(0.6, Maker::Peer)];
+/// The targets for the smallest server.
+const SMALLER: &[Target] = &[Times(0.6, Implementation::Peer)];
 
-/// The titles of what building costs, and the kind of server.
+/// The titles of the build costs, and the kind of server.
 const BUILDS: [[&str; 7]; 2] = [
     [
         "smallest stdio server, cold build",
         "smallest stdio server, cold release build",
         "smallest stdio server, cold release build, CPU",
-        "smallest stdio server, build after a change",
+        "smallest stdio server, incremental build",
         "smallest stdio server, stripped size",
         "smallest stdio server, crates",
         "stdio",
@@ -119,13 +127,20 @@ const BUILDS: [[&str; 7]; 2] = [
         "smallest HTTP server, cold build",
         "smallest HTTP server, cold release build",
         "smallest HTTP server, cold release build, CPU",
-        "smallest HTTP server, build after a change",
+        "smallest HTTP server, incremental build",
         "smallest HTTP server, stripped size",
         "smallest HTTP server, crates",
         "http",
     ],
 ];
 
-fn row(title: &'static str, unit: Unit, of: impl Fn(Maker) -> Option<f64>) -> Row {
-    Row { title, unit, peer: of(Maker::Peer), limit: of(Maker::Limit), ours: of(Maker::Ours), targets: &[] }
+fn row(title: &'static str, unit: Unit, of: impl Fn(Implementation) -> Option<f64>) -> Row {
+    Row {
+        title,
+        unit,
+        peer: of(Implementation::Peer),
+        limit: of(Implementation::Limit),
+        ours: of(Implementation::Ours),
+        targets: &[],
+    }
 }

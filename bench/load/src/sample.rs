@@ -1,28 +1,28 @@
-//! What one measurement gives.
+//! Samples of a load.
 
 use std::time::{Duration, Instant};
 
 use crate::{error::Result, server::Process};
 
-/// How long a measurement takes, before and while it counts.
+/// The durations of the phases of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Length {
     pub warm_up: Duration,
     pub measured: Duration,
 }
 
-/// What one measurement gives; times in seconds.
+/// The result of one measurement. Times are in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
-    /// Calls in a second.
+    /// Calls per second.
     pub rate: f64,
-    /// CPU time of the server for a call.
+    /// CPU time of the server per call.
     pub cpu: f64,
     pub p50: f64,
     pub p99: f64,
 }
 
-/// Counts answers within a span of time.
+/// Records the responses within a span of time.
 pub struct Meter<'a> {
     process: &'a Process,
     begin: Instant,
@@ -37,14 +37,14 @@ impl<'a> Meter<'a> {
         Self { process, begin, begin_cpu: None, end: begin + length.measured, latencies: Vec::with_capacity(1 << 16) }
     }
 
-    /// Notes that an answer is there.
-    pub fn answered(&mut self, sent: Instant, now: Instant) {
+    /// Records a response.
+    pub fn record(&mut self, sent: Instant, now: Instant) {
         if self.begin_cpu.is_some() {
             self.latencies.push(now - sent);
         }
     }
 
-    /// Says whether it is over, after some answers.
+    /// Returns whether the measurement is over.
     pub fn is_over(&mut self, now: Instant) -> Result<bool> {
         if self.begin_cpu.is_none() && now >= self.begin {
             self.begin_cpu = Some(self.process.cpu()?);
@@ -68,7 +68,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// The middle of some values; of two, the mean.
+/// Returns the median. The mean of the two middle values, if there are two.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     match values.len() {

@@ -1,4 +1,4 @@
-//! The servers as processes.
+//! Server processes.
 
 use std::{
     fmt, fs,
@@ -22,22 +22,22 @@ use crate::{
     machine::Cores,
 };
 
-/// How long one process may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The time after which a process is killed.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Whose server it is.
+/// The implementation of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Maker {
+pub enum Implementation {
     Peer,
     Limit,
     Ours,
 }
 
-impl Maker {
+impl Implementation {
     pub const ALL: [Self; 3] = [Self::Peer, Self::Limit, Self::Ours];
 }
 
-impl fmt::Display for Maker {
+impl fmt::Display for Implementation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Peer => "rmcp",
@@ -52,7 +52,7 @@ impl fmt::Display for Maker {
 pub struct Program {
     pub path: PathBuf,
     pub words: Vec<String>,
-    /// What the program runs in, such as valgrind.
+    /// The command that runs the program, such as valgrind.
     pub wrapper: Vec<String>,
 }
 
@@ -74,26 +74,26 @@ impl Program {
         command
     }
 
-    /// Starts a server of stdin and stdout.
+    /// Starts a server on stdin and stdout.
     pub fn stdio(&self, cores: &Cores) -> Result<Process> {
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         self.start(command, cores)
     }
 
-    /// Starts a server of HTTP on a free port, and waits until it listens.
+    /// Starts an HTTP server on a free port and waits until it listens.
     pub fn http(&self, cores: &Cores) -> Result<(Process, SocketAddr)> {
         let mut command = self.command();
         command.args(["--http", "127.0.0.1:0"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = self.start(command, cores)?;
-        let mut told = BufReader::new(process.child.stderr.take().expect("it is a pipe"));
+        let mut stderr = BufReader::new(process.child.stderr.take().expect("it is a pipe"));
         let mut line = String::new();
-        while told.read_line(&mut line)? > 0 {
+        while stderr.read_line(&mut line)? > 0 {
             if let Some((_, url)) = line.split_once("http://") {
                 let address = url.split('/').next().and_then(|address| address.parse().ok());
-                let address = address.ok_or_else(|| Failure::new(format!("no address in {line}")))?;
-                thread::spawn(move || told.read_to_end(&mut Vec::new()));
+                let address = address.ok_or_else(|| Failure::new(format!("invalid address in {line}")))?;
+                thread::spawn(move || stderr.read_to_end(&mut Vec::new()));
                 return Ok((process, address));
             }
             line.clear();
@@ -107,7 +107,7 @@ impl Program {
         let pid = Pid::from_raw(child.id().cast_signed());
         let (alive, ended) = mpsc::channel::<()>();
         thread::spawn(move || {
-            if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if ended.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let _ = kill(pid, Signal::SIGKILL);
             }
         });
@@ -115,22 +115,22 @@ impl Program {
     }
 }
 
-/// A running server; dropping it ends it.
+/// A running server. Dropping it kills the process.
 pub struct Process {
     child: Child,
     pid: Pid,
-    /// When it was started.
+    /// The time at which it was started.
     pub began: Instant,
     _alive: mpsc::Sender<()>,
 }
 
 impl Process {
-    /// The CPU time that all its threads have taken so far, in user space and in the kernel.
+    /// Returns the CPU time of all threads so far, in user space and in the kernel.
     pub fn cpu(&self) -> Result<Duration> {
         Ok(clock_gettime(ClockId::pid_cpu_clock_id(self.pid)?)?.into())
     }
 
-    /// The memory that it has in RAM, in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -141,17 +141,17 @@ impl Process {
     pub fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout)> {
         match (self.child.stdin.take(), self.child.stdout.take()) {
             (Some(stdin), Some(stdout)) => Ok((stdin, stdout)),
-            _ => Err(Failure::new("stdin and stdout are taken")),
+            _ => Err(Failure::new("stdin and stdout are already in use")),
         }
     }
 
-    /// Waits until it has ended, which it does when its input has.
+    /// Waits until the process exits, which it does when its stdin is closed.
     pub fn wait(mut self) -> Result<()> {
         self.child.wait()?;
         Ok(())
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Terminates the process and waits until it has exited.
     pub fn stop(mut self) -> Result<()> {
         kill(self.pid, Signal::SIGTERM)?;
         self.child.wait()?;

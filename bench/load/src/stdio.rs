@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{Checker, Era, INITIALIZED, Request, Task, excerpt},
+    message::{INITIALIZED, Request, ResponseChecker, Revision, Task, excerpt},
     sample::{Length, Meter, Sample},
     server::Process,
 };
@@ -19,20 +19,20 @@ use crate::{
 pub struct Client {
     stdin: ChildStdin,
     stdout: ChildStdout,
-    /// What was read: whole answers up to `taken` are dealt with.
+    /// The received bytes. Those before `taken` are processed.
     inbox: Vec<u8>,
     taken: usize,
     outbox: Vec<u8>,
 }
 
 impl Client {
-    /// Connects, and shakes hands.
+    /// Connects and performs the handshake.
     pub fn connect(process: &mut Process) -> Result<Self> {
         let (stdin, stdout) = process.pipes()?;
         let mut client = Self { stdin, stdout, inbox: Vec::new(), taken: 0, outbox: Vec::new() };
-        let answer = client.ask(&Request::initialize())?;
-        if answer["result"]["protocolVersion"] != Era::Session.revision() {
-            return Err(Failure::new(format!("`initialize` was answered with {answer}")));
+        let response = client.ask(&Request::initialize())?;
+        if response["result"]["protocolVersion"] != Revision::Session.as_str() {
+            return Err(Failure::new(format!("unexpected response to `initialize`: {response}")));
         }
         client.outbox.extend_from_slice(INITIALIZED);
         client.outbox.push(b'\n');
@@ -40,7 +40,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends one request and waits for its answer.
+    /// Sends one request and waits for its response.
     pub fn ask(&mut self, request: &Request) -> Result<Value> {
         request.write(0, &mut self.outbox);
         self.outbox.push(b'\n');
@@ -53,9 +53,9 @@ impl Client {
         }
     }
 
-    /// Calls one after the other.
+    /// Makes calls one at a time.
     pub fn call(&mut self, task: Task, times: usize) -> Result<()> {
-        let (request, mut checker) = (Request::new(task, Era::Session), Checker::new(task));
+        let (request, mut checker) = (Request::new(task, Revision::Session), ResponseChecker::new(task));
         for _ in 0..times {
             self.write(&request, &mut checker);
             self.send()?;
@@ -66,9 +66,9 @@ impl Client {
         Ok(())
     }
 
-    /// Keeps as many calls in flight as it is told.
+    /// Keeps a number of calls in flight.
     pub fn load(&mut self, process: &Process, task: Task, in_flight: usize, length: Length) -> Result<Sample> {
-        let (request, mut checker) = (Request::new(task, Era::Session), Checker::new(task));
+        let (request, mut checker) = (Request::new(task, Revision::Session), ResponseChecker::new(task));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);
         }
@@ -77,17 +77,17 @@ impl Client {
             self.send()?;
             self.read()?;
             let now = Instant::now();
-            let answers = self.receive(&mut checker, |sent| meter.answered(sent, now))?;
+            let responses = self.receive(&mut checker, |sent| meter.record(sent, now))?;
             if meter.is_over(now)? {
                 return meter.sample(now);
             }
-            for _ in 0..answers {
+            for _ in 0..responses {
                 self.write(&request, &mut checker);
             }
         }
     }
 
-    fn write(&mut self, request: &Request, checker: &mut Checker) {
+    fn write(&mut self, request: &Request, checker: &mut ResponseChecker) {
         request.write(checker.send(), &mut self.outbox);
         self.outbox.push(b'\n');
     }
@@ -106,19 +106,19 @@ impl Client {
         let read = self.stdout.read(&mut self.inbox[begin..])?;
         self.inbox.truncate(begin + read);
         match read {
-            0 => Err(Failure::new(format!("the server ended, after {}", excerpt(&self.inbox)))),
+            0 => Err(Failure::new(format!("the server exited after {}", excerpt(&self.inbox)))),
             _ => Ok(()),
         }
     }
 
-    /// Checks the answers that are there, and tells how many.
-    fn receive(&mut self, checker: &mut Checker, mut each: impl FnMut(Instant)) -> Result<usize> {
-        let mut answers = 0;
+    /// Checks the received responses and returns their number.
+    fn receive(&mut self, checker: &mut ResponseChecker, mut each: impl FnMut(Instant)) -> Result<usize> {
+        let mut responses = 0;
         while let Some(line) = next_line(&self.inbox, &mut self.taken) {
             each(checker.receive(line)?);
-            answers += 1;
+            responses += 1;
         }
-        Ok(answers)
+        Ok(responses)
     }
 }
 

@@ -1,13 +1,13 @@
-//! The table: what was measured, side by side, and what it shall come to.
+//! The table: measurements side by side, with targets.
 
 use std::fmt::Write as _;
 
-use crate::{server::Maker, workload};
+use crate::{server::Implementation, workload};
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
-    /// Calls in a second: the more, the better. Of everything else, less is better.
+    /// Calls per second. The only unit of which more is better.
     Rate,
     Seconds,
     Bytes,
@@ -34,14 +34,15 @@ impl Unit {
     }
 }
 
-/// What shall come out: at least (where more is better) or at most this many times what another has, or this at all.
+/// A bound for our number: at least this where more is better, otherwise at most.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
-    Times(f64, Maker),
+    /// A multiple of the number of another implementation.
+    Times(f64, Implementation),
     Absolute(f64),
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub title: &'static str,
@@ -53,28 +54,28 @@ pub struct Row {
 }
 
 impl Row {
-    /// Says what shall come out.
-    pub fn wanting(self, targets: &'static [Target]) -> Self {
+    /// Sets the targets.
+    pub fn targeting(self, targets: &'static [Target]) -> Self {
         Self { targets, ..self }
     }
 
-    fn of(&self, maker: Maker) -> Option<f64> {
-        match maker {
-            Maker::Peer => self.peer,
-            Maker::Limit => self.limit,
-            Maker::Ours => self.ours,
+    fn of(&self, implementation: Implementation) -> Option<f64> {
+        match implementation {
+            Implementation::Peer => self.peer,
+            Implementation::Limit => self.limit,
+            Implementation::Ours => self.ours,
         }
     }
 
-    /// How many times better than the peer somebody is.
-    pub fn advantage(&self, maker: Maker) -> Option<f64> {
-        let ratio = self.of(maker)? / self.peer?;
+    /// Returns how many times better than rmcp an implementation is.
+    pub fn advantage(&self, implementation: Implementation) -> Option<f64> {
+        let ratio = self.of(implementation)? / self.peer?;
         Some(if self.unit.is_better_high() { ratio } else { ratio.recip() })
     }
 
     fn is_met(&self, target: Target) -> Option<bool> {
         let bound = match target {
-            Target::Times(factor, maker) => factor * self.of(maker)?,
+            Target::Times(factor, implementation) => factor * self.of(implementation)?,
             Target::Absolute(bound) => bound,
         };
         let ours = self.ours?;
@@ -84,45 +85,49 @@ impl Row {
     fn target(&self, target: Target) -> String {
         let sign = if self.unit.is_better_high() { "≥" } else { "≤" };
         match target {
-            Target::Times(factor, maker) if factor < 0.1 => format!("{sign} {maker} / {:.0}", factor.recip()),
-            Target::Times(factor, maker) => format!("{sign} {factor} × {maker}"),
+            Target::Times(factor, implementation) if factor < 0.1 => {
+                format!("{sign} {implementation} / {:.0}", factor.recip())
+            }
+            Target::Times(factor, implementation) => format!("{sign} {factor} × {implementation}"),
             Target::Absolute(bound) => format!("{sign} {}", self.unit.show(bound)),
         }
     }
 
     fn verdict(&self) -> &'static str {
         let verdicts: Vec<_> = self.targets.iter().map(|&target| self.is_met(target)).collect();
-        match () {
-            () if verdicts.contains(&Some(false)) => "no",
-            () if verdicts.is_empty() || verdicts.contains(&None) => "–",
-            () => "yes",
+        if verdicts.contains(&Some(false)) {
+            "no"
+        } else if verdicts.is_empty() || verdicts.contains(&None) {
+            "–"
+        } else {
+            "yes"
         }
     }
 }
 
-/// Writes the table as Markdown.
+/// Formats the table as Markdown.
 pub fn write(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| workload | rmcp 3.9 | limit | ours | ours / rmcp | ours / limit | wanted | met |\n\
+        "| workload | rmcp 3.9 | limit | ours | ours / rmcp | ours / limit | target | met |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
     );
     for row in rows {
-        let show = |maker| row.of(maker).map_or_else(|| "–".to_owned(), |value| row.unit.show(value));
-        let ratio = |maker| match (row.ours, row.of(maker)) {
+        let show = |implementation| row.of(implementation).map_or_else(|| "–".to_owned(), |value| row.unit.show(value));
+        let ratio = |implementation| match (row.ours, row.of(implementation)) {
             (Some(ours), Some(other)) => times(ours / other),
             _ => "–".to_owned(),
         };
-        let wanted: Vec<_> = row.targets.iter().map(|&target| row.target(target)).collect();
+        let targets: Vec<_> = row.targets.iter().map(|&target| row.target(target)).collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             row.title,
-            show(Maker::Peer),
-            show(Maker::Limit),
-            show(Maker::Ours),
-            ratio(Maker::Peer),
-            ratio(Maker::Limit),
-            wanted.join(", "),
+            show(Implementation::Peer),
+            show(Implementation::Limit),
+            show(Implementation::Ours),
+            ratio(Implementation::Peer),
+            ratio(Implementation::Limit),
+            targets.join(", "),
             row.verdict(),
         );
     }
@@ -137,19 +142,19 @@ fn times(ratio: f64) -> String {
     }
 }
 
-/// Writes everything that the loads tell.
+/// Formats the results of all loads as Markdown.
 pub fn write_details(samples: &workload::Samples) -> String {
     let mut out = String::from(
-        "| workload | server | calls/s | CPU a call | p50 | p99 |\n| --- | --- | ---: | ---: | ---: | ---: |\n",
+        "| workload | server | calls/s | CPU per call | p50 | p99 |\n| --- | --- | ---: | ---: | ---: | ---: |\n",
     );
     for workload in workload::ALL {
-        for maker in Maker::ALL {
-            let median = |value: fn(&crate::sample::Sample) -> f64| samples.median(workload, maker, value);
+        for implementation in Implementation::ALL {
+            let median = |value: fn(&crate::sample::Sample) -> f64| samples.median(workload, implementation, value);
             let (Some(rate), Some(cpu)) = (median(|sample| sample.rate), median(|sample| sample.cpu)) else { continue };
             let seconds = |value: Option<f64>| Unit::Seconds.show(value.unwrap_or(f64::NAN));
             let _ = writeln!(
                 out,
-                "| {} | {maker} | {rate:.0} | {} | {} | {} |",
+                "| {} | {implementation} | {rate:.0} | {} | {} | {} |",
                 workload.title(),
                 Unit::Seconds.show(cpu),
                 seconds(median(|sample| sample.p50)),

@@ -1,4 +1,4 @@
-//! What is measured with a load, in turns.
+//! Loads, start-up times and memory.
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
@@ -6,27 +6,27 @@ use crate::{
     error::Result,
     http,
     machine::Cores,
-    message::{Era, Task},
+    message::{Revision, Task},
     sample::{Length, Sample, median},
-    server::{Maker, Process, Program},
+    server::{Implementation, Process, Program},
     stdio,
 };
 
-/// The tools of a server that is not said to have another number.
+/// The number of tools of a server, unless a load says otherwise.
 pub const TOOLS: usize = 103;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     Stdio,
-    Http(Era),
+    Http(Revision),
 }
 
-/// A load, and the server that bears it.
+/// A load on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Workload {
     pub transport: Transport,
     pub task: Task,
-    /// Calls in flight; over HTTP, connections.
+    /// The number of calls in flight. Over HTTP, also the number of connections.
     pub in_flight: usize,
     pub tools: usize,
 }
@@ -36,24 +36,26 @@ impl Workload {
         Self { transport: Transport::Stdio, task, in_flight, tools: TOOLS }
     }
 
-    const fn http(era: Era, task: Task, in_flight: usize) -> Self {
-        Self { transport: Transport::Http(era), task, in_flight, tools: TOOLS }
+    const fn http(revision: Revision, task: Task, in_flight: usize) -> Self {
+        Self { transport: Transport::Http(revision), task, in_flight, tools: TOOLS }
     }
 
     const fn with_tools(self, tools: usize) -> Self {
         Self { tools, ..self }
     }
 
-    /// Who can bear it: the limit has no other number of tools.
-    fn makers(&self) -> impl Iterator<Item = Maker> {
+    /// Returns the implementations that support the load: the limit has a fixed number of tools.
+    fn implementations(&self) -> impl Iterator<Item = Implementation> {
         let is_usual = self.tools == TOOLS;
-        Maker::ALL.into_iter().filter(move |&maker| is_usual || maker != Maker::Limit)
+        Implementation::ALL
+            .into_iter()
+            .filter(move |&implementation| is_usual || implementation != Implementation::Limit)
     }
 
     pub fn title(&self) -> String {
         let transport = match self.transport {
             Transport::Stdio => "stdio".to_owned(),
-            Transport::Http(era) => format!("HTTP {}", era.revision()),
+            Transport::Http(revision) => format!("HTTP {}", revision.as_str()),
         };
         let task = match self.task {
             Task::Echo => "echo".to_owned(),
@@ -79,8 +81,8 @@ pub const STDIO_ECHO_64: Workload = Workload::stdio(Task::Echo, 64);
 pub const STDIO_ECHO: Workload = Workload::stdio(Task::Echo, 1);
 pub const STDIO_SEARCH: Workload = Workload::stdio(Task::Search, 1);
 pub const STDIO_LIST: Workload = Workload::stdio(Task::List(TOOLS), 1);
-pub const HTTP_ECHO_SESSION: Workload = Workload::http(Era::Session, Task::Echo, 16);
-pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Era::Stateless, Task::Echo, 16);
+pub const HTTP_ECHO_SESSION: Workload = Workload::http(Revision::Session, Task::Echo, 16);
+pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Task::Echo, 16);
 pub const ONE_TOOL: Workload = STDIO_ECHO_64.with_tools(1);
 pub const THOUSAND_TOOLS: Workload = STDIO_ECHO_64.with_tools(1000);
 
@@ -93,12 +95,12 @@ pub const ALL: [Workload; 11] = [
     STDIO_LIST,
     HTTP_ECHO_SESSION,
     HTTP_ECHO_STATELESS,
-    Workload::http(Era::Stateless, Task::Search, 16),
+    Workload::http(Revision::Stateless, Task::Search, 16),
     ONE_TOOL,
     THOUSAND_TOOLS,
 ];
 
-/// Where the servers are.
+/// The folder of the servers.
 pub struct Programs<'a> {
     pub folder: &'a Path,
 }
@@ -108,37 +110,42 @@ impl Programs<'_> {
         Program::new(self.folder.join(name))
     }
 
-    fn of(&self, maker: Maker, workload: &Workload) -> Program {
-        match (maker, workload.transport, workload.tools) {
-            (Maker::Ours, _, 1) => self.named("ours-one"),
-            (Maker::Ours, _, 1000) => self.named("ours-thousand"),
-            (Maker::Ours, ..) => self.named("ours"),
-            (Maker::Peer, _, tools) => self.named("peer").words(&["--tools", &tools.to_string()]),
-            (Maker::Limit, Transport::Stdio, _) => self.named("limit-stdio"),
-            (Maker::Limit, Transport::Http(_), _) => self.named("limit-http"),
+    fn of(&self, implementation: Implementation, workload: &Workload) -> Program {
+        match (implementation, workload.transport, workload.tools) {
+            (Implementation::Ours, _, 1) => self.named("ours-one"),
+            (Implementation::Ours, _, 1000) => self.named("ours-thousand"),
+            (Implementation::Ours, ..) => self.named("ours"),
+            (Implementation::Peer, _, tools) => self.named("peer").words(&["--tools", &tools.to_string()]),
+            (Implementation::Limit, Transport::Stdio, _) => self.named("limit-stdio"),
+            (Implementation::Limit, Transport::Http(_), _) => self.named("limit-http"),
         }
     }
 }
 
-/// What came out of all rounds.
+/// The samples of all rounds.
 #[derive(Default)]
-pub struct Samples(HashMap<(Workload, Maker), Vec<Sample>>);
+pub struct Samples(HashMap<(Workload, Implementation), Vec<Sample>>);
 
 impl Samples {
-    /// The median over the rounds of something that a sample tells.
-    pub fn median(&self, workload: Workload, maker: Maker, value: impl Fn(&Sample) -> f64) -> Option<f64> {
-        let samples = self.0.get(&(workload, maker))?;
+    /// Returns the median of a value over the rounds.
+    pub fn median(
+        &self,
+        workload: Workload,
+        implementation: Implementation,
+        value: impl Fn(&Sample) -> f64,
+    ) -> Option<f64> {
+        let samples = self.0.get(&(workload, implementation))?;
         Some(median(samples.iter().map(value).collect()))
     }
 
-    /// Measures each load once whose title contains `part`; the makers take turns, so that a noisy machine is as unkind to the one as to
-    /// the other.
+    /// Measures each load whose title contains `part` once. The implementations take turns, so that noise affects all of
+    /// them alike.
     pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, length: Length, part: &str) -> Result<()> {
         for workload in ALL.into_iter().filter(|workload| workload.title().contains(part)) {
-            for maker in workload.makers() {
-                let sample = measure(&programs.of(maker, &workload), &workload, cores, length)
-                    .map_err(|failure| failure.during(format_args!("{maker}, {}", workload.title())))?;
-                self.0.entry((workload, maker)).or_default().push(sample);
+            for implementation in workload.implementations() {
+                let sample = measure(&programs.of(implementation, &workload), &workload, cores, length)
+                    .map_err(|failure| failure.during(format_args!("{implementation}, {}", workload.title())))?;
+                self.0.entry((workload, implementation)).or_default().push(sample);
             }
         }
         Ok(())
@@ -152,32 +159,32 @@ fn measure(program: &Program, workload: &Workload, cores: &Cores, length: Length
             let mut client = stdio::Client::connect(&mut process)?;
             client.load(&process, workload.task, workload.in_flight, length)
         }
-        Transport::Http(era) => {
+        Transport::Http(revision) => {
             let (process, address) = program.http(cores)?;
-            http::Client::connect(address, era)?.load(&process, workload.task, workload.in_flight, length)
+            http::Client::connect(address, revision)?.load(&process, workload.task, workload.in_flight, length)
         }
     }
 }
 
-/// Lets every server answer everything once.
+/// Checks that every server responds correctly to every request.
 pub fn verify(programs: &Programs<'_>, cores: &Cores) -> Result<()> {
-    for maker in Maker::ALL {
-        verify_one(programs, maker, cores).map_err(|failure| failure.during(maker))?;
+    for implementation in Implementation::ALL {
+        verify_one(programs, implementation, cores).map_err(|failure| failure.during(implementation))?;
     }
     Ok(())
 }
 
-fn verify_one(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<()> {
+fn verify_one(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<()> {
     let tasks = [Task::Echo, Task::Add, Task::Search, Task::BigEcho, Task::List(TOOLS)];
-    let mut process: Process = programs.of(maker, &STDIO_ECHO).stdio(cores)?;
+    let mut process: Process = programs.of(implementation, &STDIO_ECHO).stdio(cores)?;
     let mut client = stdio::Client::connect(&mut process)?;
     for task in tasks {
         client.call(task, 2)?;
     }
-    for era in [Era::Session, Era::Stateless] {
-        let (_process, address) = programs.of(maker, &HTTP_ECHO_SESSION).http(cores)?;
+    for revision in [Revision::Session, Revision::Stateless] {
+        let (_process, address) = programs.of(implementation, &HTTP_ECHO_SESSION).http(cores)?;
         let mut connection = http::Connection::open(address)?;
-        let client = http::Client::connect_on(&mut connection, era)?;
+        let client = http::Client::connect_on(&mut connection, revision)?;
         for task in tasks {
             client.call(&mut connection, task, 2)?;
         }
@@ -185,40 +192,46 @@ fn verify_one(programs: &Programs<'_>, maker: Maker, cores: &Cores) -> Result<()
     Ok(())
 }
 
-/// The time from the start of a process until `initialize` is answered, in seconds, by who made it.
+/// The times from the start of a process until its `initialize` response, in seconds.
 #[derive(Default)]
-pub struct Starts(HashMap<Maker, Vec<f64>>);
+pub struct Starts(HashMap<Implementation, Vec<f64>>);
 
 impl Starts {
-    pub fn median(&self, maker: Maker) -> Option<f64> {
-        self.0.get(&maker).map(|times| median(times.clone()))
+    pub fn median(&self, implementation: Implementation) -> Option<f64> {
+        self.0.get(&implementation).map(|times| median(times.clone()))
     }
 
     pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, times: usize) -> Result<()> {
         for _ in 0..times {
-            for (maker, name) in [
-                (Maker::Peer, "smallest-peer-stdio"),
-                (Maker::Limit, "limit-stdio"),
-                (Maker::Ours, "smallest-ours-stdio"),
+            for (implementation, name) in [
+                (Implementation::Peer, "smallest-peer-stdio"),
+                (Implementation::Limit, "limit-stdio"),
+                (Implementation::Ours, "smallest-ours-stdio"),
             ] {
                 let mut process = programs.named(name).stdio(cores)?;
                 let began = process.began;
                 stdio::Client::connect(&mut process).map_err(|failure| failure.during(name))?;
-                self.0.entry(maker).or_default().push(began.elapsed().as_secs_f64());
+                self.0.entry(implementation).or_default().push(began.elapsed().as_secs_f64());
             }
         }
         Ok(())
     }
 }
 
-/// Tells what one idle handshake session takes, in bytes of memory.
-pub fn session_memory(programs: &Programs<'_>, maker: Maker, cores: &Cores, sessions: u32) -> Result<f64> {
-    /// Sessions that are there before it counts.
+/// Returns the memory of an idle session in bytes.
+pub fn session_memory(
+    programs: &Programs<'_>,
+    implementation: Implementation,
+    cores: &Cores,
+    sessions: u32,
+) -> Result<f64> {
+    /// The number of sessions before counting starts.
     const WARM_UP: u32 = 200;
-    let (process, address) = programs.of(maker, &HTTP_ECHO_SESSION).http(cores)?;
+    let (process, address) = programs.of(implementation, &HTTP_ECHO_SESSION).http(cores)?;
     let mut connection = http::Connection::open(address)?;
-    let mut open =
-        |count: u32| (0..count).try_for_each(|_| http::Client::connect_on(&mut connection, Era::Session).map(drop));
+    let mut open = |count: u32| {
+        (0..count).try_for_each(|_| http::Client::connect_on(&mut connection, Revision::Session).map(drop))
+    };
     open(WARM_UP)?;
     std::thread::sleep(Duration::from_millis(100));
     let before = process.resident()?;

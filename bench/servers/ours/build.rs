@@ -1,8 +1,8 @@
-//! Writes the tools that are only there to be many.
+//! Generates the filler tools.
 
 use std::{env, fs, path::Path};
 
-/// One tool; `@` stands for its number.
+/// The source of one tool, with `@` in place of its number.
 const TOOL: &str = r##"
 /// Fill the list.
 #[::mcp_runtime::tool]

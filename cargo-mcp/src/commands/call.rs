@@ -17,7 +17,7 @@ use crate::{
     host::HostArgs,
     near::suggest,
     schema::Schema,
-    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     table,
 };
 
@@ -95,7 +95,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let tool = find(&tools, name.as_deref(), server.is_none())?;
         let arguments = tool_arguments(tool, &args.words, json)?;
         let result = call(session, tool, arguments, args.task).await?;
-        session.host().done();
+        session.host().finish();
         print(session, tool, &result, &args)
     })
     .await
@@ -165,7 +165,7 @@ async fn call(
     as_task: bool,
 ) -> Result<CallToolResult, Failure> {
     let what = format!("`{}`", tool.name);
-    session.ask_for_log().await;
+    session.set_log_level().await;
     if as_task && session.is_legacy() {
         return task::legacy(session, &what, &tool.name, arguments).await;
     }
@@ -175,7 +175,7 @@ async fn call(
         (params.input_responses, params.request_state) = (round.responses, round.state);
         ClientRequest::CallToolRequest(CallToolRequest::new(params))
     };
-    let mut extras = Extras { tasks: as_task };
+    let mut extras = RequestOptions { tasks: as_task };
     let mut rounds = Rounds::default();
     loop {
         match rounds.request(session, &what, extras, request).await? {
@@ -194,7 +194,8 @@ async fn call(
             Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND && session.has_legacy_tasks() => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
             }
-            Err(error) if error.code == URL_ELICITATION_REQUIRED && rounds.visited(session, &what, &error).await? => {}
+            Err(error)
+                if error.code == URL_ELICITATION_REQUIRED && rounds.visit_pages(session, &what, &error).await? => {}
             Err(error) if !extras.tasks && task::is_required(&error) => extras.tasks = true,
             Err(error) => return Err(session.refused(&what, error)),
         }
@@ -228,7 +229,7 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     }
     let text = texts.join("\n");
     let failure = Failure::tool(format_args!("`{}` failed: {text}", tool.name));
-    Err(match session.lacking(&text) {
+    Err(match session.missing_capability_help(&text) {
         Some(help) => failure.help(help),
         None => failure,
     })

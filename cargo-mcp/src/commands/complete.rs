@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
-    session::{Extras, Server, Session, SessionArgs, perhaps, print_raw, with},
+    session::{RequestOptions, Server, Session, SessionArgs, print_raw, suggest_package, with},
     stdout::outln,
     target::pair,
     uri_template::variables,
@@ -64,7 +64,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let server = if is_kind { None } else { args.session.target.take_server(&mut args.words) };
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     let completion = completion(&words).map_err(|failure| match (&server, words.first()) {
-        (None, Some(word)) => perhaps(&args.session.target, word, failure),
+        (None, Some(word)) => suggest_package(&args.session.target, word, failure),
         _ => failure,
     })?;
     let named = Server { name: server.as_deref(), word: None };
@@ -73,12 +73,14 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
             return Err(Failure::usage(format_args!("{} does not support completion", session.target())));
         }
         check_names(session, &completion, &args.with).await?;
-        let result =
-            match session.request("completion/complete", request(&completion, &args.with), Extras::default()).await? {
-                Ok(ServerResult::CompleteResult(result)) => result,
-                Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
-                Err(error) => return Err(session.refused("completion/complete", error)),
-            };
+        let result = match session
+            .request("completion/complete", request(&completion, &args.with), RequestOptions::default())
+            .await?
+        {
+            Ok(ServerResult::CompleteResult(result)) => result,
+            Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
+            Err(error) => return Err(session.refused("completion/complete", error)),
+        };
         if args.json {
             return print_raw(&result);
         }

@@ -68,10 +68,10 @@ async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure
     }
     let timeout = target.connect_timeout();
     let target = target.resolve(server)?;
-    let mut session = probe::newest(&target, timeout).await?;
+    let mut session = probe::connect_newest(&target, timeout).await?;
     let listing = session.listing().await;
     let listing = listing.map_err(|(method, why)| Failure::connection(format_args!("{target}: {method}: {why}")))?;
-    session.wire.close(SHUTDOWN_TIMEOUT).await;
+    session.connection.close(SHUTDOWN_TIMEOUT).await;
     Ok(Lock::of(&listing))
 }
 

@@ -14,7 +14,7 @@ use crate::{
     host::HostArgs,
     near::suggest,
     schema::Schema,
-    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
     style::{DIM, NAME},
 };
@@ -56,7 +56,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let prompt = find(&prompts, name.as_deref())?;
         let arguments = prompt_arguments(prompt, &args.words)?;
         let result = get(session, prompt, arguments).await?;
-        session.host().done();
+        session.host().finish();
         if args.json { print_raw(&result) } else { print(prompt, &result, &args) }
     })
     .await
@@ -100,14 +100,14 @@ fn prompt_arguments(prompt: &Prompt, words: &[String]) -> Result<Map<String, Val
 
 async fn get(session: &Session, prompt: &Prompt, arguments: Map<String, Value>) -> Result<GetPromptResult, Failure> {
     let what = format!("prompt `{}`", prompt.name);
-    session.ask_for_log().await;
+    session.set_log_level().await;
     let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
     let request = |round: Round| {
         let mut params = params.clone();
         (params.input_responses, params.request_state) = (round.responses, round.state);
         ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
     };
-    match Rounds::default().request(session, &what, Extras::default(), request).await? {
+    match Rounds::default().request(session, &what, RequestOptions::default(), request).await? {
         Ok(ServerResult::GetPromptResult(result)) => Ok(result),
         Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
         Err(error) => Err(session.refused(&what, error)),

@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::{listed, nearest},
-    session::{Extras, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
     stdout::outln,
 };
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let named = Server { name: server.as_deref(), word: Some(uri) };
     with(&args.session, named, &args.host, async |session| {
         let result = read(session, uri).await?;
-        session.host().done();
+        session.host().finish();
         if args.json {
             return print_raw(&result);
         }
@@ -76,13 +76,13 @@ fn server(session: &SessionArgs, words: &mut Vec<String>) -> Option<String> {
 
 async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
     let what = format!("`{uri}`");
-    session.ask_for_log().await;
+    session.set_log_level().await;
     let request = |round: Round| {
         let mut params = ReadResourceRequestParams::new(uri);
         (params.input_responses, params.request_state) = (round.responses, round.state);
         ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
     };
-    match Rounds::default().request(session, &what, Extras::default(), request).await? {
+    match Rounds::default().request(session, &what, RequestOptions::default(), request).await? {
         Ok(ServerResult::ReadResourceResult(result)) => Ok(result),
         Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
         Err(error) => Err(read_failure(session, uri, error).await?),

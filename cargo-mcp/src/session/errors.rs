@@ -1,66 +1,68 @@
-//! Why a request was not answered, and what to do about it.
+//! Failures of requests, with help.
 
 use rmcp::{ServiceError, model::ErrorData};
 
 use super::Session;
 use crate::{
-    client::{outcome, refused, stray},
+    client::{describe_exit, refused, stray_line_help},
     failure::Failure,
 };
 
 impl Session {
-    /// An error that the server answered with, and what to do about it.
+    /// The failure of a request that the server answered with an error.
     pub(crate) fn refused(&self, what: &str, error: ErrorData) -> Failure {
         let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
-        match (self.lacking(&error.message), error.data) {
+        match (self.missing_capability_help(&error.message), error.data) {
             (Some(help), _) => failure.help(help),
-            (None, Some(data)) => failure.help(format_args!("the server adds {data}")),
+            (None, Some(data)) => failure.help(format_args!("error data: {data}")),
             (None, None) => failure,
         }
     }
 
-    /// What to do about an error that speaks of something that this client has not declared.
-    pub(crate) fn lacking(&self, message: &str) -> Option<&'static str> {
+    /// Returns help if an error message mentions a capability that this client has not declared.
+    pub(crate) fn missing_capability_help(&self, message: &str) -> Option<&'static str> {
         let message = message.to_lowercase();
         let has = self.host().capabilities();
         [
             (
                 "elicitation",
                 has.elicitation.is_some(),
-                "the server asks the user: run this in a terminal, or answer with `--answer KEY=VALUE`",
+                "the server asks for input: run this in a terminal or pass `--answer KEY=VALUE`",
             ),
             (
                 "sampling",
                 has.sampling.is_some(),
-                "the server asks the client's model: `--sample TEXT` says what it answers",
+                "the server requests sampling: pass the response with `--sample TEXT`",
             ),
-            ("roots", has.roots.is_some(), "the server asks for directories: name them with `--root DIR`"),
+            ("roots", has.roots.is_some(), "the server requests roots: pass them with `--root DIR`"),
         ]
         .into_iter()
         .find(|(name, declared, _)| !declared && message.contains(name))
         .map(|(_, _, help)| help)
     }
 
-    /// A request that was not answered with a result.
+    /// The failure of a request without a result.
     pub(super) fn failure(&self, what: &str, error: ServiceError) -> Failure {
-        let gone = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
-        let failure = match (gone, self.witness.ended()) {
-            (true, Some(status)) => Failure::connection(format_args!("{what}: the server ended ({})", outcome(status))),
+        let is_closed = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
+        let failure = match (is_closed, self.observer.exit_status()) {
+            (true, Some(status)) => {
+                Failure::connection(format_args!("{what}: the server exited ({})", describe_exit(status)))
+            }
             (true, None) => Failure::connection(format_args!("{what}: the server closed the connection")),
             (false, _) => {
                 return match error {
                     ServiceError::McpError(error) => self.refused(what, error),
                     ServiceError::UnexpectedResponse => {
-                        Failure::connection(format_args!("{what}: the server's answer is not what the protocol says"))
-                            .help("`cargo mcp check` says what is wrong with it")
+                        Failure::connection(format_args!("{what}: the response does not conform to the protocol"))
+                            .help("`cargo mcp check` shows the details")
                     }
                     error => refused(what, error),
                 };
             }
         };
-        match self.witness.stray() {
-            Some(line) => failure.help(stray(&line)),
-            None => failure.help("what it wrote to stderr stands above, if anything"),
+        match self.observer.stray_line() {
+            Some(line) => failure.help(stray_line_help(&line)),
+            None => failure.help("its output on stderr is shown above, if there is any"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A connection for the time of one command: it ends with the command, on Ctrl-C, and when the server says nothing for too long.
+//! The connection of one command. It ends with the command, on Ctrl-C, or when the server is silent for too long.
 
 mod errors;
 mod rounds;
@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 pub(crate) use self::rounds::{Round, Rounds};
 use crate::{
-    client::{Connection, witnessed},
+    client::{Connection, connect_observed},
     failure::Failure,
     host::{Host, HostArgs},
     near::nearest,
-    program::Witness,
+    program::ProcessObserver,
     target::{Target, TargetArgs},
     workspace::Workspace,
 };
@@ -25,59 +25,60 @@ use rmcp::{
     service::{Peer, PeerRequestOptions},
 };
 
-/// How long a server may take to end.
-const FAREWELL: Duration = Duration::from_secs(8);
+/// The time that a server has to exit.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long a server may take to hear that we go.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// What a request declares beside the connection.
+/// The time to send a message whose response does not matter.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Options of a single request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extras {
-    /// That it may become a task. Without need it does not: what is waited for shows its progress.
+pub(crate) struct RequestOptions {
+    /// Whether the server may run the request as a task. Off by default: a plain call reports progress.
     pub(crate) tasks: bool,
 }
 
-/// How a server is reached, and how it is waited for.
+/// How to reach a server, and how long to wait for it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SessionArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// How many seconds the server may be silent while it owes an answer; 0 is for ever
+    /// Seconds to wait for output from the server while a request is pending; 0 waits indefinitely
     #[arg(long, value_name = "SECONDS", default_value_t = 120, help_heading = "Connection")]
     pub(crate) timeout: u64,
 }
 
-/// A server that has shaken hands.
+/// A connection after the handshake.
 pub(crate) struct Session {
     connection: Connection<Arc<Host>>,
     target: Target,
-    witness: Witness,
+    observer: ProcessObserver,
     timeout: Option<Duration>,
 }
 
-/// Which server is meant.
+/// The server that the command line names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server<'a> {
     pub(crate) name: Option<&'a str>,
-    /// The word that stands where the name might.
+    /// The first positional argument, which may be a misspelled name.
     pub(crate) word: Option<&'a str>,
 }
 
-/// Where a package is misspelled, it is taken for something else: says which one may have been meant.
-pub(crate) fn perhaps(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
+/// Adds help if a word that was not recognized as a package is similar to the name of one.
+pub(crate) fn suggest_package(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
     let Ok(workspace) = Workspace::read(&args.build) else { return failure };
     let names: Vec<&str> = workspace.servers().into_iter().map(|package| package.name.as_str()).collect();
     match nearest(word, names) {
-        Some(near) => failure.help(format_args!("`{word}` is no package here, did you mean `{near}`?")),
+        Some(near) => failure.help(format_args!("`{word}` is not a package of this workspace; did you mean `{near}`?")),
         None => failure,
     }
 }
 
-/// Connects, works, and takes leave whatever came of it.
+/// Connects, runs `work`, and closes the connection.
 ///
 /// # Errors
 ///
-/// Those of the connection and of the work; Ctrl-C.
+/// Returns the error of the connection or of `work`, or an interruption on Ctrl-C.
 pub(crate) async fn with<T>(
     args: &SessionArgs,
     server: Server<'_>,
@@ -86,28 +87,30 @@ pub(crate) async fn with<T>(
 ) -> Result<T, Failure> {
     let host = Arc::new(Host::new(host, args.target.revision)?);
     let target = args.target.resolve(server.name).map_err(|failure| match server.word {
-        Some(word) if server.name.is_none() && args.target.command.is_empty() => perhaps(&args.target, word, failure),
+        Some(word) if server.name.is_none() && args.target.command.is_empty() => {
+            suggest_package(&args.target, word, failure)
+        }
         _ => failure,
     })?;
-    let witness = Witness::default();
+    let observer = ProcessObserver::default();
     let timeout = args.target.connect_timeout();
-    let shaking = witnessed(&target, args.target.revision, host.clone(), timeout, &witness);
+    let handshake = connect_observed(&target, args.target.revision, host.clone(), timeout, &observer);
     let connection = tokio::select! {
-        connection = shaking => connection?,
+        connection = handshake => connection?,
         () = interrupt() => return Err(Failure::interrupted()),
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    let mut session = Session { connection, target, witness, timeout };
+    let mut session = Session { connection, target, observer, timeout };
     host.connected(session.title());
-    let done = work(&session).await;
+    let result = work(&session).await;
     host.console.clear();
-    let farewell = if session.witness.ended().is_some() { Duration::ZERO } else { FAREWELL };
-    let _ = session.connection.close_with_timeout(farewell).await;
-    host.leave_terminal();
-    done
+    let close_timeout = if session.observer.exit_status().is_some() { Duration::ZERO } else { CLOSE_TIMEOUT };
+    let _ = session.connection.close_with_timeout(close_timeout).await;
+    host.restore_terminal();
+    result
 }
 
-/// Ends on Ctrl-C.
+/// Waits for Ctrl-C.
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
@@ -127,7 +130,7 @@ impl Session {
         &self.target
     }
 
-    /// What the server said of itself.
+    /// Returns what the server declared in the handshake.
     pub(crate) fn server(&self) -> ServerPeerInfo {
         match self.connection.peer_info() {
             Some(info) => ServerPeerInfo::clone(&info),
@@ -135,7 +138,7 @@ impl Session {
         }
     }
 
-    /// What the server calls itself.
+    /// Returns the server's title or name.
     pub(crate) fn title(&self) -> String {
         match self.server().server_info {
             Some(info) => info.title.unwrap_or(info.name),
@@ -143,83 +146,84 @@ impl Session {
         }
     }
 
-    /// Waits for an answer, as long as the server gives signs of life and nobody presses Ctrl-C.
+    /// Waits for a response.
     ///
     /// # Errors
     ///
-    /// The server refuses, goes away, or is silent for too long; the user has had enough; a question of the server's cannot be answered.
+    /// Returns an error if the server responds with one, exits, or is silent for too long, on Ctrl-C, or if a request of
+    /// the server cannot be answered.
     pub(crate) async fn answer<T>(
         &self,
         what: &str,
-        asking: impl Future<Output = Result<T, ServiceError>>,
+        response: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, Failure> {
         tokio::select! {
-            answer = asking => match (answer, self.host().failed()) {
+            response = response => match (response, self.host().take_failure()) {
                 (_, Some(failure)) => Err(failure),
-                (Ok(answer), None) => Ok(answer),
+                (Ok(response), None) => Ok(response),
                 (Err(error), None) => Err(self.failure(what, error)),
             },
-            failure = self.host().failing() => Err(failure),
-            () = self.abandoned() => Err(self.failure(what, ServiceError::TransportClosed)),
+            failure = self.host().wait_for_failure() => Err(failure),
+            () = self.exited_while_asking() => Err(self.failure(what, ServiceError::TransportClosed)),
             () = interrupt() => Err(Failure::interrupted()),
             limit = self.host().silence(self.timeout) => Err(Failure::connection(format_args!(
-                "{what}: the server says nothing for {} s", limit.as_secs()
-            )).help("`--timeout` lets it be silent for longer")),
+                "{what}: no output from the server for {} s", limit.as_secs()
+            )).help("`--timeout` gives it more time")),
         }
     }
 
-    /// Sends a request and waits for its answer; one that is not waited for any more is cancelled.
+    /// Sends a request and waits for its response. Cancels the request if waiting fails.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::answer`], but for an error that the server answers with.
+    /// Returns an error as [`Session::answer`] does. An error response is the inner result.
     pub(crate) async fn request(
         &self,
         what: &str,
         request: ClientRequest,
-        extras: Extras,
+        request_options: RequestOptions,
     ) -> Result<Result<ServerResult, ErrorData>, Failure> {
         let mut options = PeerRequestOptions::no_options();
-        options.meta = Some(self.meta(extras));
+        options.meta = Some(self.meta(request_options));
         let sent = self.peer().send_request_with_option(request, options);
         let handle = self.answer(what, sent).await?;
         let id = handle.id.clone();
-        let mut answered = false;
-        let answer = self
+        let mut is_answered = false;
+        let response = self
             .answer(what, async {
-                let answer = handle.await_response().await;
-                answered = true;
-                match answer {
+                let response = handle.await_response().await;
+                is_answered = true;
+                match response {
                     Ok(result) => Ok(Ok(result)),
                     Err(ServiceError::McpError(error)) => Ok(Err(error)),
                     Err(error) => Err(error),
                 }
             })
             .await;
-        if !answered {
-            let cancelled = CancelledNotificationParam::new(Some(id), Some("the user has had enough".to_owned()));
-            let _ = tokio::time::timeout(LAST_WORDS, self.peer().notify_cancelled(cancelled)).await;
+        if !is_answered {
+            let cancelled = CancelledNotificationParam::new(Some(id), Some("cancelled by the user".to_owned()));
+            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.peer().notify_cancelled(cancelled)).await;
         }
-        answer
+        response
     }
 
-    /// Sends a request whose answer hardly matters, because the command is about to end.
-    pub(crate) async fn last_words(&self, request: ClientRequest, extras: Extras) {
-        let mut options = PeerRequestOptions::with_timeout(LAST_WORDS);
-        options.meta = Some(self.meta(extras));
+    /// Sends a request and ignores its response, because the command is about to end.
+    pub(crate) async fn request_and_forget(&self, request: ClientRequest, request_options: RequestOptions) {
+        let mut options = PeerRequestOptions::with_timeout(NOTIFY_TIMEOUT);
+        options.meta = Some(self.meta(request_options));
         if let Ok(handle) = self.peer().send_request_with_option(request, options).await {
             let _ = handle.await_response().await;
         }
     }
 
-    /// What goes with a request beside what the client adds itself.
-    fn meta(&self, extras: Extras) -> RequestMetaObject {
+    /// Returns the `_meta` members that the client does not add itself.
+    fn meta(&self, request_options: RequestOptions) -> RequestMetaObject {
         let mut meta = RequestMetaObject::new();
         if self.is_legacy() {
             return meta;
         }
         meta.set_log_level(self.host().level());
-        if extras.tasks {
+        if request_options.tasks {
             let mut capabilities = self.host().capabilities();
             let extensions = capabilities.extensions.get_or_insert_default();
             extensions.insert(TASKS_EXTENSION_ID.to_owned(), Default::default());
@@ -228,30 +232,30 @@ impl Session {
         meta
     }
 
-    /// Asks for the log, where that is a request of its own. A server without a log is none the worse for it.
-    #[expect(deprecated, reason = "servers of today log")]
-    pub(crate) async fn ask_for_log(&self) {
+    /// Sets the log level, in revisions where that is a separate request. Ignores errors.
+    #[expect(deprecated, reason = "current servers send log messages")]
+    pub(crate) async fn set_log_level(&self) {
         if self.is_legacy() && self.server().capabilities.logging.is_some() {
             let level = rmcp::model::SetLevelRequestParams::new(self.host().level());
-            let _ = tokio::time::timeout(LAST_WORDS, self.peer().set_level(level)).await;
+            let _ = tokio::time::timeout(NOTIFY_TIMEOUT, self.peer().set_level(level)).await;
         }
     }
 
-    /// Whether the server shook hands, as revisions before 2026-07-28 do.
+    /// Returns whether the connection began with an `initialize` request, as before 2026-07-28.
     pub(crate) fn is_legacy(&self) -> bool {
         self.server().protocol_version.has_initialize()
     }
 
-    /// Whether there may be tasks as 2025-11-25 has them.
+    /// Returns whether tasks have the form of 2025-11-25.
     pub(crate) fn has_legacy_tasks(&self) -> bool {
         self.server().protocol_version == ProtocolVersion::V_2025_11_25
     }
 
-    /// Lets some time pass.
+    /// Sleeps.
     ///
     /// # Errors
     ///
-    /// Those of [`Session::answer`].
+    /// Returns an error as [`Session::answer`] does.
     pub(crate) async fn pause(&self, time: Duration) -> Result<(), Failure> {
         self.answer("", async {
             tokio::time::sleep(time).await;
@@ -260,24 +264,24 @@ impl Session {
         .await
     }
 
-    /// Answers what the server asks before it goes on.
+    /// Answers the input requests of a server.
     ///
     /// # Errors
     ///
-    /// We cannot; the user has had enough.
+    /// Returns an error if a request cannot be answered, or on Ctrl-C.
     pub(crate) async fn fulfil(&self, what: &str, asked: InputRequests) -> Result<InputResponses, Failure> {
-        let answered = async { self.host().fulfil(asked).await.map_err(ServiceError::McpError) };
-        self.answer(what, answered).await
+        let responses = async { self.host().fulfil(asked).await.map_err(ServiceError::McpError) };
+        self.answer(what, responses).await
     }
 
-    /// Ends when a program has ended while the user is still asked: the client would wait for the answer for seconds.
-    async fn abandoned(&self) {
-        while !(self.host().is_asking() && self.witness.ended().is_some()) {
+    /// Waits until a program has exited while the user is being asked. The client would wait for the user's answer.
+    async fn exited_while_asking(&self) {
+        while !(self.host().is_asking() && self.observer.exit_status().is_some()) {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 
-    /// The tools; none where the server says that it has none.
+    /// Returns the tools, or none if the server does not declare the capability.
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, Failure> {
         match self.server().capabilities.tools {
             Some(_) => self.answer("tools/list", self.peer().list_all_tools()).await,
@@ -304,7 +308,7 @@ impl Session {
             Some(_) => {
                 let list = async {
                     match self.peer().list_all_resource_templates().await {
-                        // There are servers with resources that do not know the word.
+                        // Some servers with resources do not implement templates.
                         Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                             Ok(Vec::new())
                         }
@@ -318,11 +322,11 @@ impl Session {
     }
 }
 
-/// Prints what a server sent, as JSON.
+/// Prints a result as JSON.
 ///
 /// # Errors
 ///
-/// It cannot be written as JSON, which does not happen.
+/// Returns an error if the result cannot be serialized.
 pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(result).map_err(|error| Failure::connection(error.to_string()))?;
     crate::stdout::outln!("{json}");

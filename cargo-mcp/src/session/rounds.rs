@@ -1,49 +1,49 @@
-//! Requests that a server answers with questions first.
+//! Requests for which a server first requires input.
 
 use std::time::Duration;
 
 use rmcp::model::{ClientRequest, ErrorData, InputRequiredResult, InputResponses, ServerResult};
 use serde_json::Value;
 
-use super::{Extras, Session};
+use super::{RequestOptions, Session};
 use crate::failure::Failure;
 
-/// How often a server may ask before it answers.
-const ROUNDS: usize = 64;
+/// The maximum number of rounds.
+const MAX_ROUNDS: usize = 64;
 
-/// The rounds of a request that the server answers with questions.
+/// The rounds of a request, each of which answers the input requests of the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     count: usize,
     next: Round,
 }
 
-/// What goes with the next round beside what was asked for at first.
+/// The members that a round adds to the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Round {
-    /// The answers to what the server asked.
+    /// The responses to the input requests.
     pub(crate) responses: Option<InputResponses>,
-    /// What the server wants to have back.
+    /// The state that the server expects back.
     pub(crate) state: Option<String>,
 }
 
 impl Rounds {
-    /// Sends a request, and again with answers as long as the server asks.
+    /// Sends a request, and repeats it with responses for as long as the server requires input.
     ///
     /// # Errors
     ///
-    /// The server asks too often; those of [`Session::request`] and [`Session::fulfil`].
+    /// Returns an error if there are too many rounds, or as [`Session::request`] and [`Session::fulfil`] do.
     pub(crate) async fn request(
         &mut self,
         session: &Session,
         what: &str,
-        extras: Extras,
+        options: RequestOptions,
         request: impl Fn(Round) -> ClientRequest,
     ) -> Result<Result<ServerResult, ErrorData>, Failure> {
         loop {
-            match session.request(what, request(self.next.clone()), extras).await? {
+            match session.request(what, request(self.next.clone()), options).await? {
                 Ok(ServerResult::InputRequiredResult(asked)) => self.answer(session, what, asked).await?,
-                answer => return Ok(answer),
+                response => return Ok(response),
             }
         }
     }
@@ -52,7 +52,7 @@ impl Rounds {
         self.count(what)?;
         let requests = asked.input_requests.unwrap_or_default();
         if requests.is_empty() {
-            // It only wants to be called again, and not at once.
+            // The server asks the client to try again later.
             session.pause(Duration::from_millis(100)).await?;
         }
         let responses = session.fulfil(what, requests).await?;
@@ -60,12 +60,17 @@ impl Rounds {
         Ok(())
     }
 
-    /// Sends the user to the pages that an error names; whether it is worth trying again.
+    /// Asks the user to visit the pages that an error names. Returns whether to send the request again.
     ///
     /// # Errors
     ///
-    /// There were too many; the user cannot be asked, or has had enough.
-    pub(crate) async fn visited(&mut self, session: &Session, what: &str, error: &ErrorData) -> Result<bool, Failure> {
+    /// Returns an error if there are too many rounds, if the user cannot be asked, or on Ctrl-C.
+    pub(crate) async fn visit_pages(
+        &mut self,
+        session: &Session,
+        what: &str,
+        error: &ErrorData,
+    ) -> Result<bool, Failure> {
         self.count(what)?;
         let pages = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Value::as_array);
         let pages = pages.cloned().unwrap_or_default();
@@ -74,9 +79,11 @@ impl Rounds {
 
     fn count(&mut self, what: &str) -> Result<(), Failure> {
         self.count += 1;
-        match self.count > ROUNDS {
-            true => Err(Failure::connection(format_args!("{what}: the server asks without end ({ROUNDS} times)"))),
-            false => Ok(()),
+        if self.count > MAX_ROUNDS {
+            return Err(Failure::connection(format_args!(
+                "{what}: the server required input {MAX_ROUNDS} times without a result"
+            )));
         }
+        Ok(())
     }
 }

@@ -188,7 +188,7 @@ fn a_server_that_does_not_start_is_not_bundled() {
     let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
     let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);
     let output = done.failed(3);
-    assert!(output.contains("\nerror: `bundled` does not answer the handshake within 1 s\n"), "{output}");
+    assert!(output.contains("\nerror: `bundled` did not answer the handshake within 1 s\n"), "{output}");
 }
 
 #[test]

@@ -106,7 +106,10 @@ fn a_misspelled_package_is_suggested() {
         [&["call", "nots", "add_note"][..], &["prompt", "nots", "x"], &["complete", "nots", "prompt", "x", "y"]]
     {
         let message = run(words).failed(2);
-        assert!(message.ends_with("help: `nots` is no package here, did you mean `notes`?\n"), "{message}");
+        assert!(
+            message.ends_with("help: `nots` is not a package of this workspace; did you mean `notes`?\n"),
+            "{message}"
+        );
     }
 }
 
@@ -227,7 +230,7 @@ fn invalid_arguments_are_reported_before_the_call() {
             &["count_notes", "--answer-json", "yes"],
             "error: `--answer-json yes`: expected a JSON object, `decline` or `cancel`\n",
         ),
-        (&["count_notes", "--root", "/nowhere"], "error: the root `/nowhere`: there is no such directory\n"),
+        (&["count_notes", "--root", "/nowhere"], "error: invalid root `/nowhere`: not a directory\n"),
     ] {
         assert_eq!(call("notes", words).failed(2), message, "{words:?}");
     }
@@ -301,7 +304,7 @@ fn forms_of_several_steps_are_answered_by_name() {
         "--answer=shoes=red",
     ];
     let booked = "booking 1: 3 seats in the Stalls, with [Programme]\n";
-    let note = "note: the server asked nothing that `--answer shoes=red` answers\n";
+    let note = "note: `--answer shoes=red` was not used, because the server did not ask for it\n";
     for revision in GENERATIONS {
         let done = call("ask", &[&words[..], &["--revision", revision]].concat());
         assert_eq!((&*done.stdout, &*done.stderr), (booked, note), "{revision}");
@@ -375,18 +378,14 @@ fn capabilities_without_answers_are_not_declared() {
         (
             &["test_elicitation", "message=x"][..],
             "elicitation",
-            "the server asks the user: run this in a terminal, or answer with `--answer KEY=VALUE`",
+            "the server asks for input: run this in a terminal or pass `--answer KEY=VALUE`",
         ),
         (
             &["test_sampling", "prompt=x"],
             "sampling",
-            "the server asks the client's model: `--sample TEXT` says what it answers",
+            "the server requests sampling: pass the response with `--sample TEXT`",
         ),
-        (
-            &["test_input_required_result_list_roots"],
-            "roots",
-            "the server asks for directories: name them with `--root DIR`",
-        ),
+        (&["test_input_required_result_list_roots"], "roots", "the server requests roots: pass them with `--root DIR`"),
     ] {
         for (revision, code) in [("2025-11-25", -32600), ("2026-07-28", -32021)] {
             let message = call("everything", &[tool, &["--revision", revision]].concat()).failed(1);
@@ -401,7 +400,7 @@ fn capabilities_without_answers_are_not_declared() {
 
 #[test]
 fn samples_and_roots_are_sent() {
-    let asked = "asked of the model: Generate a greeting.\n";
+    let asked = "sampling request: Generate a greeting.\n";
     let root = tempfile::Builder::new().prefix("root").tempdir().expect("a directory");
     let path = root.path().to_str().expect("UTF-8");
     let name = root.path().file_name().expect("a name").to_str().expect("UTF-8");

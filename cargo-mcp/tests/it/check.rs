@@ -103,19 +103,19 @@ fn the_report_for_humans() {
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
     });
     let done = Server::new(&file).run(&["check", "--deny", "dotted-name"]);
-    let refused = "not supported: `server/discover` is answered with error -32601: method not found: server/discover";
+    let refused = "not supported: `server/discover` returned error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
-        \x20 2024-11-05  not supported: it offers 2025-06-18\n\
-        \x20 2025-03-26  not supported: it offers 2025-06-18\n\
+        \x20 2024-11-05  not supported: the server offers 2025-06-18\n\
+        \x20 2025-03-26  not supported: the server offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
         \x20 2026-07-28  {refused}\n\
         \n\
         server\n\
-        \x20 note[revision-refused]: 2024-11-05: it offers 2025-06-18\n\
-        \x20 note[revision-refused]: 2025-03-26: it offers 2025-06-18\n\
-        \x20 note[revision-refused]: 2026-07-28: `server/discover` is answered with error -32601: method not found: server/discover\n\
+        \x20 note[revision-refused]: 2024-11-05: the server offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2025-03-26: the server offers 2025-06-18\n\
+        \x20 note[revision-refused]: 2026-07-28: `server/discover` returned error -32601: method not found: server/discover\n\
         \x20   help: no action is required unless such clients matter\n\
         \n\
         tool `fetch.page`\n\
@@ -162,14 +162,14 @@ fn the_report_for_programs() {
             "formatVersion": 1,
             "server": listed(),
             "handshakes": [
-                {"revision": "2024-11-05", "outcome": "refused", "why": "it offers 2025-11-25"},
+                {"revision": "2024-11-05", "outcome": "refused", "why": "the server offers 2025-11-25"},
                 {
                     "revision": "2025-11-25", "outcome": "ok", "serverInfo": {"name": "bad", "version": "1.0.0"}, "ping": true,
                     "tools": 1, "resources": 0, "resourceTemplates": 0, "prompts": 0,
                 },
                 {
                     "revision": "2026-07-28", "outcome": "refused",
-                    "why": "`server/discover` is answered with error -32601: method not found: server/discover",
+                    "why": "`server/discover` returned error -32601: method not found: server/discover",
                 },
             ],
             "findings": [
@@ -256,17 +256,17 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--", "/no/such/program"],
             3,
-            "error: `/no/such/program` cannot be started: No such file or directory (os error 2)\n",
+            "error: cannot run `/no/such/program`: No such file or directory (os error 2)\n",
         ),
         (
             &["check", "--", "sh", "-c", "echo what is this >&2"],
             3,
-            "error: `sh` cannot be connected to: the server has gone; its last words: what is this\nhelp: start it by hand to see what it says; what it prints to stdout must be JSON-RPC\n",
+            "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
         (
             &["lock", "--", "sh", "-c", "echo what is this >&2"],
             3,
-            "error: `sh` cannot be connected to: the server has gone; its last words: what is this\nhelp: start it by hand to see what it says; what it prints to stdout must be JSON-RPC\n",
+            "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
     ] {
         assert_eq!(run(words).failed(code), expected, "{words:?}");
@@ -397,14 +397,17 @@ fn every_revision_is_supported_over_stdio_and_http() {
     let elsewhere = http.url.replace("/mcp", "/nothing");
     for command in ["check", "lock"] {
         for (url, why) in [
-            (&*elsewhere, "it answers HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`"),
+            (
+                &*elsewhere,
+                "the server returned HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`",
+            ),
             ("http://127.0.0.1:9/mcp", "Connection refused (os error 111)"),
         ] {
             assert_eq!(
                 run(&[command, url]).failed(3),
                 format!(
-                    "error: `{url}` cannot be connected to: {why}\n\
-                     help: is the path right, and is it all that the server asks of `--header`?\n"
+                    "error: cannot connect to `{url}`: {why}\n\
+                     help: check the path, and whether the server requires headers (`--header`)\n"
                 )
             );
         }

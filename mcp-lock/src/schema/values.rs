@@ -202,3 +202,29 @@ pub(super) fn mentions_reference(value: &Value) -> bool {
         _ => false,
     }
 }
+
+/// Returns whether servers enforce the format. Others, such as `uint32`, name a type of a programming language.
+pub(super) fn is_enforced(format: Option<&Value>) -> bool {
+    let known = [
+        "date-time",
+        "date",
+        "time",
+        "duration",
+        "email",
+        "idn-email",
+        "hostname",
+        "idn-hostname",
+        "ipv4",
+        "ipv6",
+        "uri",
+        "uri-reference",
+        "iri",
+        "iri-reference",
+        "uri-template",
+        "uuid",
+        "json-pointer",
+        "relative-json-pointer",
+        "regex",
+    ];
+    format.and_then(Value::as_str).is_some_and(|format| known.contains(&format))
+}

@@ -20,7 +20,7 @@ use crate::{
 ///
 /// Returns the protocol error to answer with, in which case nothing was written.
 pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let offers = request.registry().capabilities();
+    let offers = request.registry.capabilities();
     let changes = request.engine().announces_changes();
     let has = |feature| request.has(feature);
     match method {

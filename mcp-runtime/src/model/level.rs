@@ -58,12 +58,22 @@ impl fmt::Display for Level {
 }
 
 impl FromStr for Level {
-    type Err = String;
+    type Err = ParseLevelError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|level| format!("`{level}`")).collect();
-            format!("unknown log level `{name}`, expected one of {}", names.join(", "))
-        })
+        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| ParseLevelError(name.to_owned()))
     }
 }
+
+/// The error of parsing the name of a [`Level`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseLevelError(String);
+
+impl fmt::Display for ParseLevelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = Level::ALL.iter().map(|level| format!("`{level}`")).collect();
+        write!(f, "unknown log level `{}`, expected one of {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for ParseLevelError {}

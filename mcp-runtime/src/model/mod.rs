@@ -13,7 +13,7 @@ mod tool;
 pub use annotations::{Annotations, Role};
 pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
-pub use level::Level;
+pub use level::{Level, ParseLevelError};
 pub use prompt::{PromptMessage, PromptResult};
 pub use resource::{Resource, ResourceBody, ResourceLink};
 pub use tool::{Json, ToolResult};

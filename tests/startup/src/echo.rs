@@ -1,4 +1,4 @@
-//! What both servers have, so that calls can be compared.
+//! The tool that both servers have, to compare calls.
 
 use mcp_runtime::tool;
 

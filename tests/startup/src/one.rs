@@ -1,4 +1,4 @@
-//! A server of one tool.
+//! A server with one tool.
 
 mod echo;
 

@@ -1,4 +1,4 @@
-//! A server of a thousand tools: `echo`, and what `build.rs` writes.
+//! A server with a thousand tools: `echo` and those that `build.rs` generates.
 
 mod echo;
 

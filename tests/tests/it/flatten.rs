@@ -193,8 +193,8 @@ async fn the_schema_is_enforced() {
         ("find", json!({"words": "", "limit": 256, "wrods": "a"}), &["`words`", "`limit`", "`wrods`"][..]),
         ("find", json!({"within": {}}), &["`words` is missing", "`within.folder` is missing"]),
         ("count", json!({"name": "a", "children": [{"name": 1}]}), &["`children[0].name`"]),
-        ("document", json!({"most": "a", "extra": 1}), &["`most`", "`least` is missing", "`extra`"]),
-        ("document", json!({"place": {}}), &["`place.folder` is missing"]),
+        ("document", json!({"most": "a", "extra": 1}), &["`most`", "`least` is required", "`extra`"]),
+        ("document", json!({"place": {}}), &["`place.folder` is required"]),
     ];
     for (tool, arguments, parts) in bad {
         let result = client(Revision::V2026_07_28).call(tool, arguments).await.unwrap();

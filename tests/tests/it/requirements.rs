@@ -1,4 +1,4 @@
-//! `requirements.md`, the table of the specification's requirements of a server: every row names an existing test.
+//! `requirements.md`, the table of what the specification demands of a server: every demand names a test that exists.
 
 use std::{
     collections::BTreeSet,
@@ -11,12 +11,12 @@ use mcp_runtime::Revision;
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
 /// The header of the table whose last column names tests.
-const SHOWN: &str = "| revisions | page | what a server must (not) do | test |";
+const SHOWN: &str = "| id | revisions | page | what a server must (not) do | test |";
 
-/// The header of the table whose last column gives the reason why there is no test.
-const LEFT: &str = "| revisions | page | what a server must (not) do | why no test |";
+/// The header of the table whose last column says why there is no test.
+const LEFT: &str = "| id | revisions | page | what a server must (not) do | why no test |";
 
-/// The least number of rows of a revision, so that none is lost unnoticed. A row for several revisions counts for each.
+/// As many rows as each revision has, so that none vanishes unnoticed. A row for several revisions counts for each.
 const FLOORS: &[(Revision, usize)] = &[
     (Revision::V2024_11_05, 38),
     (Revision::V2025_03_26, 53),
@@ -27,6 +27,7 @@ const FLOORS: &[(Revision, usize)] = &[
 
 #[derive(Debug)]
 struct Row {
+    id: String,
     revisions: Vec<Revision>,
     pages: Vec<String>,
     duty: String,
@@ -42,7 +43,7 @@ fn every_requirement_has_its_test() {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// Returns the problems of the tables in a text.
+/// Says everything that is wrong with the tables of a text.
 fn problems(text: &str, floors: &[(Revision, usize)]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut rows = Vec::new();
@@ -59,7 +60,11 @@ fn problems(text: &str, floors: &[(Revision, usize)]) -> Vec<String> {
         }
     }
     let mut known = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for row in &rows {
+        if !ids.insert(&row.id) {
+            problems.push(format!("duplicate id `{}`", row.id));
+        }
         for (revision, page) in row.revisions.iter().flat_map(|it| row.pages.iter().map(move |page| (it, page))) {
             if !known.insert((revision, page, &row.duty)) {
                 problems.push(format!("two rows for {revision}, {page}: {}", row.duty));
@@ -69,24 +74,25 @@ fn problems(text: &str, floors: &[(Revision, usize)]) -> Vec<String> {
     for (revision, floor) in floors {
         let count = rows.iter().filter(|row| row.is_shown && row.revisions.contains(revision)).count();
         if count < *floor {
-            problems.push(format!("{revision} has {count} rows with tests, expected at least {floor}"));
+            problems.push(format!("{revision} has {count} rows with tests, and had {floor}"));
         }
     }
     problems
 }
 
-/// Parses a row, without looking up its tests.
+/// Reads a row, without asking whether its tests exist.
 fn read(line: &str, is_shown: Option<bool>) -> Result<Row, String> {
-    let is_shown = is_shown.ok_or("a row comes before the header of a table")?;
+    let is_shown = is_shown.ok_or("a row stands before the header of a table")?;
     let cells = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")).ok_or("a row has no end")?;
     let cells: Vec<&str> = cells.split('|').map(str::trim).collect();
-    let [revisions, pages, duty, last] = cells[..] else {
-        return Err(format!("a row has 4 cells, found {}", cells.len()));
+    let [id, revisions, pages, duty, last] = cells[..] else {
+        return Err(format!("a row has 5 cells, found {}", cells.len()));
     };
     if duty.is_empty() || last.is_empty() {
         return Err("a cell is empty".to_owned());
     }
     Ok(Row {
+        id: read_id(id)?,
         revisions: read_revisions(revisions)?,
         pages: pages.split(", ").map(read_page).collect::<Result<_, _>>()?,
         duty: duty.to_owned(),
@@ -95,7 +101,16 @@ fn read(line: &str, is_shown: Option<bool>) -> Result<Row, String> {
     })
 }
 
-/// Parses a revision, or a range of revisions with `to`.
+/// Reads the id of a row, such as `basic-3`.
+fn read_id(id: &str) -> Result<String, String> {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_id = id.rsplit_once('-').is_some_and(|(topic, number)| {
+        topic.split('-').all(is_word) && number.parse::<u16>().is_ok_and(|it| it.to_string() == number)
+    });
+    if is_id { Ok(id.to_owned()) } else { Err(format!("invalid id `{id}`, expected one such as basic-3")) }
+}
+
+/// Reads one revision, or all from one `to` another.
 fn read_revisions(cell: &str) -> Result<Vec<Revision>, String> {
     let one = |name: &str| {
         let found = Revision::ALL.into_iter().find(|revision| revision.as_str() == name);
@@ -104,37 +119,35 @@ fn read_revisions(cell: &str) -> Result<Vec<Revision>, String> {
     let (first, last) = cell.split_once(" to ").unwrap_or((cell, cell));
     let (first, last) = (one(first)?, one(last)?);
     let revisions: Vec<_> = Revision::ALL.into_iter().filter(|revision| (first..=last).contains(revision)).collect();
-    if revisions.is_empty() { Err(format!("`{cell}` is not a range of revisions")) } else { Ok(revisions) }
+    if revisions.is_empty() { Err(format!("`{cell}` is no range of revisions")) } else { Ok(revisions) }
 }
 
-/// Parses the name of a page: its path below that of the revision, without extension.
+/// Reads the name of a page: its path below that of the revision, without an ending.
 fn read_page(page: &str) -> Result<String, String> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let mut names = page.split('/');
-    let in_section = names.next().is_some_and(|first| ["basic", "server", "client"].contains(&first));
-    if in_section && page.contains('/') && names.all(is_name) {
-        Ok(page.to_owned())
-    } else {
-        Err(format!("`{page}` is not a page, expected a path such as basic/transports"))
+    match names.next().is_some_and(|first| ["basic", "server", "client"].contains(&first)) {
+        true if page.contains('/') && names.all(is_name) => Ok(page.to_owned()),
+        _ => Err(format!("`{page}` is no page, expected one such as basic/transports")),
     }
 }
 
-/// Looks up the tests of a row.
+/// Looks the tests of a row up, if it has any.
 fn check(row: &Row) -> Result<(), String> {
     if !row.is_shown {
         return Ok(());
     }
     for name in row.last.split(", ") {
         let test = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
-        let test = test.ok_or_else(|| format!("{name} is not a test, expected names in `backticks`"))?;
+        let test = test.ok_or_else(|| format!("{name} is no test, expected names in `backticks`"))?;
         if !exists(test, &row.revisions) {
-            return Err(format!("unknown test `{test}`"));
+            return Err(format!("there is no test `{test}`"));
         }
     }
     Ok(())
 }
 
-/// Returns `true` if a test of this name exists. A golden case must exist in every revision of the row.
+/// Whether there is a test of this name. A golden case is one in every revision that it is said to be about.
 fn exists(test: &str, revisions: &[Revision]) -> bool {
     let folder = Path::new(FOLDER);
     match test.split_once(": ") {
@@ -151,7 +164,7 @@ fn exists(test: &str, revisions: &[Revision]) -> bool {
     }
 }
 
-/// Returns `true` if a folder has a test with this path: modules that are files, then modules within the last one.
+/// Whether the modules below a folder have a test at this path: modules that are files, then modules within the last one.
 fn has_function(folder: &Path, path: &str) -> bool {
     let Some((modules, name)) = path.rsplit_once("::") else { return false };
     let modules: Vec<&str> = modules.split("::").collect();
@@ -165,7 +178,7 @@ fn has_function(folder: &Path, path: &str) -> bool {
     })
 }
 
-/// Returns `true` if a source has a function of this name with an attribute that makes it a test.
+/// Whether a source has a function of this name beneath an attribute that makes it a test.
 fn is_test(source: &str, name: &str) -> bool {
     let mut is_marked = false;
     for line in source.lines().map(str::trim) {
@@ -182,81 +195,104 @@ fn is_test(source: &str, name: &str) -> bool {
     false
 }
 
+/// What is said of a table with one row, or with what stands in its place.
 #[test]
 fn tables_are_checked() {
-    let good = "| 2025-03-26 | basic/transports | Answer. | `golden: ping` |";
+    let good = "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |";
     for (rows, expected) in [
         (good, &[][..]),
-        ("| 2024-11-05 to 2026-07-28 | basic/messages, basic/index | Answer. | `golden: ping`, `golden: batch` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
-        ("| 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
-        ("| 2025-03-26 | basic/transports | Answer. |", &["line 3: a row has 4 cells, found 3"]),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
-            &["line 3: a row has 4 cells, found 5"],
+            "| a-1 | 2024-11-05 to 2026-07-28 | basic/messages, basic/index | Answer. | `golden: ping`, `golden: batch` |",
+            &[],
         ),
-        ("| 2025-03-26 | basic/transports | Answer. | `golden: ping`", &["line 3: a row has no end"]),
-        ("| 2025-03-26 | basic/transports | Answer. |  |", &["line 3: a cell is empty"]),
-        ("| 2025-03-27 | basic/transports | Answer. | `golden: ping` |", &["line 3: unknown revision `2025-03-27`"]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. |", &["line 3: a row has 5 cells, found 4"]),
         (
-            "| 2025-06-18 to 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
-            &["line 3: `2025-06-18 to 2025-03-26` is not a range of revisions"],
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
+            &["line 3: a row has 5 cells, found 6"],
         ),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping`", &["line 3: a row has no end"]),
+        ("| a-1 | 2025-03-26 | basic/transports | Answer. |  |", &["line 3: a cell is empty"]),
         (
-            "| 2025-03-26 | Transports | Answer. | `golden: ping` |",
-            &["line 3: `Transports` is not a page, expected a path such as basic/transports"],
+            "| basic | 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: invalid id `basic`, expected one such as basic-3"],
         ),
         (
-            "| 2025-03-26 | basic/ | Answer. | `golden: ping` |",
-            &["line 3: `basic/` is not a page, expected a path such as basic/transports"],
+            "| a-01 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: invalid id `a-01`, expected one such as basic-3"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | golden: ping |",
-            &["line 3: golden: ping is not a test, expected names in `backticks`"],
-        ),
-        ("| 2025-03-26 | basic/transports | Answer. | `golden: pong` |", &["line 3: unknown test `golden: pong`"]),
-        ("| 2025-03-26 | basic/transports | Answer. | `other: ping` |", &["line 3: unknown test `other: ping`"]),
-        (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping`, `http::session::nothing` |",
-            &["line 3: unknown test `http::session::nothing`"],
-        ),
-        // A function that is not a test, a test of another module, a module without a function.
-        (
-            "| 2025-03-26 | basic/transports | Answer. | `http::session::ping` |",
-            &["line 3: unknown test `http::session::ping`"],
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| a-1 | 2025-06-18 | basic/transports | Answer. | `golden: ping` |",
+            &["duplicate id `a-1`"],
         ),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `http::guard::ids_cannot_be_guessed` |",
-            &["line 3: unknown test `http::guard::ids_cannot_be_guessed`"],
+            "| a-1 | 2025-03-27 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: unknown revision `2025-03-27`"],
         ),
-        ("| 2025-03-26 | basic/transports | Answer. | `http::session` |", &["line 3: unknown test `http::session`"]),
         (
-            "| 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| 2025-03-26 to 2025-06-18 | basic/transports | Answer. | `golden: batch` |",
+            "| a-1 | 2025-06-18 to 2025-03-26 | basic/transports | Answer. | `golden: ping` |",
+            &["line 3: `2025-06-18 to 2025-03-26` is no range of revisions"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | Transports | Answer. | `golden: ping` |",
+            &["line 3: `Transports` is no page, expected one such as basic/transports"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/ | Answer. | `golden: ping` |",
+            &["line 3: `basic/` is no page, expected one such as basic/transports"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | golden: ping |",
+            &["line 3: golden: ping is no test, expected names in `backticks`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: pong` |",
+            &["line 3: there is no test `golden: pong`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `other: ping` |",
+            &["line 3: there is no test `other: ping`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping`, `http::session::nothing` |",
+            &["line 3: there is no test `http::session::nothing`"],
+        ),
+        // A function that is no test, a test of another module, a module without a function.
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::session::ping` |",
+            &["line 3: there is no test `http::session::ping`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::guard::ids_cannot_be_guessed` |",
+            &["line 3: there is no test `http::guard::ids_cannot_be_guessed`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `http::session` |",
+            &["line 3: there is no test `http::session`"],
+        ),
+        (
+            "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |\n| a-2 | 2025-03-26 to 2025-06-18 | basic/transports | Answer. | `golden: batch` |",
             &["two rows for 2025-03-26, basic/transports: Answer."],
         ),
     ] {
-        let text = format!("{SHOWN}\n| --- | --- | --- | --- |\n{rows}\n");
+        let text = format!("{SHOWN}\n| --- | --- | --- | --- | --- |\n{rows}\n");
         assert_eq!(problems(&text, &[]), expected, "{rows}");
     }
-    let left = format!("{SHOWN}\n{good}\n\n{LEFT}\n| 2025-03-26 | server/tools | Be kind. | Nobody can tell. |\n");
+    let left =
+        format!("{SHOWN}\n{good}\n\n{LEFT}\n| a-2 | 2025-03-26 | server/tools | Be kind. | Nobody can tell. |\n");
     assert_eq!(problems(&left, &[(Revision::V2025_03_26, 1)]), [""; 0]);
     let few = problems(&left, &[(Revision::V2025_03_26, 2), (Revision::V2025_06_18, 1)]);
-    assert_eq!(
-        few,
-        [
-            "2025-03-26 has 1 rows with tests, expected at least 2",
-            "2025-06-18 has 0 rows with tests, expected at least 1"
-        ]
-    );
-    let twice = format!("{left}| 2025-03-26 | basic/transports | Answer. | There is one above. |\n");
+    assert_eq!(few, ["2025-03-26 has 1 rows with tests, and had 2", "2025-06-18 has 0 rows with tests, and had 1"]);
+    let twice = format!("{left}| a-3 | 2025-03-26 | basic/transports | Answer. | There is one above. |\n");
     assert_eq!(problems(&twice, &[]), ["two rows for 2025-03-26, basic/transports: Answer."]);
-    assert_eq!(problems(good, &[]), ["line 1: a row comes before the header of a table"]);
+    assert_eq!(problems(good, &[]), ["line 1: a row stands before the header of a table"]);
 }
 
 #[test]
-fn tests_are_distinguished_from_other_functions() {
+fn tests_are_told_from_other_functions() {
     for (source, expected) in [
         ("#[test]\nfn it_works() {", true),
         ("    #[tokio::test(start_paused = true)]\n    // Why.\n    #[ignore]\n    async fn it_works() {", true),

@@ -1,4 +1,4 @@
-//! An allocator that counts. The only crate here with unsafe code, which the trait demands.
+//! An allocator that counts. The only crate here with unsafe code, which the trait requires.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -7,11 +7,11 @@ use std::{
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The system's allocator; every block that is given out or changes its size counts as one allocation.
+/// The system's allocator. Counts each allocation and reallocation of a block.
 #[derive(Debug)]
 pub struct Counting;
 
-// SAFETY: the system's allocator does everything.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Relaxed);
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Tells how many allocations the process has made.
+/// Returns the number of allocations of this process so far.
 pub fn allocations() -> u64 {
     ALLOCATIONS.load(Relaxed)
 }

@@ -38,7 +38,7 @@ struct Add {
 
 /// The arguments of a tool that is only there to be listed.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "nobody calls it")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct Fill {
     /// What is counted.
     text: String,
@@ -46,7 +46,7 @@ struct Fill {
     count: u32,
 }
 
-/// What is between the brackets of the result of `tools/list`, which never changes.
+/// The elements of the constant result of `tools/list`.
 static LIST: LazyLock<String> = LazyLock::new(|| {
     let fill = schema_for!(Fill);
     let fillers = (0..100).map(
@@ -67,7 +67,7 @@ static LIST: LazyLock<String> = LazyLock::new(|| {
     tools.join(",")
 });
 
-/// Appends the answer to a message, if it wants one.
+/// Appends the response to a message, if it is a request.
 pub fn answer(message: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     let request: Request<'_> = serde_json::from_slice(message)?;
     let (Some(id), Some(params)) = (request.id, request.params) else { return Ok(()) };
@@ -87,7 +87,7 @@ pub fn answer(message: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
             out.extend_from_slice(LIST.as_bytes());
             out.push(b']');
         }
-        other => return Err(io::Error::other(format!("{other} is not measured"))),
+        other => return Err(io::Error::other(format!("unsupported: {other}"))),
     }
     out.extend_from_slice(b"}}");
     Ok(())
@@ -109,7 +109,7 @@ fn run(name: &str, arguments: &str, out: &mut Vec<u8>) -> io::Result<()> {
             out.extend_from_slice(found.as_bytes());
             return Ok(());
         }
-        other => return Err(io::Error::other(format!("{other} is not measured"))),
+        other => return Err(io::Error::other(format!("unsupported: {other}"))),
     }
     out.extend_from_slice(b"}]");
     Ok(())

@@ -1,4 +1,4 @@
-//! The least that answers over HTTP with axum.
+//! The minimal server over HTTP with axum.
 
 mod answer;
 

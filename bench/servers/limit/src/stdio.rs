@@ -1,4 +1,4 @@
-//! The least that answers over stdio: whole lines are answered as they are read, all answers go out in one write.
+//! The minimal server over stdio. Answers all complete lines of a read with one write.
 
 mod answer;
 

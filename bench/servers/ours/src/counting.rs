@@ -1,4 +1,4 @@
-//! A server of 103 tools, and one more that tells how much was allocated so far.
+//! A server with 103 tools and one that returns the number of allocations.
 
 mod echo;
 mod tools;

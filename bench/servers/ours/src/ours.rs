@@ -1,4 +1,4 @@
-//! A server of 103 tools.
+//! A server with 103 tools.
 
 mod echo;
 mod tools;

@@ -1,4 +1,4 @@
-//! A server of a thousand tools.
+//! A server with a thousand tools.
 
 mod echo;
 mod fillers {

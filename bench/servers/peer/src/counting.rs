@@ -1,4 +1,4 @@
-//! The server, with one more tool that tells how much was allocated so far.
+//! The server with one more tool, which returns the number of allocations.
 
 mod tools;
 

@@ -1,4 +1,4 @@
-//! A server of 103 tools, or as many as `--tools` says.
+//! A server with 103 tools, or with the number given by `--tools`.
 
 mod tools;
 

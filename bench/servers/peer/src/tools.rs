@@ -1,6 +1,6 @@
-//! The tools, and rmcp tuned as well as its documentation allows: the router is kept, a session gets a clone that copies no
-//! tool, pipes are polled, stdio has a runtime of one thread, answers are plain JSON where they can be, TCP_NODELAY is set, and
-//! nothing is logged.
+//! The tools, with rmcp tuned as far as its documentation allows: the router is shared, so that a session copies no tool; pipes
+//! are polled; stdio uses a single-threaded runtime; responses are plain JSON where possible; TCP_NODELAY is set; nothing is
+//! logged.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use work::{Found, Search};
 
-/// The tools that are there unless `--tools` says otherwise.
+/// The default of `--tools`.
 const TOOLS: usize = 103;
 
 #[derive(Clone)]
@@ -86,7 +86,7 @@ fn fill(Parameters(Fill { text, count }): Parameters<Fill>) -> String {
     format!("{count} of {text}")
 }
 
-/// Makes as many tools as there shall be: `echo`, then `add` and `search`, then others.
+/// Creates a router with `echo`, `add` and `search`, and filler tools up to the given number.
 fn router(tools: usize) -> ToolRouter<Server> {
     let mut router = Server::echo_router();
     if tools == TOOLS {
@@ -100,8 +100,8 @@ fn router(tools: usize) -> ToolRouter<Server> {
     router
 }
 
-/// The schema of a tool without arguments.
-#[allow(dead_code, reason = "only one of the two servers has such a tool")]
+/// Returns the schema of a tool without arguments.
+#[allow(dead_code, reason = "only one of the two servers uses it")]
 pub fn no_arguments() -> Arc<JsonObject> {
     schema_for_input::<rmcp::model::EmptyObject>().expect("it is an object")
 }

@@ -1,4 +1,4 @@
-//! What the tools of all servers do, and the types that they take and give.
+//! The implementation of the tools of all servers, and their types.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub struct Seller {
     pub rating: f64,
 }
 
-/// Makes up a page of articles.
+/// Returns a page of invented articles.
 pub fn search(query: &str, filter: &Filter, page: &Page) -> Found {
     let seller = filter.seller.as_deref().unwrap_or("Anybody");
     let article = |number: u32| Article {

@@ -1,4 +1,4 @@
-//! A server of one function.
+//! A server with one function.
 
 use rmcp::{
     handler::server::wrapper::Parameters,

@@ -1,4 +1,4 @@
-//! A server of one function.
+//! A server with one function.
 
 use rmcp::{ServiceExt, handler::server::wrapper::Parameters, tool, tool_router, transport::io::stdio_pipes};
 use schemars::JsonSchema;

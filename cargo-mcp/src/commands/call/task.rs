@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     failure::Failure,
-    session::{Extras, Session},
+    session::{RequestOptions, Session},
 };
 
-const TASKS: Extras = Extras { tasks: true };
+const TASKS: RequestOptions = RequestOptions { tasks: true };
 /// The default interval for polling a task.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ pub(super) async fn finished(session: &Session, what: &str, task: Task) -> Resul
     let done = poll(session, what, task).await;
     if done.as_ref().is_err_and(Failure::is_local) {
         let cancel = CancelTaskRequest::new(CancelTaskParams::new(id));
-        session.last_words(ClientRequest::CancelTaskRequest(cancel), TASKS).await;
+        session.request_and_forget(ClientRequest::CancelTaskRequest(cancel), TASKS).await;
     }
     done
 }
@@ -103,12 +103,12 @@ pub(super) async fn legacy(
     };
     if done.as_ref().is_err_and(Failure::is_local) {
         let cancel = CustomRequest::new("tasks/cancel", Some(json!({"taskId": id})));
-        session.last_words(ClientRequest::CustomRequest(cancel), Extras::default()).await;
+        session.request_and_forget(ClientRequest::CustomRequest(cancel), RequestOptions::default()).await;
     }
     done
 }
 
-/// Polls the status of a task, which also detects that the server has gone. Returns only if a request fails.
+/// Polls the status of a task, which also detects that the server exited. Returns only if a request fails.
 async fn watch(session: &Session, what: &str, id: &str, interval: Duration) -> Failure {
     loop {
         if let Err(failure) = session.pause(interval).await {
@@ -123,7 +123,7 @@ async fn watch(session: &Session, what: &str, id: &str, interval: Duration) -> F
 
 async fn custom(session: &Session, what: &str, method: &str, params: Value) -> Result<Value, Failure> {
     let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-    let result = session.request(what, request, Extras::default()).await?;
+    let result = session.request(what, request, RequestOptions::default()).await?;
     let result = result.map_err(|error| session.refused(what, error))?;
     serde_json::to_value(result).map_err(|_| unexpected(what))
 }

@@ -1,6 +1,6 @@
 //! The server's behaviour: the handshake of each revision, its lists, and its reaction to invalid input.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use mcp_lock::Listing;
 use serde_json::{Value, json};
@@ -11,11 +11,10 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    probe::{RpcError, Session, Shaken, Unanswered, shake, unreachable},
-    revision::Revision,
-    target::{SHUTDOWN_TIMEOUT, Target},
+    probe::{self, RawSession, RequestError, RpcError, connection_failure},
+    raw_connection::TransportError,
+    target::{Revision, SHUTDOWN_TIMEOUT, Target},
     uri_template::variables,
-    wire::Lost,
 };
 
 /// The handshake of one revision.
@@ -50,8 +49,7 @@ const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects once per revision and checks the server's behaviour. With `follow_announced`, also checks the newer revisions
-/// that the server announces. `reads` enables the checks of `--read`.
+/// Connects once per revision and checks the server's behaviour. `reads` enables the checks of `--read`.
 ///
 /// # Errors
 ///
@@ -60,35 +58,27 @@ pub(crate) async fn handshakes(
     findings: &mut Findings,
     target: &Target,
     revisions: &[Revision],
-    follow_announced: bool,
     timeout: Duration,
     reads: bool,
 ) -> Result<Vec<Handshake>, Failure> {
     let mut handshakes = Vec::new();
-    let mut newest: Option<Box<Session>> = None;
+    let mut newest: Option<Box<RawSession>> = None;
     let (mut lost, mut answered) = (String::new(), false);
-    let mut revisions = VecDeque::from_iter(revisions.iter().copied());
-    while let Some(revision) = revisions.pop_front() {
-        let shaken = shake(target, revision, timeout).await?;
-        answered |= !matches!(shaken, Shaken::Lost(_));
-        let outcome = match shaken {
-            Shaken::Spoken(mut session) => {
-                if follow_announced && revisions.is_empty() {
-                    let mut newer = session.announced.clone();
-                    newer.retain(|announced| *announced > revision);
-                    newer.sort_unstable();
-                    revisions.extend(newer);
-                }
+    for revision in revisions.iter().copied() {
+        let handshake = probe::handshake(target, revision, timeout).await?;
+        answered |= !matches!(handshake, probe::Handshake::Failed(_));
+        let outcome = match handshake {
+            probe::Handshake::Accepted(mut session) => {
                 let outcome = requests(findings, &mut session).await;
                 if let Some(mut older) = newest.replace(session) {
                     stdout_noise(findings, &older);
-                    older.wire.close(UNCHECKED_SHUTDOWN_TIMEOUT).await;
+                    older.connection.close(UNCHECKED_SHUTDOWN_TIMEOUT).await;
                 }
                 outcome
             }
-            Shaken::Refused(how) => HandshakeOutcome::Refused(how),
-            Shaken::Broken(why) => HandshakeOutcome::Failed(why),
-            Shaken::Lost(why) => {
+            probe::Handshake::Rejected(how) => HandshakeOutcome::Refused(how),
+            probe::Handshake::Invalid(why) => HandshakeOutcome::Failed(why),
+            probe::Handshake::Failed(why) => {
                 lost = why.to_string();
                 HandshakeOutcome::Failed(lost.clone())
             }
@@ -96,7 +86,7 @@ pub(crate) async fn handshakes(
         handshakes.push(Handshake { revision, outcome });
     }
     if !answered {
-        return Err(unreachable(target, &lost));
+        return Err(connection_failure(target, &lost));
     }
     unsupported_revisions(findings, &handshakes);
     if let Some(mut session) = newest {
@@ -135,9 +125,9 @@ fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
 }
 
 /// Sends `ping`, requests all declared lists, and calls an unknown method.
-async fn requests(findings: &mut Findings, session: &mut Session) -> HandshakeOutcome {
+async fn requests(findings: &mut Findings, session: &mut RawSession) -> HandshakeOutcome {
     let (server, revision) = (Subject::server(), session.revision.as_str());
-    let has_ping = !session.revision.is_stateless();
+    let has_ping = session.revision < Revision::V2026_07_28;
     let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,
@@ -147,12 +137,12 @@ async fn requests(findings: &mut Findings, session: &mut Session) -> HandshakeOu
         }
     };
     match session.request("cargo-mcp/no-such-method", json!({})).await {
-        Err(Unanswered::Error(RpcError { code: -32601, .. })) => {}
-        Err(Unanswered::Error(RpcError { code, .. })) => {
+        Err(RequestError::Rpc(RpcError { code: -32601, .. })) => {}
+        Err(RequestError::Rpc(RpcError { code, .. })) => {
             let message = format!("{revision}: the error code for an unknown method is {code}, expected -32601");
             findings.add(codes::BAD_ANSWER, &server, message);
         }
-        Err(Unanswered::Lost(why)) => {
+        Err(RequestError::Transport(why)) => {
             findings.add(codes::BAD_ANSWER, &server, format!("{revision}: no response to an unknown method: {why}"));
         }
         Ok(_) => findings.add(codes::BAD_ANSWER, &server, format!("{revision}: an unknown method returns a result")),
@@ -160,7 +150,7 @@ async fn requests(findings: &mut Findings, session: &mut Session) -> HandshakeOu
     HandshakeOutcome::Supported(Box::new(Inventory { server: session.server.clone(), listing, ping }))
 }
 
-async fn ping(findings: &mut Findings, session: &mut Session) -> bool {
+async fn ping(findings: &mut Findings, session: &mut RawSession) -> bool {
     match session.request("ping", json!({})).await {
         Ok(_) => true,
         Err(why) => {
@@ -172,7 +162,7 @@ async fn ping(findings: &mut Findings, session: &mut Session) -> bool {
 }
 
 /// Reads every listed resource.
-async fn resources(findings: &mut Findings, session: &mut Session, listing: &Listing) {
+async fn resources(findings: &mut Findings, session: &mut RawSession, listing: &Listing) {
     for resource in &listing.resources {
         let subject = Subject::of("resource", resource);
         match session.request("resources/read", json!({"uri": resource["uri"]})).await {
@@ -188,7 +178,7 @@ async fn resources(findings: &mut Findings, session: &mut Session, listing: &Lis
 }
 
 /// Completes the first argument of each prompt and the first variable of each resource template.
-async fn completions(findings: &mut Findings, session: &mut Session, listing: &Listing) {
+async fn completions(findings: &mut Findings, session: &mut RawSession, listing: &Listing) {
     if session.capabilities.get("completions").is_none() {
         return;
     }
@@ -213,19 +203,19 @@ async fn completions(findings: &mut Findings, session: &mut Session, listing: &L
 }
 
 /// Sends invalid JSON and checks that the server responds with an error and keeps running.
-async fn invalid_json(findings: &mut Findings, session: &mut Session, is_program: bool) {
-    let message = match session.wire.send_raw("this is not JSON", INVALID_JSON_TIMEOUT).await {
+async fn invalid_json(findings: &mut Findings, session: &mut RawSession, is_program: bool) {
+    let message = match session.connection.send_raw("this is not JSON", INVALID_JSON_TIMEOUT).await {
         Ok(response) if response["error"]["code"] == -32700 => return,
         Ok(response) => format!("the response to invalid JSON is {response}"),
-        Err(Lost::Gone(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
+        Err(TransportError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
         Err(why) => format!("no response to invalid JSON: {why}"),
     };
     findings.add(codes::GARBAGE_UNANSWERED, &Subject::server(), message);
 }
 
 /// Reports output on stdout that is not a message.
-fn stdout_noise(findings: &mut Findings, session: &Session) {
-    if let Some(first) = session.wire.noise().first() {
+fn stdout_noise(findings: &mut Findings, session: &RawSession) {
+    if let Some(first) = session.connection.stray_lines().first() {
         let first: String = first.chars().take(80).collect();
         let message = format!("stdout contains a line that is not a message: {first:?}");
         findings.add(codes::STDOUT_NOISE, &Subject::server(), message);
@@ -233,9 +223,9 @@ fn stdout_noise(findings: &mut Findings, session: &Session) {
 }
 
 /// Closes a connection and checks that the server exits.
-async fn shutdown(findings: &mut Findings, mut session: Box<Session>) {
+async fn shutdown(findings: &mut Findings, mut session: Box<RawSession>) {
     stdout_noise(findings, &session);
-    if !session.wire.close(SHUTDOWN_TIMEOUT).await {
+    if !session.connection.close(SHUTDOWN_TIMEOUT).await {
         let seconds = SHUTDOWN_TIMEOUT.as_secs();
         let message = format!("the server is still running {seconds} s after its stdin was closed");
         findings.add(codes::DOES_NOT_END, &Subject::server(), message);

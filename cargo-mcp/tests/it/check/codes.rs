@@ -304,19 +304,19 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "bad-handshake",
             json!({"answers": {"initialize": {"error": "no"}}}),
             none.clone(),
-            "server: 2025-11-25: `initialize`: the error is \"no\", without a `code` or a `message`".to_owned(),
+            "server: 2025-11-25: `initialize`: the error has no `code` or no `message`: \"no\"".to_owned(),
         ),
         (
             "revision-refused",
             json!({"speaks": ["2025-06-18"]}),
             none.clone(),
-            "server: 2025-11-25: it offers 2025-06-18".to_owned(),
+            "server: 2025-11-25: the server offers 2025-06-18".to_owned(),
         ),
         (
             "bad-answer",
             json!({"tools": [], "answers": {"tools/list": {"result": {}}}}),
             none.clone(),
-            "server: 2025-11-25: tools/list: the result of `tools/list` has no list `tools`".to_owned(),
+            "server: 2025-11-25: tools/list: the result of `tools/list` has no `tools` array".to_owned(),
         ),
         (
             "bad-answer",

@@ -138,7 +138,7 @@ fn a_server_that_does_not_respond_is_not_installed() {
     assert!(failed.starts_with("error: ") && failed.contains("`http://127.0.0.1:9/mcp`"), "{failed}");
     let silent = ["install", "--client", "cursor", "--connect-timeout", "1", "--", "sleep", "5"];
     let failed = home.run(&silent).failed(3);
-    assert!(failed.starts_with("error: `sleep` does not answer the handshake within 1 s\n"), "{failed}");
+    assert!(failed.starts_with("error: `sleep` did not answer the handshake within 1 s\n"), "{failed}");
     assert_eq!(home.everything(), before);
     home.run(&["install", "--client", "cursor", "--no-check", "--", "false"]).good();
     assert!(home.read(file("cursor")).contains("\"command\": \"false\""));

@@ -120,7 +120,7 @@ impl Callee {
     ) {
         let reason = match outcome {
             Ok(()) => return out.push(b'}'),
-            Err(refusal) => refusal.into_kind(),
+            Err(error) => error.into_kind(),
         };
         out.truncate(start);
         let fault = match reason {

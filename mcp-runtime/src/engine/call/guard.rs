@@ -116,9 +116,9 @@ impl Drop for GuardedCall {
 
 /// Replaces the error of a function that failed because of a missing client capability by the fault that names it.
 pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
-    outcome.map_err(|refusal| match (refusal.kind(), context.and_then(Context::missing_capability)) {
+    outcome.map_err(|error| match (error.kind(), context.and_then(Context::missing_capability)) {
         (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
-        _ => refusal,
+        _ => error,
     })
 }
 

@@ -131,7 +131,7 @@ impl Call {
         };
         match running {
             Ok(running) => running.await,
-            Err(refusal) => Finished { body: Vec::new(), outcome: Err(refusal) },
+            Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 /// Finds the prompt or resource template that `ref` names.
 fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
-    let (registry, visible) = (request.registry(), request.visible_to());
+    let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(params::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(params::member(reference, "name"), "ref.name")?;
@@ -95,7 +95,7 @@ fn complete_by(
         let completions = match run_server_fn(function, common.blocking, env).await {
             Ok(ServerFnOutput::Completions(completions)) => completions,
             Ok(ServerFnOutput::Resources(_)) => Completions::default(),
-            Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
+            Err(error) => return Finished { body: Vec::new(), outcome: Err(error) },
         };
         Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }
     });

@@ -20,7 +20,7 @@ use crate::{
 /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let cursor = request.params.cursor()?;
-    let (registry, visible) = (request.registry(), request.visible_to());
+    let (registry, visible) = (request.registry, request.visible_to());
     if kind == ListKind::Resources
         && registry.lists_resources()
         && let Some(functions) = registry.resource_lists(|item| visible.sees(item))
@@ -60,7 +60,7 @@ fn list_resources(
             match run_server_fn(function, blocking, env.clone()).await {
                 Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
                 Ok(ServerFnOutput::Completions(_)) => {}
-                Err(refusal) => return Finished { body: Vec::new(), outcome: Err(refusal) },
+                Err(error) => return Finished { body: Vec::new(), outcome: Err(error) },
             }
         }
         let encoding = engine.encoding(dialect);

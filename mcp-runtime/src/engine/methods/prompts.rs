@@ -16,7 +16,7 @@ use crate::{
 pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(prompt) = request.registry().prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
+    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
     let mut strings = Vec::new();

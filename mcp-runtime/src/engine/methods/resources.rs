@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
-    let registry = request.registry();
+    let registry = request.registry;
     if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
         return skills::read_file(request, file, out);
     }

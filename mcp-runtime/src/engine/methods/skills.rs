@@ -15,7 +15,7 @@ use crate::{
 /// Lists the skills.
 pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills: Vec<_> = request.registry().skills().all().iter().collect();
+    let skills: Vec<_> = request.registry.skills().all().iter().collect();
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
     let page = request.engine().pager(request.dialect()).page_of("skills", &skills, cursor.as_deref(), sees)?;
     response::write_result(out, request.id, &page);
@@ -26,7 +26,7 @@ pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<()
 pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let visible = request.visible_to();
-    let Some(skill) = request.registry().skills().skill(&uri, |info| visible.sees_entry(info)) else {
+    let Some(skill) = request.registry.skills().skill(&uri, |info| visible.sees_entry(info)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     response::begin_result(out, request.id);
@@ -39,7 +39,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
 pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
-    let skills = request.registry().skills();
+    let skills = request.registry.skills();
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
     let Some(node) = skills.node(&uri, sees) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));

@@ -29,7 +29,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let uri = params::string(request.params.uri, "uri")?;
     let subscriber = subscriber(request, "resources/subscribe")?;
     let visible = request.visible_to();
-    if request.registry().resource(&uri, |item| visible.sees(item)).is_none() {
+    if request.registry.resource(&uri, |item| visible.sees(item)).is_none() {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     }
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
@@ -61,7 +61,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
         return Err(Fault::InvalidRequest(why));
     }
     let (engine, connection) = (request.engine(), request.connection);
-    let (registry, visible) = (request.registry(), request.visible_to());
+    let (registry, visible) = (request.registry, request.visible_to());
     let is_known = |uri: &str| registry.resource(uri, |item| visible.sees(item)).is_some();
     let offers = registry.capabilities();
     let requested = Filter::read(request.params)?;

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(tool) = request.registry().tool(&name).filter(|tool| visible.sees(&tool.function)) else {
+    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(&tool.function)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
     let arguments = request.params.arguments()?;

@@ -51,10 +51,6 @@ impl<'a> RequestContext<'a> {
         &self.connection.engine
     }
 
-    pub(crate) fn registry(&self) -> &'a Registry {
-        self.registry
-    }
-
     pub(crate) fn session(&self) -> Option<&'a Arc<Session>> {
         self.connection.session.get()
     }

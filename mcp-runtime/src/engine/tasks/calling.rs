@@ -61,12 +61,12 @@ pub(crate) fn call_as_task(
     let running = match started {
         Ok(running) => running,
         // A client that requests a task gets one, even if the call fails before the function runs.
-        Err(refusal) if request.has(Feature::SessionTasks) => {
-            Box::pin(ready(Finished { body: Vec::new(), outcome: Err(refusal) }))
+        Err(error) if request.has(Feature::SessionTasks) => {
+            Box::pin(ready(Finished { body: Vec::new(), outcome: Err(error) }))
         }
-        Err(refusal) => {
+        Err(error) => {
             let start = out.len();
-            callee.end_response(out, start, request.encoding(), request.id, Err(refusal));
+            callee.end_response(out, start, request.encoding(), request.id, Err(error));
             return Ok(());
         }
     };

@@ -54,7 +54,7 @@ impl Execution {
         let name = || params::string(request.params.name, "name");
         match (support, request.params.task) {
             // A server that declares no tasks ignores the parameter.
-            (TaskSupport::Forbidden, Some(_)) if !request.registry().capabilities().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities().tasks => Ok(Self::Plain),
             (TaskSupport::Forbidden, Some(_)) => {
                 Err(Fault::MethodNotFound(format!("tools/call as a task: `{}` does not support tasks", name()?)))
             }

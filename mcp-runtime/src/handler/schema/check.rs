@@ -10,6 +10,7 @@ mod compile;
 mod explain;
 mod format;
 mod integral;
+mod keywords;
 mod node;
 mod number;
 mod report;

@@ -1,4 +1,4 @@
-//! The macros are told where `mcp-runtime` is.
+//! The macros with an explicit path of `mcp-runtime`.
 
 use hygiene_strict::framework::{tool, tools};
 

@@ -1,5 +1,4 @@
-//! The macros under every lint that a strict author would turn on, without a prelude, and beside names that shadow
-//! everything that an expansion could mean.
+//! The macros under strict lints, without a prelude, and with names that shadow everything that an expansion could use.
 
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
@@ -184,7 +183,7 @@ echo!(echo_text: ::std::string::String = "seven");
 /// Inside a function.
 #[must_use]
 pub fn local() -> ::std::vec::Vec<&'static str> {
-    /// Stands in a function.
+    /// Is declared inside a function.
     #[tool(tags("hygiene"))]
     fn in_a_function() {}
 

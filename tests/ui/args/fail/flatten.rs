@@ -27,7 +27,7 @@ fn options(#[arg(flatten, default, rename = "q", description = "What is searched
 
 #[tool]
 fn documented(
-    /// What is searched for.
+    /// The words to search for.
     #[arg(flatten)]
     query: Query,
 ) {

@@ -3,7 +3,7 @@
 
 use mcp_runtime::{PromptMessage, prompt};
 
-/// How it is said.
+/// The tone.
 #[derive(serde::Deserialize, schemars::JsonSchema, Debug)]
 #[serde(rename_all = "lowercase")]
 enum Style {

@@ -1,5 +1,5 @@
 #![deny(missing_docs, unused, clippy::all)]
-//! Resources of both kinds, with all that can be said of them.
+//! Resources and templates with all options.
 
 use mcp_runtime::{Context, EarlierArguments, ResourceLink, resource, tools};
 

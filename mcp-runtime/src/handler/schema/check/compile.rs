@@ -1,23 +1,14 @@
 //! Compiles schemas to nodes.
 
-use std::{cmp::Ordering, collections::HashMap, fmt};
+use std::collections::HashMap;
 
-use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use super::{
-    format::Format,
-    node::{
-        Applicators, ArrayRules, Bound, Counts, Id, Node, NumberRules, ObjectRules, PropertyRules, StringRules, Types,
-        Values,
-    },
-    number::Number,
+    keywords::{array_of, check_dialect, counts, has_any, must_be, names, number, object_of, regex, string, types},
+    node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Values},
 };
-use crate::handler::schema::{
-    error::SchemaError,
-    pointer,
-    subschemas::{DIALECT, subschemas},
-};
+use crate::handler::schema::{error::SchemaError, pointer, subschemas::subschemas};
 
 /// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
@@ -244,125 +235,6 @@ fn anchored<'a>(root: &'a Value, name: &str) -> Option<&'a Value> {
         pending.extend(subschemas(members));
     }
     None
-}
-
-fn check_dialect(schema: &Map<String, Value>) -> Result<(), SchemaError> {
-    match schema.get("$schema") {
-        Some(dialect) if dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT) => {
-            Err(SchemaError::new(format!("unsupported `$schema` {dialect}, expected `{DIALECT}`")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn types(schema: &Map<String, Value>) -> Result<Option<Types>, SchemaError> {
-    let named = |name: &Value| {
-        let known = name.as_str().and_then(Types::named);
-        known.ok_or_else(|| must_be("`type`", "a JSON type or an array of JSON types", name))
-    };
-    match schema.get("type") {
-        None => Ok(None),
-        Some(Value::Array(names)) => {
-            let all = names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-            Ok(Some(all.into_iter().fold(Types::default(), Types::with)))
-        }
-        Some(name) => named(name).map(Some),
-    }
-}
-
-fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRules>>, SchemaError> {
-    let mut rules = NumberRules::default();
-    for (keyword, beyond, inclusive) in [
-        ("minimum", Ordering::Less, true),
-        ("exclusiveMinimum", Ordering::Less, false),
-        ("maximum", Ordering::Greater, true),
-        ("exclusiveMaximum", Ordering::Greater, false),
-    ] {
-        if let Some((value, shown)) = number_of(schema, keyword)? {
-            rules.bounds.push(Bound { value, beyond, inclusive, shown });
-        }
-    }
-    rules.multiple_of = number_of(schema, "multipleOf")?;
-    if let Some((of, shown)) = &rules.multiple_of
-        && of.compare(Number::Integer(0)) != Some(Ordering::Greater)
-    {
-        return Err(must_be("`multipleOf`", "greater than 0", shown));
-    }
-    let empty = rules.bounds.is_empty() && rules.multiple_of.is_none();
-    Ok((!empty).then(|| Box::new(rules)))
-}
-
-fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Number, Box<str>)>, SchemaError> {
-    let Some(value) = schema.get(keyword) else { return Ok(None) };
-    let shown = value.to_string();
-    let number = if value.is_number() { Number::parse(&shown) } else { None };
-    let number = number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a number", &shown))?;
-    Ok(Some((number, shown.into())))
-}
-
-fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, SchemaError> {
-    let pattern = match schema.get("pattern") {
-        None => None,
-        Some(Value::String(pattern)) => Some(regex(pattern)?),
-        Some(other) => return Err(must_be("`pattern`", "a string", other)),
-    };
-    let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
-    if pattern.is_none() && format.is_none() && !has_any(schema, &["minLength", "maxLength"]) {
-        return Ok(None);
-    }
-    Ok(Some(Box::new(StringRules { length: counts(schema, "minLength", "maxLength")?, pattern, format })))
-}
-
-fn regex(pattern: &str) -> Result<Regex, SchemaError> {
-    Regex::new(pattern).map_err(|error| SchemaError::new(format!("unsupported pattern `{pattern}`: {error}")))
-}
-
-fn counts(schema: &Map<String, Value>, least: &str, most: &str) -> Result<Counts, SchemaError> {
-    let count = |keyword: &str, default: u64| match schema.get(keyword) {
-        None => Ok(default),
-        Some(value) => {
-            // `2.0` is an integer, too.
-            let number = super::number::integer(&value.to_string(), 20).and_then(|text| text.parse().ok());
-            number.ok_or_else(|| must_be(&format!("`{keyword}`"), "a non-negative integer", value))
-        }
-    };
-    Ok(Counts { least: count(least, 0)?, most: count(most, u64::MAX)? })
-}
-
-/// Reads an array of property names.
-fn names(value: Option<&Value>, keyword: &str) -> Result<Vec<Box<str>>, SchemaError> {
-    let invalid = |found: &Value| must_be(keyword, "an array of strings", found);
-    match value {
-        None => Ok(Vec::new()),
-        Some(Value::Array(names)) => {
-            names.iter().map(|name| name.as_str().map(Box::from).ok_or_else(|| invalid(name))).collect()
-        }
-        Some(other) => Err(invalid(other)),
-    }
-}
-
-fn array_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a [Value]>, SchemaError> {
-    match schema.get(keyword) {
-        None => Ok(None),
-        Some(Value::Array(list)) => Ok(Some(list)),
-        Some(other) => Err(must_be(&format!("`{keyword}`"), "an array", other)),
-    }
-}
-
-fn object_of<'a>(schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<&'a Map<String, Value>>, SchemaError> {
-    match schema.get(keyword) {
-        None => Ok(None),
-        Some(Value::Object(map)) => Ok(Some(map)),
-        Some(other) => Err(must_be(&format!("`{keyword}`"), "an object", other)),
-    }
-}
-
-fn has_any(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
-    keywords.iter().any(|keyword| schema.contains_key(*keyword))
-}
-
-fn must_be(subject: &str, expected: &str, found: impl fmt::Display) -> SchemaError {
-    SchemaError::new(format!("{subject} must be {expected}, found `{found}`"))
 }
 
 fn unresolved(reference: &str) -> SchemaError {

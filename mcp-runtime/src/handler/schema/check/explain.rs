@@ -4,7 +4,6 @@ use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
     report::Collector,
     violation::{Path, Violation, shorten},
-    walk::Walk,
 };
 use crate::{
     handler::schema::nearest::nearest,
@@ -71,10 +70,8 @@ pub(super) fn contains(nodes: &[Node], id: Id, counts: Counts) -> String {
 }
 
 /// Explains why a property name is not allowed.
-pub(super) fn name(walk: &mut Walk<'_>, id: Id, quoted: &str) -> String {
-    let mut collected = Collector::default();
-    let _ = walk.check(id, quoted, &Path::Root, &mut collected);
-    match collected.finish().first() {
+pub(super) fn name(violations: Collector) -> String {
+    match violations.finish().first() {
         Some(violation) => format!("is not an allowed name: it {}", violation.rule),
         None => "is not an allowed name".to_owned(),
     }
@@ -136,8 +133,14 @@ fn described(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
 ///
 /// Reports the violations of the schema that was probably meant: it has the right type, the right tag, and most of the right members.
 /// If several are equally likely, lists the alternatives.
-pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Collector {
-    let nodes = walk.nodes;
+/// `check` returns the violations of one of the schemas.
+pub(super) fn branches(
+    nodes: &[Node],
+    ids: &[Id],
+    json: &str,
+    path: &Path<'_>,
+    check: &mut dyn FnMut(Id) -> Collector,
+) -> Collector {
     let mut collected = Collector::default();
     let types: Vec<Option<Types>> = ids.iter().map(|&id| types_of(nodes, id, 0)).collect();
     let kind = raw::kind(json);
@@ -166,7 +169,7 @@ pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<
         }
         candidates = meant;
     }
-    if let Some(best) = best(walk, &candidates, json, path) {
+    if let Some(best) = best(nodes, &candidates, json, check) {
         return best;
     }
     let alternatives: Option<Vec<String>> = candidates.iter().take(LISTED).map(|&id| describe(nodes, id)).collect();
@@ -179,13 +182,12 @@ pub(super) fn branches(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<
 }
 
 /// Returns the violations of the best match, unless several match equally well.
-fn best(walk: &mut Walk<'_>, ids: &[Id], json: &str, path: &Path<'_>) -> Option<Collector> {
+fn best(nodes: &[Node], ids: &[Id], json: &str, check: &mut dyn FnMut(Id) -> Collector) -> Option<Collector> {
     let mut best: Option<((usize, usize), Collector)> = None;
     let mut is_unique = false;
     for &id in ids {
-        let mut collected = Collector::default();
-        let _ = walk.check(id, json, path, &mut collected);
-        let score = (mismatches(walk.nodes, id, json), collected.count());
+        let collected = check(id);
+        let score = (mismatches(nodes, id, json), collected.count());
         let order = best.as_ref().map(|(least, _)| score.cmp(least));
         if order.is_none_or(std::cmp::Ordering::is_lt) {
             best = Some((score, collected));

@@ -6,7 +6,7 @@ use super::{
     explain,
     node::{Applicators, ArrayRules, Counts, Id, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
     number::Number,
-    report::{Flow, Report, StopAtFirst},
+    report::{Collector, Flow, Report, StopAtFirst},
     violation::{Path, Violation},
 };
 use crate::jsonrpc::raw::{self, Kind};
@@ -17,7 +17,7 @@ const DEPTH: usize = 256;
 /// A single check of a text.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
-    pub(super) nodes: &'a [Node],
+    nodes: &'a [Node],
     /// The number of bytes that may still be visited. Bounds the time for schemas with recursive alternatives, which can be exponential.
     budget: u64,
     depth: usize,
@@ -43,11 +43,17 @@ impl<'a> Walk<'a> {
         self.budget == 0
     }
 
-    pub(super) fn accepts(&mut self, id: Id, json: &str) -> bool {
+    fn accepts(&mut self, id: Id, json: &str) -> bool {
         self.check(id, json, &Path::Root, &mut StopAtFirst).is_continue()
     }
 
-    pub(super) fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+    fn violations(&mut self, id: Id, json: &str, path: &Path<'_>) -> Collector {
+        let mut violations = Collector::default();
+        let _ = self.check(id, json, path, &mut violations);
+        violations
+    }
+
+    fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
         let cost = u64::try_from(json.len()).unwrap_or(u64::MAX).saturating_add(8);
         self.budget = if self.depth < DEPTH { self.budget.saturating_sub(cost) } else { 0 };
         if self.is_exhausted() {
@@ -145,8 +151,10 @@ impl<'a> Walk<'a> {
             if let Some(id) = rules.names {
                 let quoted = serde_json::Value::from(name).to_string();
                 if !self.accepts(id, &quoted) {
-                    report
-                        .fail(|| Violation::new(&member_path.to_string(), None, &explain::name(self, id, &quoted)))?;
+                    report.fail(|| {
+                        let violations = self.violations(id, &quoted, &Path::Root);
+                        Violation::new(&member_path.to_string(), None, &explain::name(violations))
+                    })?;
                 }
             }
             let mut known = false;
@@ -246,7 +254,8 @@ impl<'a> Walk<'a> {
         if !report.needs_message() {
             return report.fail(|| Violation::new("", None, ""));
         }
-        explain::branches(self, branches, json, path).forward(report)
+        let nodes = self.nodes;
+        explain::branches(nodes, branches, json, path, &mut |id| self.violations(id, json, path)).forward(report)
     }
 }
 

@@ -317,7 +317,7 @@ fn outputs() {
     };
     let point = found(|generator| generator.subschema_for::<Point>());
     assert!(is_object(&point));
-    // serde writes it as `null`, so that is what the schema must allow.
+    // serde serializes it as `null`, so the schema must accept `null`.
     assert_eq!(point["properties"]["y"]["type"], json!(["number", "null"]));
     assert_eq!(point["required"], json!(["x", "y"]));
 
@@ -344,7 +344,7 @@ fn outputs() {
 
 #[test]
 fn nesting_without_end_keeps_references() {
-    // Each definition uses the one before twice, so that replacing all references would double the schema each time.
+    // Each definition uses the previous one twice, so inlining all references would double the schema each time.
     let mut generator = generator();
     generator.definitions_mut().insert("T0".to_owned(), json!({"type": "string"}));
     for index in 1..40 {

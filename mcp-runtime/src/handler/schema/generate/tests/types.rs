@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn what_types_imply() {
+fn implied_schemas() {
     #[derive(JsonSchema, Deserialize)]
     #[expect(dead_code, reason = "only its schema matters")]
     struct Ranged {
@@ -55,7 +55,7 @@ fn what_types_imply() {
         (implied(|g| g.subschema_for::<Listed>()), false, "listed strings"),
         (implied(|g| g.subschema_for::<Either>()), false, "one of two members"),
         (implied(|g| g.subschema_for::<Whole>()), false, "a float that is an integer"),
-        (implied(|g| g.subschema_for::<Address>()), false, "by hand"),
+        (implied(|g| g.subschema_for::<Address>()), false, "manual implementation"),
     ] {
         assert_eq!(found, expected, "{name}");
     }

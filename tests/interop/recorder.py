@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Stand between a client and the server and write down what passes.
+"""Forward the messages between a client and a server, and record them.
 
-    witness.py DIRECTORY COMMAND [ARGUMENT]…
+    recorder.py DIRECTORY COMMAND [ARGUMENT]…
 
-Every start leaves one file in DIRECTORY: a JSON object a line, `{"from": "client" | "server" | "stderr", "line": …}`,
-and at the end how the server ended: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that it took
-and the time from the end of its input to the server's exit. No client can tell all that by itself.
+Each start writes a file in DIRECTORY with one JSON object per line: `{"from": "client" | "server" | "stderr", "line": …}`, and finally
+how the server exited: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that were sent to it and the time from the end
+of its input to its exit. Clients do not observe all of this.
 """
 
 import json
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-PATIENCE = 10  # seconds from the end of input until a server that stays is killed
+EXIT_TIMEOUT = 10  # seconds from the end of input until the server is killed
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, forward)
 
-    ended = [time.monotonic()]
+    input_ended = [time.monotonic()]
 
     def pump(source, target, name):
         for line in iter(source.readline, b""):
@@ -51,12 +51,12 @@ def main() -> None:
                 except OSError:
                     break
         if name == "client":
-            ended[0] = time.monotonic()
+            input_ended[0] = time.monotonic()
             try:
                 target.close()
             except OSError:
                 pass
-            time.sleep(PATIENCE)
+            time.sleep(EXIT_TIMEOUT)
             signals.append("SIGKILL")
             server.kill()
 
@@ -73,7 +73,7 @@ def main() -> None:
     code = server.wait()
     for thread in readers:
         thread.join(2)
-    write(exit=code, signals=signals, seconds=round(time.monotonic() - ended[0], 3))
+    write(exit=code, signals=signals, seconds=round(time.monotonic() - input_ended[0], 3))
     log.close()
     os._exit(code if code >= 0 else 128 - code)  # the thread that reads stdin may still be blocked
 

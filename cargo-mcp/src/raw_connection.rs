@@ -1,0 +1,368 @@
+//! A connection that sends and receives messages as raw JSON.
+//!
+//! The official client hides what `check` and `lock` inspect: it rejects entries that it cannot decode and drops members
+//! that it does not know.
+
+use std::{
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use reqwest::{
+    StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::timeout,
+};
+
+use crate::{failure::Failure, sse::EventReader, target::Target};
+
+/// A connection to a server.
+pub(crate) enum RawConnection {
+    Program(ProgramConnection),
+    Http(HttpConnection),
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum TransportError {
+    /// The program exited. Holds its last line on stderr.
+    Exited(String),
+    /// The server cannot be reached.
+    Unreachable(String),
+    /// An HTTP error without a JSON-RPC response.
+    Http(String),
+    /// No response arrived in time.
+    Timeout(Duration),
+    /// The response is invalid.
+    InvalidResponse(String),
+}
+
+impl std::fmt::Display for TransportError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(last) if last.is_empty() => f.write_str("the server exited"),
+            Self::Exited(last) => write!(f, "the server exited; its last line on stderr: {last}"),
+            Self::Unreachable(why) | Self::InvalidResponse(why) => f.write_str(why),
+            Self::Http(status) => write!(f, "the server returned HTTP {status}"),
+            Self::Timeout(timeout) => write!(f, "no response within {} s", timeout.as_secs()),
+        }
+    }
+}
+
+impl RawConnection {
+    /// Starts a program, or creates a client for a URL.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot be started or a header is invalid.
+    pub(crate) fn open(target: &Target) -> Result<Self, Failure> {
+        match target {
+            Target::Program { program, args, env, .. } => {
+                let mut command = Command::new(program);
+                command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+                let mut child = command.spawn().map_err(|error| {
+                    Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
+                })?;
+                let stdin = child.stdin.take();
+                let output = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
+                let stderr = child.stderr.take().map(collect_tail).unwrap_or_default();
+                Ok(Self::Program(ProgramConnection { child, stdin, output, stderr, stray_lines: Vec::new() }))
+            }
+            Target::Url { url, headers } => Ok(Self::Http(HttpConnection::new(url, headers)?)),
+        }
+    }
+
+    /// Sends a request and waits for its response. Ignores notifications and requests from the server.
+    pub(crate) async fn request(&mut self, message: &Value, time: Duration) -> Result<Value, TransportError> {
+        let response = async {
+            match self {
+                Self::Program(program) => {
+                    program.write(&message.to_string()).await?;
+                    program.receive(|it| it["id"] == message["id"] && it.get("method").is_none()).await
+                }
+                Self::Http(http) => http.post(message.to_string(), Some(message)).await,
+            }
+        };
+        timeout(time, response).await.unwrap_or(Err(TransportError::Timeout(time)))
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&mut self, message: &Value, time: Duration) -> Result<(), TransportError> {
+        let sent = async {
+            match self {
+                Self::Program(program) => program.write(&message.to_string()).await,
+                Self::Http(http) => http.send(message.to_string(), Some(message)).await.map(drop),
+            }
+        };
+        timeout(time, sent).await.unwrap_or(Err(TransportError::Timeout(time)))
+    }
+
+    /// Sends text that is not a message and waits for the error response.
+    pub(crate) async fn send_raw(&mut self, text: &str, time: Duration) -> Result<Value, TransportError> {
+        let response = async {
+            match self {
+                Self::Program(program) => {
+                    program.write(text).await?;
+                    program.receive(|it| it.get("error").is_some()).await
+                }
+                Self::Http(http) => http.post(text.to_owned(), None).await,
+            }
+        };
+        timeout(time, response).await.unwrap_or(Err(TransportError::Timeout(time)))
+    }
+
+    /// Closes a program's stdin. Returns whether it exited in time, which is always true for a URL.
+    pub(crate) async fn close(&mut self, time: Duration) -> bool {
+        let Self::Program(program) = self else { return true };
+        program.stdin = None;
+        let exited = timeout(time, program.child.wait()).await.is_ok();
+        if !exited {
+            let _ = program.child.kill().await;
+        }
+        exited
+    }
+
+    /// Returns the lines that a program printed to stdout and that are not messages.
+    pub(crate) fn stray_lines(&self) -> &[String] {
+        match self {
+            Self::Program(program) => &program.stray_lines,
+            Self::Http(_) => &[],
+        }
+    }
+
+    /// Sets the revision that HTTP requests name in their headers.
+    pub(crate) fn set_revision(&mut self, revision: &'static str) {
+        if let Self::Http(http) = self {
+            http.revision = Some(revision);
+        }
+    }
+}
+
+/// The maximum number of stray lines that are kept.
+const MAX_STRAY_LINES: usize = 100;
+
+/// The maximum size of the kept end of stderr in bytes.
+const MAX_STDERR_BYTES: usize = 8192;
+
+/// A program that exchanges lines over pipes.
+pub(crate) struct ProgramConnection {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    output: Option<Lines<BufReader<ChildStdout>>>,
+    /// The end of its output on stderr.
+    stderr: Arc<Mutex<String>>,
+    stray_lines: Vec<String>,
+}
+
+impl ProgramConnection {
+    async fn write(&mut self, line: &str) -> Result<(), TransportError> {
+        let written = match &mut self.stdin {
+            Some(stdin) => stdin.write_all(format!("{line}\n").as_bytes()).await.is_ok() && stdin.flush().await.is_ok(),
+            None => false,
+        };
+        if written { Ok(()) } else { Err(self.exit_error().await) }
+    }
+
+    async fn receive(&mut self, matches: impl Fn(&Value) -> bool) -> Result<Value, TransportError> {
+        loop {
+            let line = match &mut self.output {
+                Some(output) => output.next_line().await,
+                None => Ok(None),
+            };
+            let Ok(Some(line)) = line else { return Err(self.exit_error().await) };
+            let message =
+                serde_json::from_str::<Value>(&line).ok().filter(|message| message.is_object() || message.is_array());
+            match message {
+                Some(message) if matches(&message) => return Ok(message),
+                None if self.stray_lines.len() < MAX_STRAY_LINES => self.stray_lines.push(line),
+                _ => {}
+            }
+        }
+    }
+
+    async fn exit_error(&mut self) -> TransportError {
+        // Output from before the exit may still be in the pipe.
+        let _ = timeout(Duration::from_millis(200), self.child.wait()).await;
+        tokio::task::yield_now().await;
+        let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        TransportError::Exited(stderr.trim().lines().last().unwrap_or_default().to_owned())
+    }
+}
+
+/// Collects the end of a program's output on stderr.
+fn collect_tail(mut stderr: tokio::process::ChildStderr) -> Arc<Mutex<String>> {
+    let tail = Arc::new(Mutex::new(String::new()));
+    let shared = Arc::clone(&tail);
+    tokio::spawn(async move {
+        let mut chunk = [0; 4096];
+        while let Ok(length @ 1..) = stderr.read(&mut chunk).await {
+            let mut text = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            text.push_str(&String::from_utf8_lossy(&chunk[..length]));
+            let start = text.len().saturating_sub(MAX_STDERR_BYTES);
+            if let Some(start) = (start..text.len()).find(|index| text.is_char_boundary(*index)) {
+                text.drain(..start);
+            }
+        }
+    });
+    tail
+}
+
+/// An HTTP endpoint.
+pub(crate) struct HttpConnection {
+    client: reqwest::Client,
+    url: String,
+    headers: HeaderMap,
+    session: Option<HeaderValue>,
+    revision: Option<&'static str>,
+}
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+impl HttpConnection {
+    fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Failure> {
+        // The only provider that is compiled in. Installing it again fails, which is harmless.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut all = HeaderMap::new();
+        all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        for (name, value) in headers {
+            let invalid =
+                |error: &dyn std::fmt::Display| Failure::usage(format_args!("invalid header `{name}`: {error}"));
+            let key: HeaderName = name.parse().map_err(|error| invalid(&error))?;
+            all.insert(key, value.parse().map_err(|error| invalid(&error))?);
+        }
+        let client = reqwest::Client::builder().build();
+        let client =
+            client.map_err(|error| Failure::connection(format_args!("cannot create an HTTP client: {error}")))?;
+        Ok(Self { client, url: url.to_owned(), headers: all, session: None, revision: None })
+    }
+
+    async fn post(&mut self, body: String, message: Option<&Value>) -> Result<Value, TransportError> {
+        let response = self.send(body, message).await?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if content_type.is_some_and(|value| value.starts_with("text/event-stream")) {
+            let id = message.map(|message| &message["id"]);
+            return read_response_event(EventReader::new(reqwest::Body::from(response)), id).await;
+        }
+        let status = response.status();
+        let text = response.bytes().await.map_err(|error| TransportError::InvalidResponse(root_cause(&error)))?;
+        match serde_json::from_slice::<Value>(&text) {
+            Ok(response) if is_http_error(status, &response) => {
+                let message = response["error"]["message"].as_str().unwrap_or_default();
+                Err(TransportError::Http(format!("{status}: {message}")))
+            }
+            Ok(response) if response.is_object() || response.is_array() => Ok(response),
+            _ if !status.is_success() => Err(TransportError::Http(status.to_string())),
+            _ => Err(TransportError::InvalidResponse(format!("HTTP {status} without a JSON-RPC message"))),
+        }
+    }
+
+    async fn send(&mut self, body: String, message: Option<&Value>) -> Result<reqwest::Response, TransportError> {
+        let mut headers = self.headers.clone();
+        if let Some(session) = &self.session {
+            headers.insert(SESSION_ID, session.clone());
+        }
+        if let Some(revision) = self.revision {
+            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision));
+        }
+        if let Some(message) = message.filter(|_| self.revision == Some("2026-07-28")) {
+            add_mirrored_headers(&mut headers, message);
+        }
+        let sent = self.client.post(&self.url).headers(headers).body(body).send().await;
+        let response = sent.map_err(|error| TransportError::Unreachable(root_cause(&error)))?;
+        if let Some(session) = response.headers().get(SESSION_ID) {
+            self.session = Some(session.clone());
+        }
+        Ok(response)
+    }
+}
+
+/// Returns whether an HTTP error concerns the client or the path rather than the JSON-RPC request in it. The response to an
+/// unknown method also has status 404.
+fn is_http_error(status: StatusCode, response: &Value) -> bool {
+    let is_candidate = matches!(status.as_u16(), 401 | 403 | 404 | 405) || status.is_server_error();
+    is_candidate
+        && !matches!(response["error"]["code"].as_i64(), Some(-32601 | -32603))
+        && response.get("result").is_none()
+}
+
+/// Adds the headers that repeat parts of the message, as 2026-07-28 requires.
+fn add_mirrored_headers(headers: &mut HeaderMap, message: &Value) {
+    let name = message["params"]["name"].as_str().or(message["params"]["uri"].as_str());
+    for (header, value) in [("mcp-method", message["method"].as_str()), ("mcp-name", name)] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+            headers.insert(header, value);
+        }
+    }
+}
+
+/// Reads events until one contains the response to a request, or any response if `id` is `None`.
+async fn read_response_event(mut events: EventReader, id: Option<&Value>) -> Result<Value, TransportError> {
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|error| TransportError::InvalidResponse(root_cause(&error)))?;
+        let message = event.data.and_then(|data| serde_json::from_str::<Value>(&data).ok());
+        let is_response = |message: &Value| message.get("method").is_none() && id.is_none_or(|id| message["id"] == *id);
+        if let Some(response) = message.filter(is_response) {
+            return Ok(response);
+        }
+    }
+    Err(TransportError::InvalidResponse("the event stream ended without a response".to_owned()))
+}
+
+/// Returns the message of the innermost cause, which is the most specific.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = cause.to_string();
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn finds_the_response_among_events() {
+        let (id, response) = (json!(1), json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+        let progress = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}";
+        for (text, expected) in [
+            (format!("data: {response}\n\n"), Some(&response)),
+            (format!("id: 7\r\nevent: message\r\ndata: {response}\r\n\r\n"), Some(&response)),
+            (format!(": hello\n\n{progress}\n\ndata:{response}\n\n"), Some(&response)),
+            ("data: {\"jsonrpc\": \"2.0\",\ndata: \"id\": 1, \"result\": {}}\n\n".to_owned(), Some(&response)),
+            // The event is incomplete.
+            (format!("data: {response}\n"), None),
+            (format!("{progress}\n\n"), None),
+            (format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": 2, "result": {}})), None),
+        ] {
+            let events = EventReader::new(axum::body::Body::from(text.clone()));
+            assert_eq!(read_response_event(events, Some(&id)).await.ok().as_ref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tells_http_errors_from_json_rpc_errors() {
+        let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
+        for (status, response, expected) in [
+            (StatusCode::NOT_FOUND, error(-32600), true),
+            (StatusCode::UNAUTHORIZED, error(-32001), true),
+            (StatusCode::NOT_FOUND, error(-32601), false),
+            (StatusCode::BAD_REQUEST, error(-32602), false),
+            (StatusCode::OK, json!({"result": {}}), false),
+        ] {
+            assert_eq!(is_http_error(status, &response), expected, "{status} {response}");
+        }
+    }
+}
