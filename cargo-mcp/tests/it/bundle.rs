@@ -96,7 +96,7 @@ fn a_bundle_contains_the_program_and_its_manifest() {
                     },
                 },
             },
-            "tools": [{ "name": "greet", "description": "Greet somebody by name." }],
+            "tools": [{ "name": "greet", "description": "Greet a person by name." }],
             "prompts": [],
             "license": "Apache-2.0 OR MIT",
             "compatibility": { "platforms": [platform] },
@@ -183,7 +183,7 @@ fn a_server_that_does_not_start_is_not_bundled() {
     assert!(!top.path().join("bundled.mcpb").exists());
 
     let (_top, done) = bundle_package(DESCRIBED, "fn main() { nothing() }", &[]);
-    assert!(done.failed(3).ends_with("error: package `bundled` does not build\n"));
+    assert!(done.failed(3).ends_with("error: package `bundled` failed to build\n"));
 
     let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
     let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);

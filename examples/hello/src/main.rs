@@ -1,11 +1,11 @@
-//! The smallest MCP server: one function.
+//! A minimal MCP server with one tool.
 
 use mcp_runtime::tool;
 
-/// Greet somebody by name.
+/// Greet a person by name.
 #[tool(read_only)]
 fn greet(
-    /// Who is greeted.
+    /// The name of the person to greet.
     name: String,
 ) -> String {
     format!("Hello, {name}!")
@@ -21,14 +21,14 @@ mod tests {
     use super::greet;
 
     #[test]
-    fn the_function_stays_a_function() {
+    fn the_function_can_be_called_directly() {
         assert_eq!(greet("Ada".to_owned()), "Hello, Ada!");
     }
 
     #[tokio::test]
-    async fn a_client_is_greeted() {
+    async fn a_client_can_call_the_tool() {
         let mut client = Server::new("hello", "0.1.0").test_client(Revision::V2026_07_28);
-        let answer = client.call("greet", json!({"name": "Ada"})).await.unwrap();
-        assert_eq!(answer.text(), "Hello, Ada!");
+        let result = client.call("greet", json!({"name": "Ada"})).await.unwrap();
+        assert_eq!(result.text(), "Hello, Ada!");
     }
 }

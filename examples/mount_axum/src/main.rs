@@ -1,4 +1,4 @@
-//! An MCP server as a part of a web application, beside its other routes and behind its middleware.
+//! An MCP server mounted into an axum application, next to its other routes and behind its middleware.
 //!
 //! ```text
 //! cargo run -p mount_axum
@@ -24,30 +24,30 @@ use axum::{
 };
 use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Server, tool};
 
-/// Who is asking, as [`authenticate`] found out.
+/// The user that [`authenticate`] has identified.
 #[derive(Debug, Clone, PartialEq)]
 struct User(&'static str);
 
-/// What the pages and the tools of the application share.
+/// The state that the pages and the tools of the application share.
 #[derive(Default)]
 struct Pot {
     cups: AtomicU32,
 }
 
-/// Say who is asking, and with which program.
+/// Describe the user and the client program.
 #[tool(read_only)]
 fn whoami(ctx: &Context) -> Result<String, &'static str> {
     let User(name) = ctx.extension().ok_or("sign in first")?;
     let program = ctx.headers().and_then(|headers| headers.get(header::USER_AGENT)?.to_str().ok());
-    Ok(format!("{name}, with {}", program.unwrap_or("a program that does not say its name")))
+    Ok(format!("{name}, with {}", program.unwrap_or("an unknown program")))
 }
 
-/// Brew cups of tea, and tell how many are done.
+/// Brew cups of tea and report progress.
 #[tool(destructive = false)]
 async fn brew(
     pot: &Pot,
     ctx: &Context,
-    /// How many cups to brew.
+    /// The number of cups to brew.
     #[arg(default = 5, range = 1..=20)]
     cups: u32,
 ) -> String {
@@ -63,7 +63,8 @@ async fn home(State(pot): State<Arc<Pot>>) -> String {
     format!("{} cups of tea so far; the MCP server is at /mcp\n", pot.cups.load(Relaxed))
 }
 
-/// Leaves the user for whoever comes after. Nobody is turned away here, each function decides what strangers may do.
+/// Inserts the user into the extensions of the request. Requests without a user are not rejected: each function decides what
+/// anonymous users may do.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let credentials = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(user) = credentials.and_then(|value| value.strip_prefix("Bearer ")).and_then(user_of) {
@@ -72,14 +73,14 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Looks a token up, in what would be a database.
+/// Looks up the user of a token. A real application would query a database.
 fn user_of(token: &str) -> Option<User> {
     [("ada-secret", User("Ada")), ("bob-secret", User("Bob"))]
         .into_iter()
         .find_map(|(known, user)| (known == token).then_some(user))
 }
 
-/// Gives the application, and the MCP service in it, which is to be closed when the application ends.
+/// Creates the application. Also returns its MCP service, which must be closed at shutdown.
 fn app() -> Result<(Router, HttpService), BuildError> {
     let pot = Arc::new(Pot::default());
     let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
@@ -100,7 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (app, mcp) = app()?;
     let stop = async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // Streams stay open as long as their clients like otherwise.
+            // Otherwise streams would stay open as long as their clients want.
             mcp.close();
         }
     };

@@ -1,4 +1,4 @@
-//! The application, without a port.
+//! Tests of the application without a network.
 
 use axum::{body::Body, http::Request};
 use http_body_util::BodyExt;
@@ -7,7 +7,7 @@ use tower::ServiceExt;
 
 use super::app;
 
-/// Calls a tool as clients of 2026-07-28 do, and gives the messages that come back.
+/// Calls a tool as a client of 2026-07-28, and returns the messages of the response.
 async fn call(app: &axum::Router, name: &str, arguments: Value, headers: &[(&str, &str)]) -> Vec<Value> {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": name,
@@ -42,11 +42,11 @@ async fn get_home(app: &axum::Router) -> String {
 }
 
 #[tokio::test]
-async fn tools_know_the_user_and_the_headers() {
+async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;
     for (headers, is_error, text) in [
         (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8"),
-        (&[("authorization", "Bearer bob-secret")], false, "Bob, with a program that does not say its name"),
+        (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program"),
         (&[("authorization", "Bearer wrong")], true, "sign in first"),
         (&[], true, "sign in first"),
     ] {
@@ -57,7 +57,7 @@ async fn tools_know_the_user_and_the_headers() {
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_result() {
+async fn progress_precedes_the_result() {
     let app = app().unwrap().0;
     let messages = call(&app, "brew", json!({"cups": 2}), &[]).await;
     let (result, progress) = messages.split_last().unwrap();

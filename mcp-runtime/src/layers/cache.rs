@@ -11,22 +11,20 @@ use tokio::time::Instant;
 use super::{Call, CallStatus, Layer, LayerFuture, Next, Outcome};
 use crate::{handler::entry::EntryKind, jsonrpc::canonical};
 
-/// The bytes of answers that are kept, unless set.
-const BYTES: usize = 16 << 20;
+/// The default size of the cache.
+const DEFAULT_MAX_BYTES: usize = 16 << 20;
 
-/// What keeping an answer costs beside its bytes.
+/// The estimated overhead of an entry in bytes.
 const OVERHEAD: usize = 256;
 
-/// Keeps the answers of tools that only read, and gives them again to the same question of the same caller.
+/// Caches the results of read-only tools.
 ///
-/// It keeps answers of tools that are annotated `read_only` and not `open_world`, unless the function takes `&Context`:
-/// then the answer may depend on what only the author knows, who says so with [`varying_by`](Self::varying_by). An answer
-/// is given again if the arguments are the same, in whatever order, and so are the [principal](crate::Caller::principal)
-/// and the revision.
+/// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`. With a
+/// context, the result may depend on anything; [`varying_by`](Self::varying_by) enables the cache for such functions. A cached
+/// result is used if the arguments (in any order), the [principal](crate::Caller::principal) and the revision are the same.
 ///
-/// Only results are kept: no errors, no questions to the client, and nothing that the client was asked for. Layers within
-/// this one do not see calls that are answered from what is kept. Of calls that come while the first is not yet answered
-/// each runs.
+/// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for cached
+/// results. Concurrent calls with the same arguments all run until the first one has finished.
 ///
 /// ```
 /// use std::{sync::atomic::{AtomicUsize, Ordering}, time::Duration};
@@ -53,80 +51,78 @@ const OVERHEAD: usize = 256;
 /// # });
 /// ```
 ///
-/// It can be shared, to be [cleared](Self::clear): `Arc<CacheReadOnly>` is a layer as well.
+/// To [clear](Self::clear) the cache later, share it: `Arc<CacheReadOnly>` is also a layer.
 pub struct CacheReadOnly {
     ttl: Duration,
-    varying: Option<Varying>,
-    answers: Mutex<Answers>,
+    vary: Option<VaryFn>,
+    results: Mutex<CachedResults>,
 }
 
-type Varying = Box<dyn Fn(&Call) -> String + Send + Sync>;
+type VaryFn = Box<dyn Fn(&Call) -> String + Send + Sync>;
 
-/// The digest of everything that an answer depends on.
+/// The digest of everything that a result depends on.
 type Key = [u8; 32];
 
 #[derive(Clone)]
-struct Answer {
-    body: Arc<[u8]>,
-    made: Instant,
+struct CachedResult {
+    json: Arc<[u8]>,
+    created: Instant,
 }
 
-impl Answer {
+impl CachedResult {
     fn weight(&self) -> usize {
-        self.body.len() + OVERHEAD
+        self.json.len() + OVERHEAD
     }
 }
 
-/// The answers that are kept, in the order in which they were last asked for.
-struct Answers {
-    kept: LruCache<Key, Answer>,
+/// Results in the order of their last use.
+struct CachedResults {
+    entries: LruCache<Key, CachedResult>,
     bytes: usize,
     max_bytes: usize,
 }
 
-impl Answers {
-    fn insert(&mut self, key: Key, answer: Answer) {
-        if answer.weight() > self.max_bytes {
+impl CachedResults {
+    fn insert(&mut self, key: Key, result: CachedResult) {
+        if result.weight() > self.max_bytes {
             return;
         }
         self.remove(&key);
-        self.bytes += answer.weight();
-        self.kept.put(key, answer);
+        self.bytes += result.weight();
+        self.entries.put(key, result);
         while self.bytes > self.max_bytes
-            && let Some((_, answer)) = self.kept.pop_lru()
+            && let Some((_, result)) = self.entries.pop_lru()
         {
-            self.bytes -= answer.weight();
+            self.bytes -= result.weight();
         }
     }
 
     fn remove(&mut self, key: &Key) {
-        let removed = self.kept.pop(key);
-        self.bytes -= removed.map_or(0, |answer| answer.weight());
+        let removed = self.entries.pop(key);
+        self.bytes -= removed.map_or(0, |result| result.weight());
     }
 
     fn clear(&mut self) {
-        self.kept.clear();
+        self.entries.clear();
         self.bytes = 0;
     }
 }
 
 impl CacheReadOnly {
-    /// Keeps answers for so long.
+    /// Creates a cache whose entries expire after `ttl`.
     pub fn new(ttl: Duration) -> Self {
-        let answers = Answers { kept: LruCache::unbounded(), bytes: 0, max_bytes: BYTES };
-        Self { ttl, varying: None, answers: Mutex::new(answers) }
+        let results = CachedResults { entries: LruCache::unbounded(), bytes: 0, max_bytes: DEFAULT_MAX_BYTES };
+        Self { ttl, vary: None, results: Mutex::new(results) }
     }
 
-    /// Sets how many bytes of answers are kept, about; 16 MiB unless set. Those that nobody has asked for the longest time
-    /// make place for others.
+    /// Sets the approximate maximum size of the cache. The default is 16 MiB. The least recently used entries are evicted.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
-        self.answers().max_bytes = bytes;
+        self.results().max_bytes = bytes;
         self
     }
 
-    /// Says what else answers depend on, such as a header, and has those of functions that take `&Context` kept as well.
-    /// Answers are given again only where the key is the same.
+    /// Adds a key to that of each result, such as the value of a header, and caches functions that take `&Context` as well.
     ///
     /// ```
     /// # use mcp_runtime::layers::CacheReadOnly;
@@ -138,75 +134,75 @@ impl CacheReadOnly {
     /// ```
     #[must_use]
     pub fn varying_by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
-        self.varying = Some(Box::new(key));
+        self.vary = Some(Box::new(key));
         self
     }
 
-    /// Forgets everything.
+    /// Removes every entry.
     pub fn clear(&self) {
-        self.answers().clear();
+        self.results().clear();
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn results(&self) -> MutexGuard<'_, CachedResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether an answer depends on nothing but what is part of its key.
-    fn keeps(&self, call: &Call) -> bool {
+    /// Returns whether the result of a call depends only on its key.
+    fn is_cacheable(&self, call: &Call) -> bool {
         let hints = call.hints();
         call.kind() == EntryKind::Tool
             && hints.read_only == Some(true)
             && hints.open_world != Some(true)
-            && (self.varying.is_some() || !call.uses_context())
+            && (self.vary.is_some() || !call.uses_context())
             && !call.is_conversation()
     }
 
     fn key(&self, call: &Call) -> Key {
         let mut hasher = Sha256::new();
         let caller = call.caller();
-        let varying = self.varying.as_ref().map(|varying| varying(call));
+        let vary = self.vary.as_ref().map(|vary| vary(call));
         let parts = [
             Some(call.address().to_string()),
             Some(caller.revision().to_string()),
             caller.principal().map(ToOwned::to_owned),
-            varying,
+            vary,
             Some(canonical(call.arguments())),
         ];
         for part in parts {
-            // What is missing is told from what is empty, and no part from being the end of another.
+            // The length prefix separates the parts, and distinguishes a missing part from an empty one.
             hasher.update(part.as_ref().map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
             hasher.update(part.unwrap_or_default());
         }
         hasher.finalize().into()
     }
 
-    fn find(&self, key: &Key) -> Option<Answer> {
-        let mut answers = self.answers();
-        let answer = answers.kept.get(key)?.clone();
-        if answer.made.elapsed() < self.ttl {
-            return Some(answer);
+    fn find(&self, key: &Key) -> Option<CachedResult> {
+        let mut results = self.results();
+        let result = results.entries.get(key)?.clone();
+        if result.created.elapsed() < self.ttl {
+            return Some(result);
         }
-        answers.remove(key);
+        results.remove(key);
         None
     }
 }
 
 impl Layer for CacheReadOnly {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        if !self.keeps(&call) {
+        if !self.is_cacheable(&call) {
             return Box::pin(next.run(call));
         }
         Box::pin(async move {
-            let (key, made) = (self.key(&call), Instant::now());
-            if let Some(answer) = self.find(&key) {
-                return Outcome::again(&call, &answer.body);
+            let (key, created) = (self.key(&call), Instant::now());
+            if let Some(result) = self.find(&key) {
+                return Outcome::again(&call, &result.json);
             }
             let outcome = next.run(call.clone()).await;
             if outcome.status() == CallStatus::Success
                 && !call.is_conversation()
                 && let Some(json) = outcome.json()
             {
-                self.answers().insert(key, Answer { body: json.as_bytes().into(), made });
+                self.results().insert(key, CachedResult { json: json.as_bytes().into(), created });
             }
             outcome
         })
@@ -215,11 +211,11 @@ impl Layer for CacheReadOnly {
 
 impl fmt::Debug for CacheReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answers = self.answers();
+        let results = self.results();
         f.debug_struct("CacheReadOnly")
             .field("ttl", &self.ttl)
-            .field("bytes", &answers.bytes)
-            .field("max_bytes", &answers.max_bytes)
+            .field("bytes", &results.bytes)
+            .field("max_bytes", &results.max_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -228,14 +224,14 @@ impl fmt::Debug for CacheReadOnly {
 mod tests {
     use super::*;
 
-    fn answer(bytes: usize) -> Answer {
-        Answer { body: vec![b' '; bytes].into(), made: Instant::now() }
+    fn result(bytes: usize) -> CachedResult {
+        CachedResult { json: vec![b' '; bytes].into(), created: Instant::now() }
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn size_is_limited() {
         let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
-        let mut answers = cache.answers();
+        let mut results = cache.results();
         for (key, bytes, kept) in [
             (1, 1000, &[1][..]),
             (2, 1000, &[1, 2]),
@@ -246,14 +242,14 @@ mod tests {
             (6, 1_000_000, &[2, 4, 5]),
             (7, 3000, &[7]),
         ] {
-            answers.insert([key; 32], answer(bytes));
-            let mut keys: Vec<_> = answers.kept.iter().map(|(key, _)| key[0]).collect();
+            results.insert([key; 32], result(bytes));
+            let mut keys: Vec<_> = results.entries.iter().map(|(key, _)| key[0]).collect();
             keys.sort_unstable();
             assert_eq!(keys, kept, "after {key}");
-            assert_eq!(answers.bytes, answers.kept.iter().map(|(_, answer)| answer.weight()).sum::<usize>());
+            assert_eq!(results.bytes, results.entries.iter().map(|(_, result)| result.weight()).sum::<usize>());
         }
-        answers.remove(&[7; 32]);
-        answers.remove(&[8; 32]);
-        assert_eq!(answers.bytes, 0);
+        results.remove(&[7; 32]);
+        results.remove(&[8; 32]);
+        assert_eq!(results.bytes, 0);
     }
 }

@@ -3,11 +3,11 @@ use std::time::Instant;
 use super::{Call, Layer, LayerFuture, Next};
 use crate::handler::entry::EntryKind;
 
-/// Logs each call when it is over: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome`
-/// and `elapsed`.
+/// Logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome` and
+/// `elapsed`.
 ///
-/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if it was cancelled or took too long. Arguments
-/// and results are not logged, unless the arguments are [asked for](Self::with_arguments).
+/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out. Results are
+/// never logged, and arguments only if [enabled](Self::with_arguments).
 ///
 /// ```
 /// # use mcp_runtime::{Server, layers::LogCalls};
@@ -21,12 +21,12 @@ pub struct LogCalls {
 }
 
 impl LogCalls {
-    /// Logs calls without their arguments.
+    /// Creates a layer that logs calls without their arguments.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Logs the arguments as well, as `arguments`. They may hold what nobody should read in a log.
+    /// Also logs the arguments, in the field `arguments`. They may contain confidential data.
     #[must_use]
     pub fn with_arguments(self) -> Self {
         Self { arguments: true }
@@ -37,23 +37,23 @@ impl Layer for LogCalls {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let (arguments, began) = (self.arguments, Instant::now());
         Box::pin(async move {
-            let mut line = Line { call: call.clone(), arguments, began, outcome: "dropped" };
+            let mut log = CallLog { call: call.clone(), arguments, began, outcome: "dropped" };
             let outcome = next.run(call).await;
-            line.outcome = outcome.status().as_str();
+            log.outcome = outcome.status().as_str();
             outcome
         })
     }
 }
 
-/// What is logged when it is dropped.
-struct Line {
+/// Logs the call when it is dropped.
+struct CallLog {
     call: Call,
     arguments: bool,
     began: Instant,
     outcome: &'static str,
 }
 
-impl Drop for Line {
+impl Drop for CallLog {
     fn drop(&mut self) {
         let Self { call, arguments, began, outcome } = self;
         let kind = match call.kind() {
@@ -69,7 +69,7 @@ impl Drop for Line {
             arguments = arguments.then(|| call.arguments()),
             outcome,
             elapsed = ?began.elapsed(),
-            "a call"
+            "call finished"
         );
     }
 }

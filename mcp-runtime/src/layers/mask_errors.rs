@@ -3,13 +3,12 @@ use std::{any::TypeId, fmt::Write as _};
 use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::random;
 
-/// Keeps the texts of errors to the log: the client gets a neutral sentence with a reference, under which the log has the
-/// text.
+/// Hides the messages of errors from clients. The client receives a neutral message with a reference, and the log contains
+/// the original message with the same reference.
 ///
-/// It is for servers whose models are not the server's friends. Masked are the errors that functions return, those of
-/// tools above all, which would go to the model as they are. Not masked is what was said on purpose: a
-/// [`Fault`](crate::Fault), a [`ToolResult`](crate::ToolResult) with `is_error`, what is wrong with arguments, and errors
-/// of a type that is [shown](Self::show).
+/// Use this layer if clients or models are not trusted. It masks the errors that functions return, which would otherwise
+/// reach the model unchanged. It does not mask deliberate messages: a [`Fault`](crate::Fault), a
+/// [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a type that is [shown](Self::show).
 ///
 /// ```
 /// use std::fmt;
@@ -22,7 +21,7 @@ use crate::random;
 ///
 /// impl fmt::Display for OutOfStock {
 ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-///         f.write_str("there are none left")
+///         f.write_str("out of stock")
 ///     }
 /// }
 ///
@@ -41,7 +40,7 @@ use crate::random;
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let server = Server::empty("pens", "1.0.0").with::<order>().with::<count>();
 /// let mut client = server.layer(MaskErrors::new().show::<OutOfStock>()).test_client(Revision::V2026_07_28);
-/// assert_eq!(client.call("order", ()).await.unwrap().text(), "there are none left");
+/// assert_eq!(client.call("order", ()).await.unwrap().text(), "out of stock");
 /// assert!(!client.call("count", ()).await.unwrap().text().contains("hunter2"));
 /// # });
 /// ```
@@ -51,12 +50,12 @@ pub struct MaskErrors {
 }
 
 impl MaskErrors {
-    /// Masks the errors of every type.
+    /// Creates a layer that masks errors of all types.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves the errors of one type as they are: `E` as it stands in the function's `Result<_, E>`.
+    /// Shows errors of type `E` to clients, for functions that return `Result<_, E>`.
     #[must_use]
     pub fn show<E: 'static>(mut self) -> Self {
         self.shown.push(TypeId::of::<E>());
@@ -74,12 +73,12 @@ impl Layer for MaskErrors {
             }
             let (name, reference) = (call.entry().name, reference());
             tracing::error!(name, id = call.request_id(), reference, why, "function failed");
-            Outcome::error(&call, format!("`{name}` failed; the server's log says why, under {reference}"))
+            Outcome::error(&call, format!("`{name}` failed; see the server log, reference {reference}"))
         })
     }
 }
 
-/// A name that nobody can guess; not unique, but hardly ever the same twice.
+/// Returns a random reference. Collisions are possible but unlikely.
 fn reference() -> String {
     let mut bytes = [0; 6];
     // Zeros, and a line in the log, are better than a failed call.

@@ -1,12 +1,15 @@
-//! Layers around calls: code that sees every call of a tool, resource or prompt, whoever serves it.
+//! Middleware for calls of tools, resources and prompts.
 //!
-//! A [`Layer`] is to calls what a middleware is to HTTP requests. [`Server::layer`](crate::Server::layer) puts one around
-//! all calls, [`Server::layer_for`](crate::Server::layer_for) around some. The first one that is added is the outermost:
-//! it sees the call first and its outcome last.
+//! A [`Layer`] wraps calls as an HTTP middleware wraps requests. [`Server::layer`](crate::Server::layer) adds a layer to all
+//! calls, and [`Server::layer_for`](crate::Server::layer_for) to the calls of some functions. The first layer added is the
+//! outermost: it receives the call first and its outcome last.
 //!
-//! There are layers that log calls ([`LogCalls`]), that keep the texts of errors to the log ([`MaskErrors`]), that refuse
-//! calls which come too often (`RateLimit`, with the feature `rate-limit`), and that keep the answers of tools which only
-//! read (`CacheReadOnly`, with the feature `cache`). [`from_fn`] makes one of an async function.
+//! The following layers are available, and [`from_fn`] creates one from an async function:
+//!
+//! - [`LogCalls`] logs calls.
+//! - [`MaskErrors`] hides error messages from clients and logs them instead.
+//! - `RateLimit` rejects calls that exceed a rate. It requires the feature `rate-limit`.
+//! - `CacheReadOnly` caches the results of read-only tools. It requires the feature `cache`.
 //!
 //! ```
 //! use mcp_runtime::{
@@ -32,9 +35,9 @@
 //! # });
 //! ```
 //!
-//! What a layer does counts as part of the call: it has the call's time, it is dropped with it, and where it waits it
-//! makes a task of it. Lists, completions and subscriptions are no calls. What a layer logs never goes to the client,
-//! whatever `Server::forward_log` says.
+//! A layer is part of the call: it counts towards the call's timeout, and is dropped when the call is cancelled. Lists,
+//! completions and subscriptions are not calls. The log events of a layer are never forwarded to the client, even with
+//! `Server::forward_log`.
 
 #[cfg(feature = "cache")]
 mod cache;

@@ -19,18 +19,17 @@ use tokio::time::Instant;
 use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::{error::Fault, handler::entry::EntryKind};
 
-/// The keys that are counted for at once, unless set.
-const KEYS: usize = 10_000;
+/// The default number of keys with a rate of their own.
+const DEFAULT_MAX_KEYS: usize = 10_000;
 
-/// Refuses calls that come too often.
+/// Rejects calls that exceed a rate.
 ///
-/// As many calls as the rate says may come at once; after that one more each time its share of the time has passed. All
-/// calls of the server count together, unless it is [`per_function`](Self::per_function),
-/// [`per_caller`](Self::per_caller) or [`by`](Self::by) a key; of these several may be said, and each combination counts
-/// for itself.
+/// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share one
+/// budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`by`](Self::by) split it;
+/// if several are set, each combination has a budget of its own.
 ///
-/// A refused call does not count. Of a tool it ends with an error for the model, which can wait and try again, of
-/// anything else with a protocol error of code 429; both say how long to wait.
+/// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can wait and
+/// retry. Other calls fail with a protocol error with code 429. Both state how long to wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,7 +65,7 @@ type KeyOf = Box<dyn Fn(&Call) -> String + Send + Sync>;
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
 
 impl RateLimit {
-    /// Allows so many calls in so much time, at least one.
+    /// Allows `calls` calls in each period `per`. At least one call is allowed.
     pub fn new(calls: u32, per: Duration) -> Self {
         let calls = NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN);
         let share = (per / calls.get()).max(Duration::from_nanos(1));
@@ -77,52 +76,53 @@ impl RateLimit {
             per_caller: false,
             by: None,
             limiters: Mutex::new(LruCache::unbounded()),
-            max_keys: KEYS,
+            max_keys: DEFAULT_MAX_KEYS,
             clock: Uptime(Instant::now()),
         }
     }
 
-    /// Sets how many calls may come at once, where that is not as many as the rate says.
+    /// Sets the size of a burst. The default is the number of calls of the rate.
     #[must_use]
     pub fn burst(mut self, calls: u32) -> Self {
         self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN));
         self
     }
 
-    /// Counts the calls of each tool, resource and prompt for themselves; the URIs of one template count together.
+    /// Gives each tool, resource and prompt a budget of its own. The URIs of a template share one.
     #[must_use]
     pub fn per_function(mut self) -> Self {
         self.per_function = true;
         self
     }
 
-    /// Counts the calls of each caller for themselves: of each [principal](crate::Caller::principal), and where there is
-    /// none of each address that an HTTP request came from (of IPv6 the network). Behind a proxy that is the proxy's.
-    /// Where there is neither, all callers are one.
+    /// Gives each caller a budget of its own.
+    ///
+    /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP request
+    /// (for IPv6, its /64 network). Behind a proxy, that is the proxy's address. Callers with neither share one budget.
     #[must_use]
     pub fn per_caller(mut self) -> Self {
         self.per_caller = true;
         self
     }
 
-    /// Counts the calls of each key for themselves.
+    /// Gives each key a budget of its own.
     ///
-    /// A key that clients can choose, such as the name that they give themselves, holds nobody back.
+    /// A key that clients can choose freely, such as the client's name, does not limit them.
     #[must_use]
     pub fn by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
         self.by = Some(Box::new(key));
         self
     }
 
-    /// Sets how many keys are counted for at once; 10,000 unless set. Of more than that the one that has not come for the
-    /// longest time is forgotten, and begins anew.
+    /// Sets the maximum number of keys with a budget of their own. The default is 10,000. If there are more, the least recently
+    /// used one is evicted, and starts with a full budget when it returns.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys.max(1);
         self
     }
 
-    /// Counts a call; gives the time to wait if it may not be.
+    /// Counts a call. Returns the time to wait if the rate is exceeded.
     fn check(&self, call: &Call) -> Result<(), Duration> {
         let limiter = self.limiter(self.key(call));
         limiter.check().map_err(|not_until| not_until.wait_time_from(self.clock.now()))
@@ -159,17 +159,17 @@ impl Layer for RateLimit {
         Box::pin(async move {
             match self.check(&call) {
                 Ok(()) => next.run(call).await,
-                Err(wait) => refuse(&call, wait),
+                Err(wait) => reject(&call, wait),
             }
         })
     }
 }
 
-fn refuse(call: &Call, wait: Duration) -> Outcome {
+fn reject(call: &Call, wait: Duration) -> Outcome {
     let millis = wait.as_nanos().div_ceil(1_000_000).max(1) as u64;
     let wait = Duration::from_millis(millis);
-    let why = format!("`{}` is called too often: try again in {wait:?}", call.entry().name);
-    tracing::debug!(name = call.name(), ?wait, "a call is one too many");
+    let why = format!("rate limit of `{}` exceeded: retry in {wait:?}", call.entry().name);
+    tracing::debug!(name = call.name(), ?wait, "rate limit exceeded");
     match call.kind() {
         EntryKind::Tool => Outcome::error(call, why),
         EntryKind::Resource | EntryKind::Prompt => {
@@ -178,7 +178,7 @@ fn refuse(call: &Call, wait: Duration) -> Outcome {
     }
 }
 
-/// Who calls, as far as the server can tell.
+/// Returns the key of a caller.
 fn caller(call: &Call) -> String {
     match (call.caller().principal(), address(call)) {
         (Some(principal), _) => format!("principal {principal}"),
@@ -197,8 +197,8 @@ fn address(_: &Call) -> Option<IpAddr> {
     None
 }
 
-/// What one customer of a provider has: an address of IPv4, of IPv6 all that begin with the same 64 bits.
-#[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "only HTTP knows addresses"))]
+/// Returns the addresses that a single client usually controls: one IPv4 address, or an IPv6 /64 network.
+#[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "only HTTP has addresses"))]
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -216,7 +216,7 @@ impl fmt::Debug for RateLimit {
     }
 }
 
-/// The time since the layer was made, by the clock that everything else goes by.
+/// The time since the layer was created, measured by tokio's clock.
 #[derive(Debug, Clone, Copy)]
 struct Uptime(Instant);
 
@@ -233,7 +233,7 @@ mod tests {
     use super::network;
 
     #[test]
-    fn an_address_stands_for_its_network() {
+    fn addresses_are_grouped_by_network() {
         for (address, expected) in [("10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"), ("::1", "::")]
         {
             assert_eq!(network(address.parse().unwrap()).to_string(), expected);

@@ -1,8 +1,8 @@
-//! HTTP over real sockets: every generation of clients, and whoever is no decent client.
+//! HTTP over sockets: clients of every revision, and misbehaving clients.
 
-mod asking;
 mod changes;
 mod client;
+mod client_requests;
 mod guard;
 mod legacy;
 mod limits;
@@ -25,11 +25,11 @@ use std::{
     time::Duration,
 };
 
-use client::{Site, until};
+use client::{Endpoint, until};
 use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Server, tool};
 use tokio::sync::Semaphore;
 
-/// What the functions wait for, and leave behind.
+/// Synchronises the functions with the test.
 #[derive(Debug)]
 struct Stage {
     gate: Semaphore,
@@ -39,7 +39,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Lets one call pass.
+    /// Releases one call.
     fn open(&self) {
         self.gate.add_permits(1);
     }
@@ -68,13 +68,13 @@ impl Drop for Trace<'_> {
     }
 }
 
-/// Answers at once.
+/// Return at once.
 #[tool]
 fn quick() -> &'static str {
     "quick"
 }
 
-/// Waits for the test.
+/// Wait for the test.
 #[tool]
 async fn waits(stage: &Stage) -> &'static str {
     let _trace = Trace::begin(stage);
@@ -82,7 +82,7 @@ async fn waits(stage: &Stage) -> &'static str {
     "waited"
 }
 
-/// Tells how far it is, and waits for the test.
+/// Report progress, then wait for the test.
 #[tool]
 async fn tells(stage: &Stage, ctx: &Context) -> &'static str {
     let _trace = Trace::begin(stage);
@@ -92,23 +92,23 @@ async fn tells(stage: &Stage, ctx: &Context) -> &'static str {
     "told"
 }
 
-/// Tells how far it is, at once.
+/// Report progress without waiting.
 #[tool]
 fn tells_at_once(ctx: &Context) -> &'static str {
     ctx.progress(1, 1, "whole");
     "told at once"
 }
 
-/// Lets go of its connection, and waits for the test.
+/// Close the stream, then wait for the test.
 #[tool]
-async fn lets_go(stage: &Stage, ctx: &Context) -> &'static str {
+async fn closes_stream(stage: &Stage, ctx: &Context) -> &'static str {
     let _trace = Trace::begin(stage);
     ctx.close_sse_stream(Duration::from_millis(7));
     stage.gate.acquire().await.unwrap().forget();
     "came back"
 }
 
-/// Arguments that headers repeat.
+/// Take arguments that headers mirror.
 #[tool]
 fn routed(
     #[arg(header = "Region")] region: String,
@@ -118,7 +118,7 @@ fn routed(
     format!("{region} {count:?} {dry:?}")
 }
 
-/// Says who asks.
+/// Describe the caller.
 #[tool]
 fn whoami(ctx: &Context) -> String {
     let header = |name| ctx.headers()?.get(name)?.to_str().ok();
@@ -126,13 +126,13 @@ fn whoami(ctx: &Context) -> String {
     format!("{:?} {peer:?} {:?}", header("x-asked-by"), ctx.client().map(|client| client.name.as_str()))
 }
 
-/// Makes a long text.
+/// Return a long text.
 #[tool]
 fn long(length: usize) -> String {
     "x".repeat(length)
 }
 
-/// Tells how far it is, waits for the test, and makes a long text.
+/// Report progress, wait for the test, then return a long text.
 #[tool]
 async fn tells_long(stage: &Stage, ctx: &Context, length: usize) -> String {
     let _trace = Trace::begin(stage);
@@ -141,7 +141,7 @@ async fn tells_long(stage: &Stage, ctx: &Context, length: usize) -> String {
     "x".repeat(length)
 }
 
-/// Keeps its thread until the test says otherwise, but not for ever.
+/// Block the thread until the test releases it, or a timeout expires.
 #[tool]
 fn blocks(stage: &Stage) -> &'static str {
     let _trace = Trace::begin(stage);
@@ -151,7 +151,7 @@ fn blocks(stage: &Stage) -> &'static str {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    "given up"
+    "timed out"
 }
 
 /// A bare confirmation.
@@ -161,7 +161,7 @@ struct Confirm {
     sure: bool,
 }
 
-/// Asks the client.
+/// Send a request to the client.
 #[tool]
 async fn asks(stage: &Stage, ctx: &Context) -> Result<&'static str, Fault> {
     let _trace = Trace::begin(stage);
@@ -171,7 +171,7 @@ async fn asks(stage: &Stage, ctx: &Context) -> Result<&'static str, Fault> {
     }
 }
 
-/// Tells much before its result.
+/// Send many notifications before the result.
 #[tool]
 fn floods(ctx: &Context) -> &'static str {
     for number in 0..2000 {
@@ -192,7 +192,7 @@ fn server() -> (Arc<Stage>, Server) {
         .with::<waits>()
         .with::<tells>()
         .with::<tells_at_once>()
-        .with::<lets_go>()
+        .with::<closes_stream>()
         .with::<routed>()
         .with::<whoami>()
         .with::<long>()
@@ -204,11 +204,11 @@ fn server() -> (Arc<Stage>, Server) {
     (stage, server)
 }
 
-async fn site_with(options: HttpOptions) -> (Arc<Stage>, Site) {
+async fn serve_with(options: HttpOptions) -> (Arc<Stage>, Endpoint) {
     let (stage, server) = server();
-    (stage, Site::start(server, options).await)
+    (stage, Endpoint::start(server, options).await)
 }
 
-async fn site() -> (Arc<Stage>, Site) {
-    site_with(HttpOptions::default()).await
+async fn serve() -> (Arc<Stage>, Endpoint) {
+    serve_with(HttpOptions::default()).await
 }

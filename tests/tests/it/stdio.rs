@@ -45,7 +45,7 @@ struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// Dropped with the rest; until then the server has a minute.
+    /// Kills the server after a minute unless dropped before.
     _limit: mpsc::Sender<()>,
 }
 
@@ -73,7 +73,7 @@ impl Running {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"))
     }
 
-    /// Closes stdin, and gives what was still written and the exit code.
+    /// Closes stdin, and returns the remaining output and the exit code.
     fn end(mut self) -> (Vec<Value>, Option<i32>) {
         drop(self.stdin.take());
         let mut rest = Vec::new();
@@ -142,7 +142,7 @@ fn what_a_function_prints_goes_to_stderr() {
 }
 
 #[test]
-fn calls_in_flight_are_answered_after_the_end_of_input() {
+fn calls_in_flight_finish_after_the_end_of_input() {
     let mut server = Running::start(&mut fixture());
     server.send(&call(1, "wait", json!({"milliseconds": 200})));
     server.send(&call(2, "block", json!({"milliseconds": 200})));
@@ -153,7 +153,7 @@ fn calls_in_flight_are_answered_after_the_end_of_input() {
 }
 
 #[test]
-fn calls_that_never_end_do_not_hold_up_the_end() {
+fn calls_that_never_end_are_cancelled_after_the_grace_period() {
     for signal in [false, true] {
         let mut server = Running::start(fixture().args(["--grace", "100"]));
         server.send(&call(1, "wait", json!({"milliseconds": 3_600_000})));
@@ -181,9 +181,9 @@ fn a_signal_lets_calls_in_flight_finish() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
-/// A function that never gives its thread back cannot keep the process alive.
+/// A function that blocks its thread cannot keep the process alive.
 #[test]
-fn a_signal_ends_a_server_that_hangs() {
+fn a_signal_ends_a_blocked_server() {
     for signals in [1, 2] {
         let mut server = Running::start(fixture().args(["--grace", if signals == 1 { "100" } else { "60000" }]));
         server.send(&call(1, "add", json!({"a": 1, "b": 2})));
@@ -197,9 +197,9 @@ fn a_signal_ends_a_server_that_hangs() {
     }
 }
 
-/// Signals are heard and the greeting's answer is out before any function is called, be it in the first bytes that come.
+/// Signals are handled, and the response to `initialize` is written, before the first call, even if both arrive together.
 #[test]
-fn a_signal_ends_a_server_whose_first_function_hangs() {
+fn a_signal_ends_a_server_blocked_by_its_first_call() {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
@@ -215,7 +215,7 @@ fn a_signal_ends_a_server_whose_first_function_hangs() {
 }
 
 #[test]
-fn a_child_process_finds_no_messages_on_its_stdin() {
+fn child_processes_do_not_inherit_stdin() {
     let mut server = Running::start(&mut fixture());
     server.send(&call(1, "child", json!({})));
     assert_eq!(text(&server.receive()), "exit status: 0 \"\"");
@@ -224,9 +224,9 @@ fn a_child_process_finds_no_messages_on_its_stdin() {
     assert_eq!(server.end(), (vec![], Some(0)));
 }
 
-/// A client that has closed its side and reads slowly gets everything.
+/// A client that has closed its side and reads slowly receives everything.
 #[test]
-fn a_slow_reader_loses_nothing_at_the_end() {
+fn a_slow_reader_receives_every_response() {
     let mut server = Running::start(fixture().args(["--grace", "300"]));
     let long = "x".repeat(100_000);
     for id in 0..8 {
@@ -240,9 +240,9 @@ fn a_slow_reader_loses_nothing_at_the_end() {
     assert_eq!(server.end(), (vec![], Some(0)));
 }
 
-/// A client that has closed its side and never reads does not hold up the process, which says that answers were lost.
+/// The process exits with an error if a client has closed its side and never reads.
 #[test]
-fn a_reader_that_never_reads_is_given_up() {
+fn a_client_that_stops_reading_does_not_delay_the_exit() {
     let mut server = Running::start(fixture().args(["--grace", "200"]));
     let long = "x".repeat(400_000);
     server.send(&call(1, "echo", json!({"text": long})));
@@ -254,7 +254,7 @@ fn a_reader_that_never_reads_is_given_up() {
 }
 
 #[test]
-fn the_last_line_needs_no_end_but_has_a_limit() {
+fn the_last_line_needs_no_newline() {
     for (length, code) in [(10, -32700), (17 << 20, -32600)] {
         let mut server = Running::start(&mut fixture());
         server.send(&"x".repeat(length));
@@ -272,7 +272,7 @@ fn signal(name: &str, process: u32) -> bool {
 }
 
 #[test]
-fn a_client_that_goes_away_is_no_error() {
+fn a_disconnected_client_is_not_an_error() {
     let mut server = Running::start(fixture().args(["--grace", "100"]));
     server.send(&call(1, "wait", json!({"milliseconds": 50})));
     let Running { mut child, stdin, stdout, _limit } = server;
@@ -281,9 +281,9 @@ fn a_client_that_goes_away_is_no_error() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A client that writes and does not read is not read from: what waits for it stays small, and nothing is lost.
+/// The server stops reading from a client that stops reading, so that buffers stay small and nothing is lost.
 #[test]
-fn a_client_that_does_not_read_is_not_read_from() {
+fn slow_readers_get_back_pressure() {
     const CALLS: u64 = 3_000;
     let mut server = Running::start(&mut fixture());
     let mut stdin = server.stdin.take().unwrap();
@@ -293,7 +293,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
             stdin.write_all(call(id, "echo", json!({"text": long})).as_bytes()).unwrap();
         }
     });
-    // The server has taken what it wants when its memory no longer grows.
+    // The server has stopped reading when its memory no longer grows.
     let mut memory = resident(&server.child);
     loop {
         thread::sleep(Duration::from_millis(200));
@@ -322,7 +322,7 @@ fn resident(child: &Child) -> u64 {
 }
 
 #[test]
-fn an_endless_line_is_refused_and_forgotten() {
+fn an_oversized_line_is_rejected_and_discarded() {
     let mut server = Running::start(&mut fixture());
     let chunk = "x".repeat(1 << 20);
     for _ in 0..40 {
@@ -367,7 +367,7 @@ fn the_log_of_a_function_is_forwarded() {
 }
 
 #[test]
-fn a_terminal_is_told_how_to_connect() {
+fn a_terminal_shows_how_to_connect() {
     let fixture = env!("CARGO_BIN_EXE_fixture");
     let script = Command::new("script")
         .args(["-qec", fixture, "/dev/null"])
@@ -375,7 +375,7 @@ fn a_terminal_is_told_how_to_connect() {
         .stdin(Stdio::null())
         .output();
     let Ok(output) = script else {
-        eprintln!("skipped: there is no `script` to make a terminal");
+        eprintln!("skipped: the command `script` is not available");
         return;
     };
     let told = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
@@ -384,7 +384,7 @@ fn a_terminal_is_told_how_to_connect() {
 }
 
 #[test]
-fn the_command_line_is_understood() {
+fn command_line_options_are_recognised() {
     let stdout = |arguments: &[&str]| {
         let output = run(fixture().args(arguments));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -415,7 +415,7 @@ fn the_command_line_is_understood() {
 }
 
 #[test]
-fn a_bad_command_line_is_refused() {
+fn invalid_command_lines_are_rejected() {
     for (arguments, environment, code, why) in [
         (&["--grase", "1"][..], None, 2, "did you mean `--grace`?"),
         (&["--grace"], None, 2, "missing value for `--grace`, expected a value"),
@@ -440,7 +440,7 @@ fn a_bad_command_line_is_refused() {
 }
 
 #[test]
-fn a_call_that_fails_fails_the_command() {
+fn a_failed_call_fails_the_command() {
     let output = run(fixture().args(["--call", "fails"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"isError\":true"));

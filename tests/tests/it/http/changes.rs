@@ -1,4 +1,4 @@
-//! Changes at run time, over HTTP: requests that listen, and the streams of sessions.
+//! Change notifications over HTTP: subscription requests, and the streams of sessions.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Answer, Session, Site, until},
+    client::{Endpoint, Response, Session, until},
     request::{Request, call, stateless},
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Comes and goes.
+/// Is enabled and disabled.
 #[tool(tags("admin"))]
 fn comes() -> &'static str {
     "came"
 }
 
-/// One of many.
+/// Return one of many items.
 #[resource("test://item/{id}")]
 fn item(id: u32) -> String {
     id.to_string()
 }
 
-/// Says whom the server takes the caller for.
+/// Return the principal of the caller.
 #[tool]
 fn who(ctx: &Context) -> String {
     format!("{:?}", ctx.principal())
@@ -38,13 +38,13 @@ fn server() -> Server {
     super::server().1.with::<item>()
 }
 
-async fn site_with(options: HttpOptions) -> (Handle, BuiltServer, Site) {
+async fn serve_with(options: HttpOptions) -> (Handle, BuiltServer, Endpoint) {
     let built = server().build().unwrap();
-    (built.handle(), built.clone(), Site::serve(built, options).await)
+    (built.handle(), built.clone(), Endpoint::serve(built, options).await)
 }
 
-async fn site() -> (Handle, BuiltServer, Site) {
-    site_with(HttpOptions::default()).await
+async fn serve() -> (Handle, BuiltServer, Endpoint) {
+    serve_with(HttpOptions::default()).await
 }
 
 fn listen(filter: &Value) -> Request {
@@ -55,23 +55,23 @@ fn method(message: &Value) -> &str {
     message["method"].as_str().unwrap_or_default()
 }
 
-/// Opens a stream, which begins with its acknowledgement.
-async fn listening(site: &Site, filter: Value) -> Answer {
-    let mut answer = site.open(&listen(&filter)).await;
-    assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
-    let event = answer.event().await.unwrap();
+/// Opens a subscription stream, and reads its acknowledgement.
+async fn listening(endpoint: &Endpoint, filter: Value) -> Response {
+    let mut response = endpoint.open(&listen(&filter)).await;
+    assert_eq!((response.status, response.header("x-accel-buffering")), (200, Some("no")));
+    let event = response.event().await.unwrap();
     assert_eq!(event.id, None);
     let acknowledged = event.json();
     assert_eq!(method(&acknowledged), "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"], json!({"_meta": {ID: 1}, "notifications": filter}));
-    answer
+    response
 }
 
 #[tokio::test]
-async fn a_request_listens() {
-    let (handle, _, site) = site().await;
-    let mut tools = listening(&site, json!({"toolsListChanged": true})).await;
-    let mut items = listening(&site, json!({"resourceSubscriptions": ["test://item/1", "test://item/2"]})).await;
+async fn a_subscription_request_receives_changes() {
+    let (handle, _, endpoint) = serve().await;
+    let mut tools = listening(&endpoint, json!({"toolsListChanged": true})).await;
+    let mut items = listening(&endpoint, json!({"resourceSubscriptions": ["test://item/1", "test://item/2"]})).await;
     for round in 0..3 {
         handle.add::<comes>().unwrap();
         handle.resource_updated("test://item/3");
@@ -87,57 +87,57 @@ async fn a_request_listens() {
 }
 
 #[tokio::test]
-async fn a_quiet_stream_is_kept_open() {
-    let (handle, _, site) = site_with(HttpOptions::default().keep_alive(Duration::from_millis(10))).await;
-    let mut answer = listening(&site, json!({"toolsListChanged": true})).await;
+async fn an_idle_stream_is_kept_alive() {
+    let (handle, _, endpoint) = serve_with(HttpOptions::default().keep_alive(Duration::from_millis(10))).await;
+    let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
     for _ in 0..3 {
-        assert!(answer.event().await.unwrap().is_comment);
+        assert!(response.event().await.unwrap().is_comment);
     }
     handle.add::<comes>().unwrap();
-    assert_eq!(method(&answer.message().await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method(&response.message().await.unwrap()), "notifications/tools/list_changed");
 }
 
-/// Whoever listens is no work: others go on, however many may.
+/// Subscription requests do not use up the limit of calls in flight.
 #[tokio::test]
-async fn listening_takes_nobody_elses_place() {
-    let (_handle, built, site) = site_with(HttpOptions::default().max_in_flight(1)).await;
+async fn subscription_requests_do_not_count_as_calls() {
+    let (_handle, built, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
     let mut streams = Vec::new();
     for _ in 0..10 {
-        streams.push(listening(&site, json!({"toolsListChanged": true})).await);
+        streams.push(listening(&endpoint, json!({"toolsListChanged": true})).await);
     }
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
     assert!(format!("{built:?}").contains("listeners: 10 "), "{built:?}");
-    // Whoever goes is forgotten.
+    // Disconnected subscribers are removed.
     drop(streams);
     until(|| format!("{built:?}").contains("listeners: 0 ")).await;
 }
 
 #[tokio::test]
-async fn bad_requests_are_refused() {
-    let (_handle, _, site) = site().await;
+async fn invalid_requests_are_rejected() {
+    let (_handle, _, endpoint) = serve().await;
     for filter in [json!(null), json!([]), json!({"toolsListChanged": 1}), json!({"resourceSubscriptions": [1]})] {
-        assert_eq!(site.send(&listen(&filter)).await.outcome(), (200, -32602), "{filter}");
+        assert_eq!(endpoint.send(&listen(&filter)).await.outcome(), (200, -32602), "{filter}");
     }
     for method in ["resources/subscribe", "resources/unsubscribe"] {
-        assert_eq!(site.send(&stateless(method, &json!({}))).await.outcome(), (404, -32601));
+        assert_eq!(endpoint.send(&stateless(method, &json!({}))).await.outcome(), (404, -32601));
     }
-    let (_, plain) = super::site().await;
+    let (_, plain) = super::serve().await;
     assert_eq!(plain.send(&listen(&json!({}))).await.outcome(), (404, -32601));
 }
 
-/// At the end of the server: what was to be told, then the answer, whatever call goes on.
+/// At shutdown, pending notifications are sent first, then the response, even while calls are in flight.
 #[tokio::test]
-async fn a_subscription_ends_with_its_answer() {
+async fn a_subscription_ends_with_its_response() {
     let (stage, server) = super::server();
     let handle = server.handle();
-    let mut site = Site::start(server, HttpOptions::default()).await;
-    let mut answer = listening(&site, json!({"toolsListChanged": true})).await;
-    let going_on = site.connect().await;
+    let mut endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
+    let going_on = endpoint.connect().await;
     let going_on = tokio::spawn(async move { going_on.send(&call("waits")).await.0 });
     stage.has_begun(1).await;
     handle.add::<comes>().unwrap();
-    site.stop();
-    let messages = answer.messages().await;
+    endpoint.stop();
+    let messages = response.messages().await;
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(method(&messages[0]), "notifications/tools/list_changed");
     assert_eq!((messages[1]["id"].as_u64(), &messages[1]["result"]["resultType"]), (Some(1), &json!("complete")));
@@ -145,12 +145,12 @@ async fn a_subscription_ends_with_its_answer() {
     assert_eq!(messages[1]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "http");
     stage.open();
     assert_eq!(going_on.await.unwrap().text(), "waited");
-    site.stopped().await;
+    endpoint.stopped().await;
 }
 
-/// A mounted service that is closed answers as well.
+/// Closing a mounted service also answers its subscription requests.
 #[tokio::test]
-async fn a_service_that_is_closed_answers_who_listens() {
+async fn closing_a_service_ends_its_subscriptions() {
     let built = server().build().unwrap();
     let _handle = built.handle();
     let mut service = built.into_http_service(HttpOptions::default());
@@ -167,20 +167,20 @@ async fn a_service_that_is_closed_answers_who_listens() {
 
 async fn subscribe(session: &Session<'_>, uri: &str) -> (u16, i64) {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": uri}});
-    session.site.send(&session.post(&message)).await.outcome()
+    session.endpoint.send(&session.post(&message)).await.outcome()
 }
 
 async fn ready(session: &Session<'_>) {
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(session.site.send(&session.post(&initialized)).await.status, 202);
+    assert_eq!(session.endpoint.send(&session.post(&initialized)).await.status, 202);
 }
 
-/// What happens while nobody listens is told when somebody does, once.
+/// Changes are coalesced until the client opens a stream.
 #[tokio::test]
-async fn a_session_is_told_on_its_standing_stream() {
-    let (handle, _, site) = site().await;
+async fn a_session_is_notified_on_its_general_stream() {
+    let (handle, _, endpoint) = serve().await;
     for version in VERSIONS {
-        let session = site.session(version).await;
+        let session = endpoint.session(version).await;
         ready(&session).await;
         assert_eq!(subscribe(&session, "test://item/1").await, (200, 0));
         assert_eq!(subscribe(&session, "test://never").await, (200, -32002));
@@ -189,9 +189,9 @@ async fn a_session_is_told_on_its_standing_stream() {
             handle.add::<comes>().unwrap();
             handle.remove::<comes>();
         }
-        // An answer to something else brings none of it.
-        assert_eq!(site.send(&session.call(2, "quick")).await.text(), "quick");
-        let mut stream = site.open(&session.get()).await;
+        // The response to another request does not carry them.
+        assert_eq!(endpoint.send(&session.call(2, "quick")).await.text(), "quick");
+        let mut stream = endpoint.open(&session.get()).await;
         let first = stream.event().await.unwrap();
         assert_eq!(
             first.json(),
@@ -201,27 +201,27 @@ async fn a_session_is_told_on_its_standing_stream() {
         assert_eq!(second.json(), json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
         handle.resource_updated("test://item/1");
         assert_eq!(method(&stream.message().await.unwrap()), "notifications/resources/updated");
-        // Whoever takes the stream up gets what came after, once more.
-        let mut again = site.open(&session.resume(&first.id.unwrap())).await;
+        // A resumed stream repeats the events after the given one.
+        let mut again = endpoint.open(&session.resume(&first.id.unwrap())).await;
         assert_eq!(stream.messages().await, Vec::<Value>::new());
         assert_eq!(method(&again.message().await.unwrap()), "notifications/tools/list_changed");
         assert_eq!(method(&again.message().await.unwrap()), "notifications/resources/updated");
-        // A new one takes its place, and begins where it ended.
-        let mut fresh = site.open(&session.get()).await;
+        // A new response replaces it, and continues where it ended.
+        let mut fresh = endpoint.open(&session.get()).await;
         assert_eq!(again.messages().await, Vec::<Value>::new());
         handle.add::<comes>().unwrap();
         assert_eq!(method(&fresh.message().await.unwrap()), "notifications/tools/list_changed");
-        assert_eq!(site.send(&session.delete()).await.status, 204);
+        assert_eq!(endpoint.send(&session.delete()).await.status, 204);
         assert_eq!(fresh.messages().await, Vec::<Value>::new());
         handle.remove::<comes>();
     }
 }
 
-/// A hundred marks become lines at once; a client that goes in the middle of them gets the rest when it comes back.
+/// A client that disconnects in the middle of a hundred notifications receives the rest when it reconnects.
 #[tokio::test]
-async fn nothing_is_lost_between_two_streams() {
-    let (handle, _, site) = site().await;
-    let session = site.session("2025-11-25").await;
+async fn no_notification_is_lost_between_two_streams() {
+    let (handle, _, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
     ready(&session).await;
     let uris: Vec<_> = (0..100).map(|id| format!("test://item/{id}")).collect();
     for uri in &uris {
@@ -229,7 +229,7 @@ async fn nothing_is_lost_between_two_streams() {
     }
     uris.iter().for_each(|uri| handle.resource_updated(uri));
     let mut seen = Vec::new();
-    let mut stream = site.open(&session.get()).await;
+    let mut stream = endpoint.open(&session.get()).await;
     let mut last = None;
     for _ in 0..10 {
         let event = stream.event().await.unwrap();
@@ -237,21 +237,21 @@ async fn nothing_is_lost_between_two_streams() {
         last = event.id;
     }
     drop(stream);
-    let mut stream = site.open(&session.resume(&last.unwrap())).await;
+    let mut stream = endpoint.open(&session.resume(&last.unwrap())).await;
     while seen.len() < 100 {
         seen.push(stream.message().await.unwrap()["params"]["uri"].as_str().unwrap().to_owned());
     }
     assert_eq!(seen, uris);
 }
 
-/// The transport of 2024-11-05 has one stream for everything.
+/// In the transport of 2024-11-05, one stream carries all messages.
 #[tokio::test]
-async fn a_legacy_client_is_told_on_its_stream() {
-    let (handle, _, site) = site_with(HttpOptions::default().legacy_sse(true)).await;
+async fn a_legacy_client_is_notified_on_its_stream() {
+    let (handle, _, endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
     let get = Request::new("GET").path("/sse").with("accept", "text/event-stream");
-    let mut stream = site.open(&get).await;
+    let mut stream = endpoint.open(&get).await;
     let path = stream.event().await.unwrap().data;
-    let send = async |message: Value| assert_eq!(site.send(&Request::post(&message).path(&path)).await.status, 202);
+    let send = async |message: Value| assert_eq!(endpoint.send(&Request::post(&message).path(&path)).await.status, 202);
     let params =
         json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
     send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
@@ -266,26 +266,26 @@ async fn a_legacy_client_is_told_on_its_stream() {
     assert_eq!(method(&stream.message().await.unwrap()), "notifications/tools/list_changed");
 }
 
-/// Who sees what may depend on headers.
+/// `visible_to` can read the headers of the request.
 #[tokio::test]
-async fn headers_decide_what_is_seen() {
+async fn visibility_can_depend_on_headers() {
     let server = server().with::<comes>().visible_to(|caller, entry| {
         let role = caller.headers().and_then(|headers| headers.get("x-role")?.to_str().ok());
         !entry.has_tag("admin") || role == Some("admin")
     });
-    let site = Site::start(server, HttpOptions::default()).await;
-    assert_eq!(site.send(&call("comes")).await.outcome(), (200, -32602));
-    assert_eq!(site.send(&call("comes").with("x-role", "admin")).await.text(), "came");
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    assert_eq!(endpoint.send(&call("comes")).await.outcome(), (200, -32602));
+    assert_eq!(endpoint.send(&call("comes").with("x-role", "admin")).await.text(), "came");
     let list = stateless("tools/list", &json!({}));
-    let count = |answer: &Value| answer["result"]["tools"].as_array().unwrap().len();
-    let (some, all) = (site.send(&list).await.json(), site.send(&list.with("x-role", "admin")).await.json());
+    let count = |response: &Value| response["result"]["tools"].as_array().unwrap().len();
+    let (some, all) = (endpoint.send(&list).await.json(), endpoint.send(&list.with("x-role", "admin")).await.json());
     assert_eq!(count(&all), count(&some) + 1);
     assert_eq!((&some["result"]["cacheScope"], &all["result"]["cacheScope"]), (&json!("private"), &json!("private")));
 }
 
-/// A middleware finds out who the caller is.
+/// A middleware inserts the principal into the extensions of the request.
 #[tokio::test]
-async fn a_middleware_names_the_principal() {
+async fn a_middleware_sets_the_principal() {
     let server = Server::empty("http", "1.0.0").with::<who>().with::<comes>();
     let server = server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("ada"));
     let mut service = server.build().unwrap().into_http_service(HttpOptions::default());
@@ -302,9 +302,9 @@ async fn a_middleware_names_the_principal() {
             }
         });
         let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-        let answer: Value = serde_json::from_slice(&body).unwrap();
+        let response: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
-            answer["result"]["content"][0]["text"].as_str().unwrap_or_default(),
+            response["result"]["content"][0]["text"].as_str().unwrap_or_default(),
             expected,
             "{principal:?} {name}"
         );
@@ -312,7 +312,7 @@ async fn a_middleware_names_the_principal() {
 }
 
 impl Request {
-    /// The request as a framework gives it to a service that is mounted into it.
+    /// Converts the request into the form in which a framework passes it to a mounted service.
     pub(super) fn into_http(self, extend: impl FnOnce(&mut http::Extensions)) -> http::Request<Full<Bytes>> {
         let (method, path, headers, body) = self.into_parts();
         let mut request = http::Request::builder().method(method.as_str()).uri(path);

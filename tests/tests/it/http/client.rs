@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client, which can also do what a decent one would not.
+//! A small HTTP/1.1 client that can also misbehave.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,9 +13,9 @@ use tokio::{
 
 use super::request::{Request, initialize};
 
-/// Waits for what must come, but not for ever.
+/// Awaits a future with a generous timeout.
 pub(super) async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it never came")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("timed out")
 }
 
 pub(super) async fn until(condition: impl Fn() -> bool) {
@@ -27,51 +27,51 @@ pub(super) async fn until(condition: impl Fn() -> bool) {
     .await;
 }
 
-/// A server that listens.
+/// A running server.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<std::io::Result<()>>,
 }
 
-impl Site {
+impl Endpoint {
     pub(super) async fn start(server: Server, options: HttpOptions) -> Self {
         Self::serve(server.build().unwrap(), options).await
     }
 
     pub(super) async fn serve(server: BuiltServer, options: HttpOptions) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let (tell, told) = oneshot::channel();
+        let (send_address, address) = oneshot::channel();
         let running = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            let ready = |address| tell.send(address).unwrap();
+            let ready = |address| send_address.send(address).unwrap();
             server.serve_http_until(([127, 0, 0, 1], 0), options, stopped, ready).await
         });
-        Self { address: soon(told).await.unwrap(), stop: Some(stop), running }
+        Self { address: soon(address).await.unwrap(), stop: Some(stop), running }
     }
 
     pub(super) async fn connect(&self) -> Connection {
         Connection::to(self.address).await
     }
 
-    /// Sends a request on a connection of its own.
-    pub(super) async fn open(&self, request: &Request) -> Answer {
+    /// Sends a request on a new connection.
+    pub(super) async fn open(&self, request: &Request) -> Response {
         self.connect().await.open(request).await
     }
 
-    pub(super) async fn send(&self, request: &Request) -> Whole {
-        self.open(request).await.whole().await.0
+    pub(super) async fn send(&self, request: &Request) -> FullResponse {
+        self.open(request).await.full().await.0
     }
 
-    /// Opens a session of a version, and gives its id.
+    /// Opens a session of a protocol version.
     pub(super) async fn session(&self, version: &'static str) -> Session<'_> {
         let opened = self.send(&initialize(version)).await;
         assert_eq!(opened.json()["result"]["protocolVersion"], version);
-        Session { site: self, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+        Session { endpoint: self, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
     }
 
-    /// Tells the server to stop.
+    /// Stops the server without waiting for it.
     pub(super) fn stop(&mut self) {
         drop(self.stop.take());
     }
@@ -83,10 +83,10 @@ impl Site {
     }
 }
 
-/// A session, as its client sees it.
+/// A session from the client's point of view.
 #[derive(Debug)]
 pub(super) struct Session<'a> {
-    pub(super) site: &'a Site,
+    pub(super) endpoint: &'a Endpoint,
     pub(super) version: &'static str,
     pub(super) id: String,
 }
@@ -117,7 +117,7 @@ impl Session<'_> {
         self.wrap(Request::new("GET")).with("accept", "text/event-stream")
     }
 
-    /// Takes up a stream behind an event.
+    /// Resumes a stream after an event.
     pub(super) fn resume(&self, event: &str) -> Request {
         self.get().with("last-event-id", event)
     }
@@ -127,7 +127,7 @@ impl Session<'_> {
     }
 
     pub(super) async fn is_alive(&self) -> bool {
-        match self.site.send(&self.ping()).await.status {
+        match self.endpoint.send(&self.ping()).await.status {
             200 => true,
             404 => false,
             other => panic!("{other}"),
@@ -147,18 +147,18 @@ impl Connection {
         soon(self.0.get_mut().write_all(bytes)).await.unwrap();
     }
 
-    pub(super) async fn open(mut self, request: &Request) -> Answer {
+    pub(super) async fn open(mut self, request: &Request) -> Response {
         self.write(&request.bytes()).await;
-        self.answer().await
+        self.response().await
     }
 
-    /// Sends a request, and keeps the connection.
-    pub(super) async fn send(self, request: &Request) -> (Whole, Self) {
-        self.open(request).await.whole().await
+    /// Sends a request, and returns the connection with the response.
+    pub(super) async fn send(self, request: &Request) -> (FullResponse, Self) {
+        self.open(request).await.full().await
     }
 
     /// Reads the head of a response.
-    pub(super) async fn answer(mut self) -> Answer {
+    pub(super) async fn response(mut self) -> Response {
         let line = self.line().await;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.unwrap_or_else(|| panic!("no status: {line:?}"));
@@ -168,10 +168,10 @@ impl Connection {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        Answer { status, headers, unread: Vec::new(), connection: self }
+        Response { status, headers, unread: Vec::new(), connection: self }
     }
 
-    /// Waits until the server ends the connection, whatever still comes.
+    /// Waits until the server closes the connection, and discards what it sends.
     pub(super) async fn closed(mut self) {
         let _ = soon(self.0.read_to_end(&mut Vec::new())).await;
     }
@@ -183,9 +183,9 @@ impl Connection {
     }
 }
 
-/// A response whose body is still to be read.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub(super) status: u16,
     headers: Vec<(String, String)>,
     unread: Vec<u8>,
@@ -208,12 +208,12 @@ impl Event {
     }
 }
 
-impl Answer {
+impl Response {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
 
-    /// Reads the next event; none at the end of the stream, which must be a proper one.
+    /// Reads the next event. Returns `None` at the end of the stream, which must be complete.
     pub(super) async fn event(&mut self) -> Option<Event> {
         assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
         loop {
@@ -223,14 +223,14 @@ impl Answer {
             }
             let chunk = self.chunk().await;
             if chunk.is_empty() {
-                assert!(self.unread.is_empty(), "an event breaks off: {:?}", self.unread);
+                assert!(self.unread.is_empty(), "incomplete event: {:?}", self.unread);
                 return None;
             }
             self.unread.extend(chunk);
         }
     }
 
-    /// Reads the next message of the stream, past what is no message.
+    /// Reads the next message of the stream, and skips events without a message.
     pub(super) async fn message(&mut self) -> Option<Value> {
         while let Some(event) = self.event().await {
             if !event.data.is_empty() {
@@ -249,8 +249,8 @@ impl Answer {
         messages
     }
 
-    /// Reads the rest.
-    pub(super) async fn whole(mut self) -> (Whole, Connection) {
+    /// Reads the rest of the body.
+    pub(super) async fn full(mut self) -> (FullResponse, Connection) {
         let mut body = std::mem::take(&mut self.unread);
         match self.header("content-length").map(|length| length.parse().unwrap()) {
             Some(length) => {
@@ -266,7 +266,7 @@ impl Answer {
                 body.extend(chunk);
             },
         }
-        (Whole { status: self.status, headers: self.headers, body }, self.connection)
+        (FullResponse { status: self.status, headers: self.headers, body }, self.connection)
     }
 
     async fn chunk(&mut self) -> Vec<u8> {
@@ -275,7 +275,7 @@ impl Answer {
             return Vec::new();
         }
         let size = self.connection.line().await;
-        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {size:?}"));
+        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("invalid chunk size: {size:?}"));
         let mut chunk = vec![0; size + 2];
         soon(self.connection.0.read_exact(&mut chunk)).await.unwrap();
         chunk.truncate(size);
@@ -303,19 +303,19 @@ fn read_event(text: &str) -> Event {
 fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut values = headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let value = values.next();
-    assert_eq!(values.next(), None, "`{name}` is there twice");
+    assert_eq!(values.next(), None, "duplicate `{name}`");
     value
 }
 
-/// A response.
+/// A complete response.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct FullResponse {
     pub(super) status: u16,
     headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
-impl Whole {
+impl FullResponse {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
     }
@@ -325,7 +325,7 @@ impl Whole {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{:?}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The status and the code of the error, 0 where there is a result.
+    /// Returns the status and the error code, which is 0 for a result.
     pub(super) fn outcome(&self) -> (u16, i64) {
         let code = if self.body.is_empty() { 0 } else { self.json()["error"]["code"].as_i64().unwrap_or_default() };
         (self.status, code)

@@ -1,20 +1,20 @@
-//! Who may reach the server, and what stands beside the endpoint.
+//! Checks of `Host` and `Origin`, CORS, and the health checks.
 
 use std::net::SocketAddr;
 
 use mcp_runtime::HttpOptions;
 
 use super::{
-    client::{Site, soon},
+    client::{Endpoint, soon},
     request::{Request, call, initialize},
-    server, site, site_with,
+    serve, serve_with, server,
 };
 
-/// Every method is guarded; there is no answer for whom it is not meant.
+/// All methods are checked.
 #[tokio::test]
 async fn hosts_and_origins_are_checked() {
-    let (_, site) = site().await;
-    let port = site.address.port();
+    let (_, endpoint) = serve().await;
+    let port = endpoint.address.port();
     for (host, origin, status) in [
         (format!("127.0.0.1:{port}"), None, 200),
         ("localhost".to_owned(), None, 200),
@@ -32,13 +32,13 @@ async fn hosts_and_origins_are_checked() {
             let request = request.with("host", &host);
             origin.iter().fold(request, |request, origin| request.with("origin", origin))
         };
-        let answer = site.send(&with(call("quick"))).await;
-        assert_eq!(answer.status, status, "{host} {origin:?}");
+        let response = endpoint.send(&with(call("quick"))).await;
+        assert_eq!(response.status, status, "{host} {origin:?}");
         if status == 403 {
-            assert_eq!(answer.outcome(), (403, -32600));
-            assert_eq!(answer.header("access-control-allow-origin"), None);
+            assert_eq!(response.outcome(), (403, -32600));
+            assert_eq!(response.header("access-control-allow-origin"), None);
             for request in [initialize("2025-11-25"), Request::new("GET"), Request::new("DELETE")] {
-                assert_eq!(site.send(&with(request)).await.status, 403, "{host} {origin:?}");
+                assert_eq!(endpoint.send(&with(request)).await.status, 403, "{host} {origin:?}");
             }
         }
     }
@@ -50,57 +50,57 @@ async fn hosts_and_origins_are_checked() {
         (good.clone().path("http://evil.example/mcp"), 403),
         (good.and("origin", "http://localhost").and("origin", "https://evil.example"), 403),
     ] {
-        assert_eq!(site.send(&request).await.status, status, "{request:?}");
+        assert_eq!(endpoint.send(&request).await.status, status, "{request:?}");
     }
 }
 
 #[tokio::test]
-async fn allowed_hosts_and_origins_are_let_in() {
+async fn allowed_hosts_and_origins_are_accepted() {
     let options = HttpOptions::default().allow_host("mcp.example.com").allow_origin("https://app.example.com");
-    let (_, site) = site_with(options).await;
+    let (_, endpoint) = serve_with(options).await;
     for (host, origin, status) in [
         ("mcp.example.com", "https://app.example.com", 200),
         ("MCP.example.com:8443", "https://mcp.example.com", 200),
         ("mcp.example.com", "https://other.example.com", 403),
         ("localhost", "https://app.example.com", 403),
     ] {
-        let answer = site.send(&call("quick").with("host", host).with("origin", origin)).await;
-        assert_eq!(answer.status, status, "{host} {origin}");
+        let response = endpoint.send(&call("quick").with("host", host).with("origin", origin)).await;
+        assert_eq!(response.status, status, "{host} {origin}");
     }
 }
 
 #[tokio::test]
-async fn pages_of_allowed_origins_may_read_answers() {
+async fn pages_of_allowed_origins_may_read_responses() {
     let origin = "https://app.example.com";
-    let (_, site) = site_with(HttpOptions::default().allow_origin(origin)).await;
+    let (_, endpoint) = serve_with(HttpOptions::default().allow_origin(origin)).await;
     let preflight = |origin| {
         Request::new("OPTIONS")
             .with("origin", origin)
             .with("access-control-request-method", "POST")
             .with("access-control-request-headers", "content-type,mcp-session-id,mcp-param-region")
     };
-    let allowed = site.send(&preflight(origin)).await;
+    let allowed = endpoint.send(&preflight(origin)).await;
     assert_eq!((allowed.status, allowed.header("access-control-allow-origin")), (200, Some(origin)));
     assert_eq!(allowed.header("access-control-allow-methods"), Some("GET,POST,DELETE"));
     let headers = allowed.header("access-control-allow-headers").unwrap();
     assert!(headers.contains("mcp-session-id") && headers.contains("mcp-param-region"), "{headers}");
     assert_eq!(allowed.header("access-control-allow-credentials"), None);
 
-    let refused = site.send(&preflight("https://evil.example")).await;
+    let refused = endpoint.send(&preflight("https://evil.example")).await;
     assert_eq!(refused.header("access-control-allow-origin"), None);
 
-    // Browsers ask for more where the server is nearer to the user than the page is.
+    // Browsers request permission if the server is in a more private network than the page.
     for (origin, asks, expected) in
         [(origin, Some("true"), Some("true")), (origin, None, None), ("https://evil.example", Some("true"), None)]
     {
         let request = preflight(origin);
         let name = "access-control-request-private-network";
         let request = asks.into_iter().fold(request, |request, asks| request.with(name, asks));
-        let answer = site.send(&request).await;
-        assert_eq!(answer.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.header("access-control-allow-private-network"), expected, "{origin} {asks:?}");
     }
 
-    let opened = site.send(&initialize("2025-11-25").with("origin", origin)).await;
+    let opened = endpoint.send(&initialize("2025-11-25").with("origin", origin)).await;
     assert_eq!(opened.header("access-control-allow-origin"), Some(origin));
     assert!(opened.header("vary").unwrap().contains("origin"));
     let exposed = opened.header("access-control-expose-headers").unwrap();
@@ -109,39 +109,39 @@ async fn pages_of_allowed_origins_may_read_answers() {
     }
 }
 
-/// What a cache may keep says what it varies with, also for who is no page; what it may not keep need not.
+/// Responses that a cache may store have `Vary`, even without `Origin`. Others do not need it.
 #[tokio::test]
-async fn caches_are_told_where_they_may_keep_something() {
-    let (_, site) = site().await;
+async fn cacheable_responses_have_a_vary_header() {
+    let (_, endpoint) = serve().await;
     for (request, varies) in [
         (Request::new("GET"), true),
         (Request::new("PUT"), true),
         (call("quick").with("origin", "http://localhost"), true),
         (call("quick"), false),
     ] {
-        let answer = site.send(&request).await;
-        let vary = answer.header("vary");
+        let response = endpoint.send(&request).await;
+        let vary = response.header("vary");
         assert_eq!(vary.is_some_and(|vary| vary.contains("origin")), varies, "{vary:?} {varies}");
     }
 }
 
-/// At every path, and with the same rules.
+/// The same rules apply to all paths.
 #[tokio::test]
-async fn pages_of_allowed_origins_may_use_the_older_transport() {
+async fn pages_of_allowed_origins_may_use_the_legacy_transport() {
     let origin = "https://app.example.com";
-    let (_, site) = site_with(HttpOptions::default().allow_origin(origin).legacy_sse(true)).await;
+    let (_, endpoint) = serve_with(HttpOptions::default().allow_origin(origin).legacy_sse(true)).await;
     for (path, method) in [("/mcp", "POST"), ("/sse", "GET"), ("/message", "POST")] {
         let request = |method: &str, origin| Request::new(method).path(path).with("origin", origin);
         let preflight = |origin| request("OPTIONS", origin).with("access-control-request-method", method);
-        let allowed = site.send(&preflight(origin)).await;
+        let allowed = endpoint.send(&preflight(origin)).await;
         assert_eq!((allowed.status, allowed.header("access-control-allow-origin")), (200, Some(origin)), "{path}");
         assert_eq!(allowed.header("access-control-allow-methods"), Some("GET,POST,DELETE"), "{path}");
-        let refused = site.send(&preflight("https://evil.example")).await;
+        let refused = endpoint.send(&preflight("https://evil.example")).await;
         assert_eq!(refused.header("access-control-allow-origin"), None, "{path}");
 
-        let answer = site.open(&request(method, origin)).await;
-        assert_eq!(answer.header("access-control-allow-origin"), Some(origin), "{path}");
-        let refused = site.open(&request(method, "https://evil.example")).await;
+        let response = endpoint.open(&request(method, origin)).await;
+        assert_eq!(response.header("access-control-allow-origin"), Some(origin), "{path}");
+        let refused = endpoint.open(&request(method, "https://evil.example")).await;
         assert_eq!((refused.status, refused.header("access-control-allow-origin")), (403, None), "{path}");
     }
 }
@@ -165,34 +165,34 @@ async fn a_public_address_needs_an_allowed_host() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_an_error() {
-    let (_, site) = site().await;
+async fn an_address_in_use_is_an_error() {
+    let (_, endpoint) = serve().await;
     let built = server().1.build().unwrap();
-    let serving = built.serve_http_until(site.address, HttpOptions::default(), async {}, |_| {});
+    let serving = built.serve_http_until(endpoint.address, HttpOptions::default(), async {}, |_| {});
     assert_eq!(soon(serving).await.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
 }
 
-async fn statuses(site: &Site, paths: &[&str]) -> Vec<u16> {
+async fn statuses(endpoint: &Endpoint, paths: &[&str]) -> Vec<u16> {
     let mut statuses = Vec::new();
     for path in paths {
-        statuses.push(site.send(&Request::new("GET").path(path)).await.status);
+        statuses.push(endpoint.send(&Request::new("GET").path(path)).await.status);
     }
     statuses
 }
 
 #[tokio::test]
-async fn health_stands_beside_the_endpoint() {
+async fn health_checks_are_served_next_to_the_endpoint() {
     let paths = ["/healthz", "/readyz?verbose", "/alive", "/", "/mcp/", "/sse", "/message"];
-    let (_, site) = site().await;
-    assert_eq!(statuses(&site, &paths).await, [200, 200, 404, 404, 404, 404, 404]);
-    // Whoever asks for health knows no name of the server.
+    let (_, endpoint) = serve().await;
+    assert_eq!(statuses(&endpoint, &paths).await, [200, 200, 404, 404, 404, 404, 404]);
+    // Health checks use arbitrary host names.
     let probe = Request::new("GET").path("/healthz").with("host", "10.0.0.1:8080");
-    assert_eq!(site.send(&probe).await.status, 200);
+    assert_eq!(endpoint.send(&probe).await.status, 200);
 
-    let (_, site) = site_with(HttpOptions::default().health(Some(("/alive", "/ready"))).path("/")).await;
-    assert_eq!(statuses(&site, &paths).await, [404, 404, 200, 400, 404, 404, 404]);
-    assert_eq!(site.send(&call("quick").path("/")).await.text(), "quick");
+    let (_, endpoint) = serve_with(HttpOptions::default().health(Some(("/alive", "/ready"))).path("/")).await;
+    assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 200, 400, 404, 404, 404]);
+    assert_eq!(endpoint.send(&call("quick").path("/")).await.text(), "quick");
 
-    let (_, site) = site_with(HttpOptions::default().health(None)).await;
-    assert_eq!(statuses(&site, &paths).await, [404; 7]);
+    let (_, endpoint) = serve_with(HttpOptions::default().health(None)).await;
+    assert_eq!(statuses(&endpoint, &paths).await, [404; 7]);
 }

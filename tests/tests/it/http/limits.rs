@@ -1,4 +1,4 @@
-//! Too much, too slow, too soon; and the end of the server.
+//! Limits, timeouts, malformed requests, and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    client::{Connection, Session, Site, soon},
+    client::{Connection, Endpoint, Session, soon},
     request::{Request, call, initialize, stateless},
-    server, site, site_with,
+    serve, serve_with, server,
 };
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Sends a head and then bytes for as long as the server takes them.
-async fn flood(site: &Site, request: &Request, piece: &[u8], pieces: usize) -> (u16, i64) {
-    let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
-    // Whoever writes does not see that nobody reads.
+/// Sends a head, then bytes as long as the server accepts them.
+async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usize) -> (u16, i64) {
+    let (reader, mut writer) = endpoint.connect().await.0.into_inner().into_split();
+    // A writer does not notice that the peer has stopped reading.
     let head = request.head();
     let piece = piece.to_vec();
     let writing = tokio::spawn(async move {
@@ -36,49 +36,49 @@ async fn flood(site: &Site, request: &Request, piece: &[u8], pieces: usize) -> (
                 Ok(0) => break,
                 Ok(read) => length += read,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // It was answered, and what came after the answer was not read.
+                // The server has responded, and has not read the rest.
                 Err(_) => break,
             }
         }
     })
     .await;
     writing.abort();
-    let answer = String::from_utf8(head[..length].to_vec()).unwrap();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let response = String::from_utf8(head[..length].to_vec()).unwrap();
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
     (status, code.unwrap_or_default())
 }
 
 #[tokio::test]
-async fn a_body_is_capped() {
-    let (_, site) = site().await;
+async fn the_size_of_a_body_is_limited() {
+    let (_, endpoint) = serve().await;
     let padded = |size: usize| {
         let mut body = stateless("tools/call", &serde_json::json!({"name": "quick"}));
         let padding = "x".repeat(size);
         body = body.change(|message| message["params"]["_meta"]["padding"] = Value::from(padding));
         body
     };
-    assert_eq!(site.send(&padded(3 * MEGABYTE)).await.text(), "quick");
-    assert_eq!(site.send(&padded(5 * MEGABYTE)).await.outcome(), (413, -32600));
-    // It is refused before it is there.
+    assert_eq!(endpoint.send(&padded(3 * MEGABYTE)).await.text(), "quick");
+    assert_eq!(endpoint.send(&padded(5 * MEGABYTE)).await.outcome(), (413, -32600));
+    // Rejected before the body arrives.
     let huge = call("quick").with("content-length", &(100 * MEGABYTE).to_string());
-    let refused = site.open(&huge.clone().body("").with("content-length", &(100 * MEGABYTE).to_string())).await;
+    let refused = endpoint.open(&huge.clone().body("").with("content-length", &(100 * MEGABYTE).to_string())).await;
     assert_eq!((refused.status, refused.header("connection")), (413, Some("close")));
-    assert_eq!(flood(&site, &huge, &vec![b' '; MEGABYTE], 100).await, (413, -32600));
-    // In pieces, nobody knows before how much will come.
+    assert_eq!(flood(&endpoint, &huge, &vec![b' '; MEGABYTE], 100).await, (413, -32600));
+    // The size of a chunked body is not known in advance.
     let chunked = call("quick").without("content-length").with("transfer-encoding", "chunked");
     let piece = [b"100000\r\n", vec![b' '; MEGABYTE].as_slice(), b"\r\n"].concat();
-    assert_eq!(flood(&site, &chunked, &piece, 100).await, (413, -32600));
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(flood(&endpoint, &chunked, &piece, 100).await, (413, -32600));
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 
-    let (_, site) = site_with(HttpOptions::default().max_body_bytes(100)).await;
-    assert_eq!(site.send(&call("quick")).await.outcome(), (413, -32600));
+    let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(100)).await;
+    assert_eq!(endpoint.send(&call("quick")).await.outcome(), (413, -32600));
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_refused() {
-    let (_, site) = site().await;
+async fn an_incomplete_body_is_rejected() {
+    let (_, endpoint) = serve().await;
     let whole = call("quick");
     let chunked = whole.clone().body("").without("content-length").with("transfer-encoding", "chunked");
     for bytes in [
@@ -87,162 +87,162 @@ async fn a_body_that_breaks_off_is_refused() {
         [chunked.head().as_bytes(), b"5\r\n{\"jso\r\n"].concat(),
         [chunked.head().as_bytes(), b"zz\r\n{\"jso\r\n"].concat(),
     ] {
-        let mut connection = site.connect().await;
+        let mut connection = endpoint.connect().await;
         connection.write(&bytes).await;
         connection.0.get_mut().shutdown().await.unwrap();
-        let answer = connection.answer().await.whole().await.0;
-        assert_eq!(answer.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
+        let response = connection.response().await.full().await.0;
+        assert_eq!(response.outcome(), (400, -32700), "{:?}", String::from_utf8_lossy(&bytes));
     }
-    assert_eq!(site.send(&whole).await.text(), "quick");
+    assert_eq!(endpoint.send(&whole).await.text(), "quick");
 }
 
 #[tokio::test]
-async fn a_body_in_chunks_is_read() {
-    let (_, site) = site().await;
+async fn a_chunked_body_is_read() {
+    let (_, endpoint) = serve().await;
     let whole = call("quick");
     let body = whole.bytes()[whole.head().len()..].to_vec();
     let head = whole.clone().without("content-length").with("transfer-encoding", "chunked").head();
     let chunks: Vec<u8> =
         body.chunks(7).flat_map(|c| [format!("{:x}\r\n", c.len()).as_bytes(), c, b"\r\n"].concat()).collect();
-    let mut connection = site.connect().await;
+    let mut connection = endpoint.connect().await;
     connection.write(&[head.as_bytes(), &chunks, b"0\r\n\r\n"].concat()).await;
-    assert_eq!(connection.answer().await.whole().await.0.text(), "quick");
+    assert_eq!(connection.response().await.full().await.0.text(), "quick");
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_is_given_up() {
-    let (_, site) = site_with(HttpOptions::default().body_timeout(Duration::from_millis(100))).await;
+async fn a_slow_body_times_out() {
+    let (_, endpoint) = serve_with(HttpOptions::default().body_timeout(Duration::from_millis(100))).await;
     let chunked = call("quick").without("content-length").with("transfer-encoding", "chunked");
     for (head, piece) in [(chunked.head(), &b"1\r\n \r\n"[..]), (call("quick").head(), b" ")] {
-        let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
+        let (reader, mut writer) = endpoint.connect().await.0.into_inner().into_split();
         let trickle = tokio::spawn(async move {
             writer.write_all(head.as_bytes()).await.unwrap();
             while writer.write_all(piece).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         });
-        let mut answer = vec![0; 17];
-        soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut answer)).await.unwrap();
-        assert_eq!(answer, b"HTTP/1.1 408 Requ");
+        let mut response = vec![0; 17];
+        soon(tokio::io::AsyncReadExt::read_exact(&mut { reader }, &mut response)).await.unwrap();
+        assert_eq!(response, b"HTTP/1.1 408 Requ");
         soon(trickle).await.unwrap();
     }
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
 #[tokio::test]
-async fn calls_in_work_are_capped() {
-    let (stage, site) = site_with(HttpOptions::default().max_in_flight(2)).await;
-    let session = site.session("2025-11-25").await;
-    let mut streamed = site.open(&session.call(1, "tells")).await;
+async fn calls_in_flight_are_limited() {
+    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(2)).await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut streamed = endpoint.open(&session.call(1, "tells")).await;
     assert!(streamed.message().await.is_some());
     let waiting = call("waits");
     let others = async {
         stage.has_begun(2).await;
         for request in [call("quick"), session.call(2, "quick")] {
-            let refused = site.send(&request).await;
+            let refused = endpoint.send(&request).await;
             assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
         }
-        // What is no call takes nobody's place.
+        // Other requests do not count as calls.
         for request in [stateless("tools/list", &json!({})), session.ping(), initialize("2025-11-25")] {
-            assert_eq!(site.send(&request).await.outcome(), (200, 0));
+            assert_eq!(endpoint.send(&request).await.outcome(), (200, 0));
         }
-        let listening = site.open(&session.get()).await;
+        let listening = endpoint.open(&session.get()).await;
         assert_eq!(listening.status, 200);
         stage.open();
         stage.open();
     };
-    let (answer, ()) = tokio::join!(site.send(&waiting), others);
-    assert_eq!(answer.text(), "waited");
+    let (response, ()) = tokio::join!(endpoint.send(&waiting), others);
+    assert_eq!(response.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
-/// Calls that wait for their clients would wait for ever otherwise.
+/// Otherwise calls that wait for their clients would never end.
 #[tokio::test]
-async fn answers_and_cancellations_get_through_when_no_call_does() {
-    let (stage, site) = site_with(HttpOptions::default().max_in_flight(1)).await;
+async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
+    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
     let opening =
         initialize("2025-11-25").change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
-    let opened = site.send(&opening).await;
+    let opened = endpoint.send(&opening).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
-    let session = Session { site: &site, version: "2025-11-25", id };
+    let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
 
-    let mut asking = site.open(&session.call(1, "asks")).await;
+    let mut asking = endpoint.open(&session.call(1, "asks")).await;
     let question = asking.message().await.unwrap();
     assert_eq!(question["method"], "elicitation/create");
     for request in [session.call(2, "quick"), call("quick")] {
-        assert_eq!(site.send(&request).await.outcome(), (503, -32603));
+        assert_eq!(endpoint.send(&request).await.outcome(), (503, -32603));
     }
     let result = json!({"action": "accept", "content": {"sure": true}});
-    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
-    assert_eq!(site.send(&answer).await.status, 202);
+    let response = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+    assert_eq!(endpoint.send(&response).await.status, 202);
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
-    let mut asking = site.open(&session.call(1, "asks")).await;
+    let mut asking = endpoint.open(&session.call(1, "asks")).await;
     assert!(asking.message().await.is_some());
-    assert_eq!(site.send(&call("quick")).await.outcome(), (503, -32603));
-    assert_eq!(site.send(&session.cancel(1)).await.status, 202);
+    assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
+    assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     stage.has_dropped(2).await;
-    // There is no answer, and the question is taken back.
+    // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
     assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
-/// A body that is not there yet, of which the server has some.
-async fn stalled(site: &Site, bytes: usize) -> Connection {
-    let mut client = site.connect().await;
+/// Sends part of a body.
+async fn stalled(endpoint: &Endpoint, bytes: usize) -> Connection {
+    let mut client = endpoint.connect().await;
     let head = call("quick").with("content-length", &(bytes + 1).to_string()).head();
     client.write(&[head.as_bytes(), &vec![b' '; bytes]].concat()).await;
     client
 }
 
-/// Whatever they declare, what counts is what has come.
+/// Received bytes count, not announced ones.
 #[tokio::test]
-async fn bodies_are_capped_all_together() {
+async fn the_total_size_of_bodies_is_limited() {
     let options = HttpOptions::default().max_body_bytes(MEGABYTE).max_total_body_bytes(0);
-    let (_, site) = site_with(options).await;
+    let (_, endpoint) = serve_with(options).await;
     let padding = "x".repeat(MEGABYTE - 1000);
     let long = call("quick").change(|message| message["params"]["_meta"]["padding"] = padding.into());
     let mut announced = Vec::new();
     for _ in 0..20 {
-        let mut client = site.connect().await;
+        let mut client = endpoint.connect().await;
         client.write(call("quick").with("content-length", &MEGABYTE.to_string()).head().as_bytes()).await;
         announced.push(client);
     }
-    assert_eq!(site.send(&long).await.text(), "quick");
+    assert_eq!(endpoint.send(&long).await.text(), "quick");
     let mut held = Vec::new();
     let refused = loop {
-        let answer = site.send(&long).await;
-        if answer.status != 200 {
-            break answer;
+        let response = endpoint.send(&long).await;
+        if response.status != 200 {
+            break response;
         }
         assert!(held.len() < 100, "nothing is refused");
-        held.push(stalled(&site, MEGABYTE - 10).await);
+        held.push(stalled(&endpoint, MEGABYTE - 10).await);
     };
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
     assert_eq!(refused.header("connection"), Some("close"));
-    // What is short gets through, and what ended makes room.
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    // Short bodies are still accepted, and a finished request frees its memory.
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
     drop(held);
-    soon(async { while site.send(&long).await.status != 200 {} }).await;
+    soon(async { while endpoint.send(&long).await.status != 200 {} }).await;
 }
 
-/// Their memory is bounded: the oldest ones are forgotten, whoever's they are.
+/// The oldest ones are evicted, over all sessions.
 #[tokio::test]
-async fn answers_that_nobody_fetches_are_bounded() {
+async fn unfetched_responses_are_limited() {
     const LENGTH: usize = 8 * MEGABYTE;
     const KEPT: usize = 64 * MEGABYTE;
-    let (stage, site) = site().await;
-    let sessions = [site.session("2025-11-25").await, site.session("2025-06-18").await];
+    let (stage, endpoint) = serve().await;
+    let sessions = [endpoint.session("2025-11-25").await, endpoint.session("2025-06-18").await];
     let mut lost = Vec::new();
     for id in 0..12 {
         let session = &sessions[id % 2];
         let params = json!({"name": "tells_long", "arguments": {"length": LENGTH}, "_meta": {"progressToken": id}});
         let request = session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        let mut answer = site.open(&request).await;
+        let mut response = endpoint.open(&request).await;
         let event = loop {
-            let event = answer.event().await.unwrap();
+            let event = response.event().await.unwrap();
             if !event.data.is_empty() {
                 break event.id.unwrap();
             }
@@ -255,9 +255,9 @@ async fn answers_that_nobody_fetches_are_bounded() {
     }
     let mut fetched = Vec::new();
     for (session, event) in &lost {
-        let mut answer = site.open(&session.resume(event)).await;
-        fetched.push(match answer.status {
-            200 => answer.messages().await[0].to_string().len() > LENGTH,
+        let mut response = endpoint.open(&session.resume(event)).await;
+        fetched.push(match response.status {
+            200 => response.messages().await[0].to_string().len() > LENGTH,
             status => {
                 assert_eq!(status, 400);
                 false
@@ -269,12 +269,12 @@ async fn answers_that_nobody_fetches_are_bounded() {
     assert!(fetched.is_sorted(), "the oldest should be forgotten first: {fetched:?}");
 }
 
-/// Waits until requests are no longer refused, and gives the connection of one that was not.
-async fn served(site: &Site) -> Connection {
+/// Retries until a request is accepted, and returns its connection.
+async fn served(endpoint: &Endpoint) -> Connection {
     soon(async {
         loop {
-            let (answer, connection) = site.connect().await.send(&call("quick")).await;
-            match answer.status {
+            let (response, connection) = endpoint.connect().await.send(&call("quick")).await;
+            match response.status {
                 200 => break connection,
                 503 => tokio::time::sleep(Duration::from_millis(2)).await,
                 other => panic!("{other}"),
@@ -285,34 +285,34 @@ async fn served(site: &Site) -> Connection {
 }
 
 #[tokio::test]
-async fn connections_are_capped() {
-    let (_, site) = site_with(HttpOptions::default().max_connections(2)).await;
-    let idle = served(&site).await;
-    let session = site.session("2025-11-25").await;
-    let listening = served(&site).await.open(&session.get()).await;
+async fn connections_are_limited() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_connections(2)).await;
+    let idle = served(&endpoint).await;
+    let session = endpoint.session("2025-11-25").await;
+    let listening = served(&endpoint).await.open(&session.get()).await;
     assert_eq!(listening.status, 200);
     for request in [call("quick"), Request::new("GET").path("/healthz"), call("quick").path("/nowhere")] {
-        let refused = site.send(&request).await;
+        let refused = endpoint.send(&request).await;
         assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
         assert_eq!(refused.header("connection"), Some("close"));
     }
-    // Those that have a place keep it.
-    let (answer, idle) = idle.send(&call("quick")).await;
-    assert_eq!(answer.text(), "quick");
+    // Admitted connections stay open.
+    let (response, idle) = idle.send(&call("quick")).await;
+    assert_eq!(response.text(), "quick");
     drop(idle);
-    served(&site).await;
+    served(&endpoint).await;
     drop(listening);
 }
 
-/// Neither those that wait for nothing nor those that send little keep others out.
+/// Neither idle nor slow connections keep others out.
 #[tokio::test]
-async fn slow_and_idle_connections_are_given_up() {
+async fn slow_and_idle_connections_time_out() {
     let options = HttpOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
-    let (stage, site) = site_with(options).await;
+    let (stage, endpoint) = serve_with(options).await;
     let began = Instant::now();
-    let silent = site.connect().await;
-    let idle = site.connect().await.send(&call("quick")).await.1;
-    let (reader, mut writer) = site.connect().await.0.into_inner().into_split();
+    let silent = endpoint.connect().await;
+    let idle = endpoint.connect().await.send(&call("quick")).await.1;
+    let (reader, mut writer) = endpoint.connect().await.0.into_inner().into_split();
     let trickle = tokio::spawn(async move {
         writer.write_all(b"POST /mcp HTTP/1.1\r\n").await.unwrap();
         while writer.write_all(b"x-a: b\r\n").await.is_ok() {
@@ -321,98 +321,98 @@ async fn slow_and_idle_connections_are_given_up() {
     });
     silent.closed().await;
     idle.closed().await;
-    let mut answer = Vec::new();
-    let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut answer)).await;
-    assert_eq!(answer, b"");
+    let mut response = Vec::new();
+    let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut { reader }, &mut response)).await;
+    assert_eq!(response, b"");
     soon(trickle).await.unwrap();
     assert!(
         began.elapsed() < Duration::from_secs(20),
         "it is not the option that ended them, but what hyper does by itself"
     );
-    served(&site).await;
+    served(&endpoint).await;
 
-    // Whoever waits for an answer is not idle.
-    let mut waiting = site.connect().await;
+    // A connection that waits for a response is not idle.
+    let mut waiting = endpoint.connect().await;
     waiting.write(&call("waits").bytes()).await;
     stage.has_begun(1).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
     stage.open();
-    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited");
+    assert_eq!(waiting.response().await.full().await.0.text(), "waited");
 }
 
-/// More than the buffers between a server and its client hold.
+/// More than the socket buffers between server and client hold.
 const UNREAD: usize = 24 * MEGABYTE;
 
-/// A request is in work until it is answered, not until the answer is read.
+/// A call is in flight until its response is ready, not until the response is read.
 #[tokio::test]
-async fn streams_that_are_not_read_keep_nobody_out() {
-    let (stage, site) = site_with(HttpOptions::default().max_in_flight(1)).await;
-    let session = site.session("2025-11-25").await;
+async fn unread_streams_do_not_count_as_calls() {
+    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
+    let session = endpoint.session("2025-11-25").await;
     let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
     let of_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long});
     for request in [stateless("tools/call", &long), session.post(&of_session)] {
-        let mut unread = site.open(&request).await;
+        let mut unread = endpoint.open(&request).await;
         assert!(unread.message().await.is_some());
-        assert_eq!(site.send(&call("quick")).await.status, 503);
+        assert_eq!(endpoint.send(&call("quick")).await.status, 503);
         stage.open();
-        served(&site).await;
-        // Nothing of it is lost.
+        served(&endpoint).await;
+        // No event is lost.
         assert!(unread.message().await.unwrap().to_string().len() > UNREAD);
     }
-    // A call that goes on without its client is still in work.
-    let mut lost = site.connect().await;
+    // A call that continues without its client is still in flight.
+    let mut lost = endpoint.connect().await;
     lost.write(&session.call(1, "waits").bytes()).await;
     stage.has_begun(3).await;
     drop(lost);
-    assert_eq!(site.send(&call("quick")).await.status, 503);
+    assert_eq!(endpoint.send(&call("quick")).await.status, 503);
     stage.open();
-    served(&site).await;
+    served(&endpoint).await;
 }
 
-/// Its connection ends, what it can resume does not.
+/// The connection is closed, but its stream can be resumed.
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_given_up() {
+async fn a_client_that_stops_reading_times_out() {
     let options = HttpOptions::default().write_timeout(Duration::from_millis(200)).max_connections(1);
-    let (stage, site) = site_with(options).await;
-    let session = site.session("2025-11-25").await;
-    let mut whole = served(&site).await;
+    let (stage, endpoint) = serve_with(options).await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut whole = served(&endpoint).await;
     let long = json!({"name": "long", "arguments": {"length": UNREAD}});
     whole.write(&stateless("tools/call", &long).bytes()).await;
-    let connection = served(&site).await;
+    let connection = served(&endpoint).await;
 
     let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
     let request = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long}));
     let mut streamed = connection.open(&request).await;
     let id = streamed.event().await.unwrap().id.unwrap();
     stage.open();
-    let messages = served(&site).await.open(&session.resume(&id)).await.messages().await;
+    let messages = served(&endpoint).await.open(&session.resume(&id)).await.messages().await;
     assert!(messages.last().unwrap().to_string().len() > UNREAD);
     drop((whole, streamed));
 }
 
-/// Also those whose clients have gone.
+/// Calls of disconnected clients count as well.
 #[tokio::test]
-async fn calls_of_a_session_are_capped() {
+async fn calls_of_a_session_are_limited() {
     let (stage, server) = server();
-    let site = Site::start(server.max_in_flight(1), HttpOptions::default()).await;
-    let session = site.session("2025-11-25").await;
-    let mut connection = site.connect().await;
+    let endpoint = Endpoint::start(server.max_in_flight(1), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut connection = endpoint.connect().await;
     connection.write(&session.call(1, "waits").bytes()).await;
     stage.has_begun(1).await;
     drop(connection);
-    let refused = site.send(&session.call(2, "quick")).await;
+    let refused = endpoint.send(&session.call(2, "quick")).await;
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
     assert_eq!(refused.json()["id"], 2);
     assert!(session.is_alive().await);
-    assert_eq!(site.send(&site.session("2025-11-25").await.call(2, "quick")).await.text(), "quick");
-    assert_eq!(site.send(&session.cancel(1)).await.status, 202);
-    assert_eq!(site.send(&session.call(2, "quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&endpoint.session("2025-11-25").await.call(2, "quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
+    assert_eq!(endpoint.send(&session.call(2, "quick")).await.text(), "quick");
 }
 
-/// What is no HTTP is answered with 400, or not at all.
+/// The server responds with 400, or closes the connection.
 #[tokio::test]
-async fn garbage_harms_nobody() {
-    let (_, site) = site().await;
+async fn malformed_http_is_rejected() {
+    let (_, endpoint) = serve().await;
     for garbage in [
         &b"\r\n\r\n\r\n"[..],
         b"GET\r\n\r\n",
@@ -423,80 +423,80 @@ async fn garbage_harms_nobody() {
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, x\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ] {
-        let mut connection = site.connect().await;
+        let mut connection = endpoint.connect().await;
         connection.write(garbage).await;
         connection.0.get_mut().shutdown().await.unwrap();
-        let mut answer = Vec::new();
-        let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut answer)).await;
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{garbage:?}: {answer}");
+        let mut response = Vec::new();
+        let _ = soon(tokio::io::AsyncReadExt::read_to_end(&mut connection.0, &mut response)).await;
+        let response = String::from_utf8_lossy(&response);
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{garbage:?}: {response}");
     }
-    assert_eq!(site.send(&call("quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
 #[tokio::test]
-async fn the_end_lets_calls_end_and_streams_too() {
-    let (stage, mut site) = site_with(HttpOptions::default().legacy_sse(true)).await;
-    let session = site.session("2025-11-25").await;
+async fn shutdown_waits_for_calls_and_streams() {
+    let (stage, mut endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
+    let session = endpoint.session("2025-11-25").await;
     let (get, tells) = (session.get(), session.call(1, "tells"));
-    let idle = site.connect().await.send(&call("quick")).await.1;
-    let mut listening = site.open(&get).await;
-    let mut legacy = site.open(&Request::new("GET").path("/sse")).await;
+    let idle = endpoint.connect().await.send(&call("quick")).await.1;
+    let mut listening = endpoint.open(&get).await;
+    let mut legacy = endpoint.open(&Request::new("GET").path("/sse")).await;
     assert!(legacy.event().await.is_some());
-    let mut streamed = site.open(&tells).await;
+    let mut streamed = endpoint.open(&tells).await;
     assert!(streamed.message().await.is_some());
-    let mut waiting = site.connect().await;
+    let mut waiting = endpoint.connect().await;
     waiting.write(&call("waits").bytes()).await;
     stage.has_begun(2).await;
 
-    site.stop();
-    // Those that do nothing end at once.
+    endpoint.stop();
+    // Idle connections are closed at once.
     idle.closed().await;
     stage.open();
     stage.open();
-    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited");
+    assert_eq!(waiting.response().await.full().await.0.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
-    // With the end of a chunked body, not with a break.
+    // The chunked body ends properly.
     assert_eq!(listening.messages().await, Vec::<Value>::new());
     assert_eq!(legacy.messages().await, Vec::<Value>::new());
-    site.stopped().await;
+    endpoint.stopped().await;
 }
 
-/// A message that is on its way is received, and its call is in work.
+/// A partly received message is received completely, and its call is in flight.
 #[tokio::test]
-async fn the_end_waits_for_messages_that_have_begun() {
-    let (stage, mut site) = site().await;
-    let (request, mut late) = (call("tells"), site.connect().await);
+async fn shutdown_waits_for_messages_being_received() {
+    let (stage, mut endpoint) = serve().await;
+    let (request, mut late) = (call("tells"), endpoint.connect().await);
     let bytes = request.bytes();
     let (begun, rest) = bytes.split_at(bytes.len() - 10);
     late.write(begun).await;
-    // Until it is there, the server has no reason to wait.
+    // The server has no reason to wait before the head has arrived.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    site.stop();
+    endpoint.stop();
     tokio::time::sleep(Duration::from_millis(100)).await;
     late.write(rest).await;
-    let mut answer = late.answer().await;
-    assert!(answer.message().await.is_some());
+    let mut response = late.response().await;
+    assert!(response.message().await.is_some());
     stage.open();
-    assert_eq!(answer.messages().await.len(), 2);
-    site.stopped().await;
+    assert_eq!(response.messages().await.len(), 2);
+    endpoint.stopped().await;
 }
 
 #[tokio::test]
-async fn the_end_does_not_wait_for_ever() {
+async fn shutdown_ends_after_the_grace_period() {
     let (stage, server) = server();
-    let site = Site::start(server.shutdown_grace(Duration::from_millis(50)), HttpOptions::default()).await;
-    let address = site.address;
-    let mut streamed = site.open(&call("tells")).await;
+    let endpoint = Endpoint::start(server.shutdown_grace(Duration::from_millis(50)), HttpOptions::default()).await;
+    let address = endpoint.address;
+    let mut streamed = endpoint.open(&call("tells")).await;
     assert!(streamed.message().await.is_some());
-    let session = site.session("2025-11-25").await.call(1, "waits");
-    let mut waiting = site.connect().await;
+    let session = endpoint.session("2025-11-25").await.call(1, "waits");
+    let mut waiting = endpoint.connect().await;
     waiting.write(&session.bytes()).await;
     stage.has_begun(2).await;
-    // Its head never comes.
-    let mut slow = site.connect().await;
+    // The head of this request never arrives.
+    let mut slow = endpoint.connect().await;
     slow.write(b"POST /mcp HTTP/1.1\r\n").await;
-    site.stopped().await;
+    endpoint.stopped().await;
     assert_eq!(streamed.messages().await, Vec::<Value>::new());
     stage.has_dropped(2).await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());

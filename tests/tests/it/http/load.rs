@@ -1,4 +1,4 @@
-//! Crowds, and the memory that they take of a process.
+//! The memory of a process with many clients.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn add() -> Request {
     stateless("tools/call", &json!({"name": "add", "arguments": {"a": 1, "b": 2}}))
 }
 
-/// Opens sessions, one after the other on one connection, and leaves them.
+/// Opens sessions on one connection, and abandons them.
 async fn abandon(mut connection: Connection, sessions: usize) -> (Vec<String>, Connection) {
     let mut ids = Vec::new();
     for _ in 0..sessions {
@@ -23,9 +23,9 @@ async fn abandon(mut connection: Connection, sessions: usize) -> (Vec<String>, C
     (ids, connection)
 }
 
-/// The server keeps as many as it may, and each of them costs little.
+/// The server keeps the maximum number of sessions, at a low cost for each.
 #[tokio::test]
-async fn sessions_that_are_abandoned_take_little_memory() {
+async fn abandoned_sessions_use_little_memory() {
     let server = Process::start("off", &[]);
     let (_, connection) = abandon(server.connect().await, 100).await;
     let before = server.memory();
@@ -33,7 +33,7 @@ async fn sessions_that_are_abandoned_take_little_memory() {
     let taken = server.memory().saturating_sub(before);
     assert!(taken < 9_900 * 2, "{taken} kB for 9,900 sessions");
 
-    // Beyond that, the oldest ones end.
+    // Beyond that, the oldest ones are evicted.
     let (_, connection) = abandon(connection, 1_000).await;
     let grown = server.memory().saturating_sub(before + taken);
     assert!(grown < 8 << 10, "{grown} kB more");
@@ -44,9 +44,9 @@ async fn sessions_that_are_abandoned_take_little_memory() {
     assert_eq!((first.status, last.status), (404, 200));
 }
 
-/// Streams that nobody reads hold up nobody else.
+/// Unread streams do not delay other clients.
 #[tokio::test]
-async fn streams_that_are_never_read_take_little_memory() {
+async fn unread_streams_use_little_memory() {
     let server = Process::start("off", &[]);
     let before = server.memory();
     let (ids, mut connection) = abandon(server.connect().await, 1_000).await;
@@ -63,20 +63,20 @@ async fn streams_that_are_never_read_take_little_memory() {
             _ => Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
                 .with("mcp-session-id", &ids[number % ids.len()]),
         };
-        let (answer, kept) = connection.send(&request).await;
-        assert_eq!(answer.status, 200);
+        let (response, kept) = connection.send(&request).await;
+        assert_eq!(response.status, 200);
         connection = kept;
     }
     let taken = server.memory().saturating_sub(before);
     assert!(taken < 64 << 10, "{taken} kB for 1,000 streams");
-    // They were open all the time.
-    let answer = soon(streams.swap_remove(500).answer()).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
+    // They have been open all the time.
+    let response = soon(streams.swap_remove(500).response()).await;
+    assert_eq!((response.status, response.header("content-type")), (200, Some("text/event-stream")));
 }
 
-/// Nothing is set aside for bodies that are only announced.
+/// No memory is allocated for bodies that are only announced.
 #[tokio::test]
-async fn bodies_that_never_come_take_little_memory() {
+async fn announced_bodies_use_little_memory() {
     let server = Process::start("off", &[]);
     let (_, connection) = abandon(server.connect().await, 10).await;
     let before = server.memory();
@@ -91,8 +91,8 @@ async fn bodies_that_never_come_take_little_memory() {
         client.write(&[slow.head().as_bytes(), &[b' '; 1000]].concat()).await;
         stalled.push(client);
     }
-    let (answer, _) = connection.send(&add()).await;
-    assert_eq!(answer.status, 200);
+    let (response, _) = connection.send(&add()).await;
+    assert_eq!(response.status, 200);
     let taken = server.memory().saturating_sub(before);
     assert!(taken < 64 << 10, "{taken} kB for 400 bodies");
 }

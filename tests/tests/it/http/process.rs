@@ -1,4 +1,4 @@
-//! The fixture as a process of its own: its memory, its log, its end.
+//! The fixture as a process: its memory, log and shutdown.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,7 @@ use super::{
     request::{Request, initialize},
 };
 
-/// A server that listens.
+/// A server process.
 pub(super) struct Process {
     child: Child,
     address: SocketAddr,
@@ -34,7 +34,7 @@ impl Process {
         Self { child, address, stderr }
     }
 
-    /// The memory that it has now, in kilobytes.
+    /// Returns the resident memory in kilobytes.
     pub(super) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -64,7 +64,7 @@ fn fixture(log: &str) -> Command {
     command
 }
 
-/// Reads up to a line that says something.
+/// Reads up to a line that contains a text.
 fn line_with(stderr: &mut BufReader<ChildStderr>, what: &str) -> String {
     let mut line = String::new();
     while !line.contains(what) {
@@ -80,7 +80,7 @@ fn call(session: &str, name: &str, arguments: &serde_json::Value) -> Request {
     Request::post(&message).with("mcp-session-id", session)
 }
 
-/// What is in work is answered, what is idle or open ends.
+/// Calls in flight are answered, and idle connections and open streams end.
 #[tokio::test]
 async fn a_signal_lets_calls_in_flight_finish() {
     let mut server = Process::start("off", &[]);
@@ -88,11 +88,11 @@ async fn a_signal_lets_calls_in_flight_finish() {
     let session = opened.header("mcp-session-id").unwrap();
     let mut waiting = server.connect().await;
     waiting.write(&call(session, "wait", &json!({"milliseconds": 1000})).bytes()).await;
-    // As long as it is in flight, no other may have its id.
+    // Its id is rejected as a duplicate as soon as it is in flight.
     loop {
-        let (answer, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
+        let (response, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
         idle = kept;
-        if answer.outcome() == (200, -32600) {
+        if response.outcome() == (200, -32600) {
             break;
         }
     }
@@ -101,7 +101,7 @@ async fn a_signal_lets_calls_in_flight_finish() {
 
     server.terminate();
     idle.closed().await;
-    assert_eq!(waiting.answer().await.whole().await.0.text(), "waited 1000 ms");
+    assert_eq!(waiting.response().await.full().await.0.text(), "waited 1000 ms");
     assert!(listening.messages().await.is_empty());
     let ended = tokio::task::spawn_blocking(move || server.child.wait().unwrap().code());
     assert_eq!(soon(ended).await.unwrap(), Some(0));
@@ -112,7 +112,7 @@ async fn a_signal_lets_calls_in_flight_finish() {
 fn the_endpoint_url_is_written_to_a_file() {
     let file = std::env::temp_dir().join(format!("mcp-address-{}", std::process::id()));
     let server = Process::spawn(fixture("off").env("MCP_ADDRESS_FILE", &file));
-    // It is written right after the line on stderr.
+    // The file is written right after the line on stderr.
     let url = (0..500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         std::fs::read_to_string(&file).ok()
@@ -121,9 +121,9 @@ fn the_endpoint_url_is_written_to_a_file() {
     assert_eq!(url, Some(format!("http://{}/mcp\n", server.address)));
 }
 
-/// The operator sees who was turned away, also before a browser has sent its request.
+/// Rejected requests are logged, including the preflight requests of browsers.
 #[tokio::test]
-async fn refusals_are_logged() {
+async fn rejected_requests_are_logged() {
     let mut server = Process::start("warn", &["--legacy-sse"]);
     for (method, path) in
         [("OPTIONS", "/mcp"), ("POST", "/mcp"), ("OPTIONS", "/sse"), ("GET", "/sse"), ("OPTIONS", "/message")]

@@ -1,4 +1,4 @@
-//! Requests, right and wrong ones.
+//! Building requests, valid and invalid ones.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ pub(super) fn initialize(version: &str) -> Request {
     Request::post(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
 }
 
-/// A request of 2026-07-28, with the headers that belong to it.
+/// Returns a request of 2026-07-28 with its headers.
 pub(super) fn stateless(method: &str, params: &Value) -> Request {
     let mut params = params.clone();
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -60,19 +60,19 @@ impl Request {
         self.with("content-length", &length)
     }
 
-    /// Changes the body, which is JSON.
+    /// Changes the JSON body.
     pub(super) fn change(self, change: impl FnOnce(&mut Value)) -> Self {
         let mut message = serde_json::from_slice(&self.body).unwrap();
         change(&mut message);
         self.body(message.to_string())
     }
 
-    /// Sets a header, in place of any of this name.
+    /// Sets a header, and removes others with this name.
     pub(super) fn with(self, name: &str, value: &str) -> Self {
         self.without(name).and(name, value)
     }
 
-    /// Adds a header, also to those of the same name.
+    /// Adds a header, and keeps others with this name.
     pub(super) fn and(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -83,7 +83,7 @@ impl Request {
         self
     }
 
-    /// The method, the path, the headers and the body.
+    /// Returns the method, path, headers and body.
     pub(super) fn into_parts(self) -> (String, String, Vec<(String, String)>, Vec<u8>) {
         (self.method, self.path, self.headers, self.body)
     }

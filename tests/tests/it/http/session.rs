@@ -8,9 +8,9 @@ use mcp_runtime::{HttpOptions, tool};
 use serde_json::{Value, json};
 
 use super::{
-    client::{Site, soon},
+    client::{Endpoint, soon},
     request::{Request, initialize},
-    site, site_with,
+    serve, serve_with,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -21,33 +21,33 @@ fn ping(id: u64) -> Value {
 
 #[tokio::test]
 async fn a_session_is_opened_used_and_ended() {
-    let (_, site) = site().await;
+    let (_, endpoint) = serve().await;
     for version in VERSIONS {
-        let session = site.session(version).await;
+        let session = endpoint.session(version).await;
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let accepted = site.send(&session.post(&initialized)).await;
+        let accepted = endpoint.send(&session.post(&initialized)).await;
         assert_eq!((accepted.status, accepted.body.len()), (202, 0), "{version}");
-        let called = site.send(&session.call(1, "whoami")).await;
+        let called = endpoint.send(&session.call(1, "whoami")).await;
         assert_eq!(called.text(), r#"None Some("127.0.0.1") Some("test")"#);
         assert_eq!(called.header("mcp-session-id"), None);
 
-        let ended = site.send(&session.delete()).await;
+        let ended = endpoint.send(&session.delete()).await;
         assert_eq!((ended.status, ended.body.len()), (204, 0), "{version}");
         for request in [session.ping(), session.get(), session.delete(), session.call(2, "quick")] {
-            assert_eq!(site.send(&request).await.outcome(), (404, -32600), "{version} {request:?}");
+            assert_eq!(endpoint.send(&request).await.outcome(), (404, -32600), "{version} {request:?}");
         }
     }
 }
 
-/// 128 bits or more, in visible ASCII, never twice.
+/// Ids have at least 128 random bits, in visible ASCII.
 #[tokio::test]
 async fn ids_cannot_be_guessed() {
-    let (_, site) = site().await;
+    let (_, endpoint) = serve().await;
     let mut ids = HashSet::new();
     for _ in 0..100 {
-        let session = site.session("2025-11-25").await;
+        let session = endpoint.session("2025-11-25").await;
         assert!(session.id.bytes().all(|byte| matches!(byte, 0x21..=0x7e)), "{}", session.id);
-        // Of base64url, 6 bits a character.
+        // Base64url has 6 bits per character.
         assert!(session.id.len() * 6 >= 128, "{}", session.id);
         assert!(ids.insert(session.id));
     }
@@ -57,12 +57,12 @@ async fn ids_cannot_be_guessed() {
     }
 }
 
-/// The answer to each request that is wrong in one way.
+/// Each request has one mistake.
 #[tokio::test]
 async fn requests_are_checked() {
-    let (_, site) = site().await;
-    let session = site.session("2025-06-18").await;
-    let other = site.session("2025-06-18").await;
+    let (_, endpoint) = serve().await;
+    let session = endpoint.session("2025-06-18").await;
+    let other = endpoint.session("2025-06-18").await;
     let good = || session.ping();
     let notification = || session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let long = "x".repeat(1000);
@@ -130,18 +130,18 @@ async fn requests_are_checked() {
         ("too many headers", (0..200).fold(good(), |request, n| request.with(&format!("x-{n}"), "1")), (431, 0)),
         ("headers that are too long", good().with("x-long", &"x".repeat(1 << 17)), (431, 0)),
     ] {
-        let answer = site.send(&request).await;
-        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.outcome(), expected, "{name}: {response:?}");
     }
-    let refused = site.send(&session.wrap(Request::new("PUT"))).await;
+    let refused = endpoint.send(&session.wrap(Request::new("PUT"))).await;
     assert_eq!(refused.header("allow"), Some("GET, POST, DELETE"));
     assert!(session.is_alive().await && other.is_alive().await);
 }
 
-/// What a client sends cannot become a header of the answer.
+/// Input of a client cannot become a header of the response.
 #[tokio::test]
 async fn headers_cannot_be_injected() {
-    let (_, site) = site().await;
+    let (_, endpoint) = serve().await;
     let evil = "x\r\nSet-Cookie: evil=1\r\n\r\n<html>";
     for request in [
         initialize(evil),
@@ -150,78 +150,78 @@ async fn headers_cannot_be_injected() {
         super::request::call(evil).with("mcp-name", "=?base64?eA0KU2V0LUNvb2tpZTogZXZpbD0xDQoNCjxodG1sPg==?="),
         initialize("2025-11-25").path("/mcp%0d%0aSet-Cookie:%20evil=1"),
     ] {
-        let answer = site.send(&request).await;
-        assert_eq!(answer.header("set-cookie"), None);
-        assert!(answer.json().is_object());
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.header("set-cookie"), None);
+        assert!(response.json().is_object());
     }
 }
 
 #[tokio::test]
 async fn an_unknown_version_is_answered_with_the_newest_that_has_sessions() {
-    let (_, site) = site().await;
-    let opened = site.send(&initialize("2030-01-01")).await;
+    let (_, endpoint) = serve().await;
+    let opened = endpoint.send(&initialize("2030-01-01")).await;
     assert_eq!(opened.json()["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(opened.header("mcp-protocol-version"), Some("2025-11-25"));
     assert!(opened.header("mcp-session-id").is_some());
-    let refused = site.send(&initialize("2025-11-25").change(|message| message["params"] = json!({}))).await;
+    let refused = endpoint.send(&initialize("2025-11-25").change(|message| message["params"] = json!({}))).await;
     assert_eq!((refused.outcome(), refused.header("mcp-session-id")), ((200, -32602), None));
 }
 
 #[tokio::test]
 async fn batches_belong_to_2025_03_26() {
-    let (stage, site) = site().await;
+    let (stage, endpoint) = serve().await;
     for version in VERSIONS {
-        let session = site.session(version).await;
+        let session = endpoint.session(version).await;
         let call =
             |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
         let batch = json!([ping(1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call(2, "waits"), 7]);
         stage.open();
-        let answer = site.send(&session.post(&batch)).await;
+        let response = endpoint.send(&session.post(&batch)).await;
         if version != "2025-03-26" {
-            assert_eq!(answer.outcome(), (400, -32600));
+            assert_eq!(response.outcome(), (400, -32600));
             stage.gate.forget_permits(1);
             continue;
         }
-        let answers = answer.json();
-        let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].as_u64()).collect();
+        let answers = response.json();
+        let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|response| response["id"].as_u64()).collect();
         ids.sort_unstable();
-        assert_eq!((answer.status, ids), (200, vec![None, Some(1), Some(2)]));
+        assert_eq!((response.status, ids), (200, vec![None, Some(1), Some(2)]));
         for (batch, status) in [
             (json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]), 202),
             (json!([{"jsonrpc": "2.0", "id": 1, "result": {}}]), 202),
             (json!([]), 400),
             (json!([1]), 200),
         ] {
-            assert_eq!(site.send(&session.post(&batch)).await.status, status, "{batch}");
+            assert_eq!(endpoint.send(&session.post(&batch)).await.status, status, "{batch}");
         }
-        // Something comes before the answers.
+        // A notification precedes the responses.
         let told = json!([ping(1), {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "tells_at_once", "_meta": {"progressToken": 1}}}]);
-        let messages = site.open(&session.post(&told)).await.messages().await;
+        let messages = endpoint.open(&session.post(&told)).await.messages().await;
         assert_eq!(messages[0]["method"], "notifications/progress");
         assert_eq!(messages[1].as_array().unwrap().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn an_id_in_flight_is_refused_a_second_time() {
-    let (stage, site) = site().await;
-    let session = site.session("2025-11-25").await;
+async fn a_duplicate_id_in_flight_is_rejected() {
+    let (stage, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
     let (first, other) = (session.call(1, "waits"), session.ping());
     let second = async {
         stage.has_begun(1).await;
-        let refused = site.send(&session.call(1, "quick")).await;
+        let refused = endpoint.send(&session.call(1, "quick")).await;
         assert_eq!(refused.outcome(), (200, -32600));
         assert_eq!(refused.json()["id"], 1);
-        assert_eq!(site.send(&other).await.status, 200);
-        // Of another session, it is another call.
-        let neighbour = site.session("2025-11-25").await;
-        assert_eq!(site.send(&neighbour.call(1, "quick")).await.text(), "quick");
+        assert_eq!(endpoint.send(&other).await.status, 200);
+        // In another session it is another call.
+        let neighbour = endpoint.session("2025-11-25").await;
+        assert_eq!(endpoint.send(&neighbour.call(1, "quick")).await.text(), "quick");
         stage.open();
     };
-    let (first, ()) = tokio::join!(site.send(&first), second);
+    let (first, ()) = tokio::join!(endpoint.send(&first), second);
     assert_eq!(first.text(), "waited");
-    assert_eq!(site.send(&session.call(1, "quick")).await.text(), "quick");
+    assert_eq!(endpoint.send(&session.call(1, "quick")).await.text(), "quick");
 }
 
 /// Wait a little.
@@ -231,14 +231,14 @@ async fn nap() -> &'static str {
     "awake"
 }
 
-/// Two requests with one id at once: whichever comes second is refused, or the first has ended. None waits for ever.
+/// Of two concurrent requests with one id, the second is rejected unless the first has ended. Both are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_that_comes_twice_at_once_is_answered_twice() {
-    let site = Site::start(super::server().1.with::<nap>(), HttpOptions::default()).await;
-    let session = site.session("2025-11-25").await;
+async fn concurrent_requests_with_one_id_are_both_answered() {
+    let endpoint = Endpoint::start(super::server().1.with::<nap>(), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
     for id in 0..200 {
         let request = session.call(id, "nap");
-        let (one, other) = tokio::join!(soon(site.send(&request)), soon(site.send(&request)));
+        let (one, other) = tokio::join!(soon(endpoint.send(&request)), soon(endpoint.send(&request)));
         let outcomes = [one.outcome(), other.outcome()];
         assert!(outcomes.contains(&(200, 0)), "{outcomes:?}");
         assert!(outcomes.iter().all(|(_, code)| [0, -32600].contains(code)), "{outcomes:?}");
@@ -247,76 +247,76 @@ async fn an_id_that_comes_twice_at_once_is_answered_twice() {
 
 #[tokio::test]
 async fn a_call_is_cancelled_by_another_request() {
-    let (stage, site) = site().await;
-    let session = site.session("2025-11-25").await;
-    let neighbour = site.session("2025-11-25").await;
+    let (stage, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
+    let neighbour = endpoint.session("2025-11-25").await;
     let waiting = session.call(1, "waits");
     let cancel = async {
         stage.has_begun(1).await;
-        assert_eq!(site.send(&neighbour.cancel(1)).await.status, 202);
+        assert_eq!(endpoint.send(&neighbour.cancel(1)).await.status, 202);
         assert!(session.is_alive().await);
         assert_eq!(stage.dropped.load(super::Ordering::SeqCst), 0);
-        assert_eq!(site.send(&session.cancel(1)).await.status, 202);
+        assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     };
-    // The answer is a stream without events: there will be none.
-    let (answer, ()) = tokio::join!(site.open(&waiting), cancel);
-    assert_eq!(answer.status, 200);
-    let mut answer = answer;
-    assert_eq!(answer.messages().await, Vec::<Value>::new());
+    // The response is an event stream without events.
+    let (response, ()) = tokio::join!(endpoint.open(&waiting), cancel);
+    assert_eq!(response.status, 200);
+    let mut response = response;
+    assert_eq!(response.messages().await, Vec::<Value>::new());
     stage.has_dropped(1).await;
 
-    // Also where the answer is a stream already.
-    let mut streamed = site.open(&session.call(2, "tells")).await;
+    // The same holds if the response is a stream already.
+    let mut streamed = endpoint.open(&session.call(2, "tells")).await;
     assert!(streamed.message().await.is_some());
-    assert_eq!(site.send(&session.cancel(2)).await.status, 202);
+    assert_eq!(endpoint.send(&session.cancel(2)).await.status, 202);
     assert_eq!(streamed.messages().await, Vec::<Value>::new());
     stage.has_dropped(2).await;
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_nothing() {
-    let (stage, site) = site().await;
-    let session = site.session("2025-11-25").await;
-    let mut connection = site.connect().await;
+async fn a_disconnected_client_cancels_nothing() {
+    let (stage, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut connection = endpoint.connect().await;
     connection.write(&session.call(1, "waits").bytes()).await;
     stage.has_begun(1).await;
     drop(connection);
     for id in 0..20 {
-        assert_eq!(site.send(&session.call(100 + id, "quick")).await.status, 200);
+        assert_eq!(endpoint.send(&session.call(100 + id, "quick")).await.status, 200);
     }
-    assert_eq!(site.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "it is no longer in flight");
+    assert_eq!(endpoint.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "it is no longer in flight");
     stage.open();
     stage.has_dropped(1).await;
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_its_calls_and_streams() {
-    let (stage, site) = site().await;
-    let session = site.session("2025-11-25").await;
-    let mut standing = site.open(&session.get()).await;
-    let mut streamed = site.open(&session.call(1, "tells")).await;
+async fn closing_a_session_ends_its_calls_and_streams() {
+    let (stage, endpoint) = serve().await;
+    let session = endpoint.session("2025-11-25").await;
+    let mut standing = endpoint.open(&session.get()).await;
+    let mut streamed = endpoint.open(&session.call(1, "tells")).await;
     assert!(streamed.message().await.is_some());
-    assert_eq!(site.send(&session.delete()).await.status, 204);
+    assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     assert_eq!(soon(standing.messages()).await, Vec::<Value>::new());
     assert_eq!(soon(streamed.messages()).await, Vec::<Value>::new());
     stage.has_dropped(1).await;
 }
 
 #[tokio::test]
-async fn an_idle_session_expires_unless_something_goes_on() {
+async fn an_idle_session_expires_unless_it_is_active() {
     let idle = Duration::from_millis(500);
-    let (stage, site) = site_with(HttpOptions::default().session_idle(idle)).await;
+    let (stage, endpoint) = serve_with(HttpOptions::default().session_idle(idle)).await;
     let (calling, listening, abandoned, deserted) = (
-        site.session("2025-11-25").await,
-        site.session("2025-11-25").await,
-        site.session("2025-11-25").await,
-        site.session("2025-11-25").await,
+        endpoint.session("2025-11-25").await,
+        endpoint.session("2025-11-25").await,
+        endpoint.session("2025-11-25").await,
+        endpoint.session("2025-11-25").await,
     );
-    let mut call = site.open(&calling.call(1, "tells")).await;
+    let mut call = endpoint.open(&calling.call(1, "tells")).await;
     assert!(call.message().await.is_some());
-    let listener = site.open(&listening.get()).await;
-    // Its client has gone, the call goes on.
-    let mut connection = site.connect().await;
+    let listener = endpoint.open(&listening.get()).await;
+    // The call continues after its client has disconnected.
+    let mut connection = endpoint.connect().await;
     connection.write(&deserted.call(1, "waits").bytes()).await;
     stage.has_begun(2).await;
     drop(connection);
@@ -337,22 +337,22 @@ async fn an_idle_session_expires_unless_something_goes_on() {
 }
 
 #[tokio::test]
-async fn for_one_session_too_many_the_idle_one_ends() {
-    let (stage, site) = site_with(HttpOptions::default().max_sessions(2)).await;
-    let (first, second) = (site.session("2025-11-25").await, site.session("2025-11-25").await);
+async fn an_idle_session_is_evicted_when_there_are_too_many() {
+    let (stage, endpoint) = serve_with(HttpOptions::default().max_sessions(2)).await;
+    let (first, second) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
     assert!(first.is_alive().await);
-    let third = site.session("2025-11-25").await;
+    let third = endpoint.session("2025-11-25").await;
     assert!(!second.is_alive().await);
     assert!(first.is_alive().await && third.is_alive().await);
 
-    let listening = site.open(&first.get()).await;
-    let mut call = site.open(&third.call(1, "tells")).await;
+    let listening = endpoint.open(&first.get()).await;
+    let mut call = endpoint.open(&third.call(1, "tells")).await;
     assert!(call.message().await.is_some());
-    let refused = site.send(&initialize("2025-11-25")).await;
+    let refused = endpoint.send(&initialize("2025-11-25")).await;
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
     assert_eq!(refused.header("mcp-session-id"), None);
     stage.open();
     assert_eq!(call.messages().await.len(), 2);
-    site.session("2025-11-25").await;
+    endpoint.session("2025-11-25").await;
     drop(listening);
 }

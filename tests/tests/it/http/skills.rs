@@ -3,13 +3,13 @@
 use mcp_runtime::{HttpOptions, Server};
 use serde_json::json;
 
-use super::{client::Site, request::stateless};
+use super::{client::Endpoint, request::stateless};
 use crate::skills::DIRECTORY;
 
-/// `Mcp-Name` repeats what a request is about for three methods only: the others are answered with it and without.
+/// Only three methods require `Mcp-Name`. For the others it is optional.
 #[tokio::test]
 async fn skills_are_served_over_http() {
-    let site = Site::start(Server::empty("skilled", "1.0.0").skills(DIRECTORY), HttpOptions::default()).await;
+    let endpoint = Endpoint::start(Server::empty("skilled", "1.0.0").skills(DIRECTORY), HttpOptions::default()).await;
     let skill = json!({"uri": "skill://git-workflow/SKILL.md"});
     for (method, params, member, status) in [
         ("skills/list", json!({}), "skills", 200),
@@ -19,12 +19,12 @@ async fn skills_are_served_over_http() {
         ("resources/read", skill, "contents", 400),
     ] {
         let request = stateless(method, &params);
-        let named = site.send(&request).await;
+        let named = endpoint.send(&request).await;
         assert_eq!(named.status, 200, "{method}");
         assert!(named.json()["result"].get(member).is_some(), "{method}: {}", named.json());
-        let unnamed = site.send(&request.without("mcp-name")).await;
+        let unnamed = endpoint.send(&request.without("mcp-name")).await;
         assert_eq!(unnamed.status, status, "{method}");
     }
-    let unknown = site.send(&stateless("skills/get", &json!({"uri": "skill://unknown/SKILL.md"}))).await;
+    let unknown = endpoint.send(&stateless("skills/get", &json!({"uri": "skill://unknown/SKILL.md"}))).await;
     assert_eq!(unknown.json()["error"]["code"], -32602);
 }

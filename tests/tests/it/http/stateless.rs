@@ -1,4 +1,4 @@
-//! 2026-07-28: every request stands for itself.
+//! 2026-07-28: stateless requests.
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     client::soon,
     request::{Request, call, initialize, stateless},
-    site, site_with,
+    serve, serve_with,
 };
 use mcp_runtime::HttpOptions;
 
@@ -19,19 +19,19 @@ fn meta(message: &mut Value) -> &mut serde_json::Map<String, Value> {
 
 #[tokio::test]
 async fn a_request_is_answered_with_json() {
-    let (_, site) = site().await;
-    let answer = site.send(&call("quick")).await;
-    assert_eq!((answer.status, answer.text().as_str()), (200, "quick"));
-    assert_eq!(answer.header("mcp-session-id"), None);
-    assert_eq!(answer.json()["result"]["resultType"], "complete");
-    let discovered = site.send(&stateless("server/discover", &json!({}))).await;
+    let (_, endpoint) = serve().await;
+    let response = endpoint.send(&call("quick")).await;
+    assert_eq!((response.status, response.text().as_str()), (200, "quick"));
+    assert_eq!(response.header("mcp-session-id"), None);
+    assert_eq!(response.json()["result"]["resultType"], "complete");
+    let discovered = endpoint.send(&stateless("server/discover", &json!({}))).await;
     assert_eq!(discovered.json()["result"]["supportedVersions"][0], "2026-07-28");
 }
 
-/// The answer to each request that is wrong in one way.
+/// Each request has one mistake.
 #[tokio::test]
 async fn requests_are_checked() {
-    let (_, site) = site().await;
+    let (_, endpoint) = serve().await;
     let good = || call("quick");
     let version = |version: &'static str| {
         move |message: &mut Value| {
@@ -57,7 +57,7 @@ async fn requests_are_checked() {
         ("a name header in base64", good().with("mcp-name", "=?base64?cXVpY2s=?="), (200, 0)),
         ("a name header in bad base64", good().with("mcp-name", "=?base64?cXVp!?="), MISMATCH),
         ("a name header that is not ASCII", good().with("mcp-name", "quück"), MISMATCH),
-        // A stray member is not what the request is about.
+        // An unrelated member does not name the subject of the request.
         ("a list with a name", stateless("tools/list", &json!({"name": "stray"})).without("mcp-name"), (200, 0)),
         // Headers are checked before versions.
         ("an unknown version in the body only", good().change(version("2099-01-01")), MISMATCH),
@@ -124,20 +124,20 @@ async fn requests_are_checked() {
         ("nothing", good().body(""), (400, -32700)),
         ("no message", good().body("{}"), (400, -32600)),
     ] {
-        let answer = site.send(&request).await;
-        assert_eq!(answer.outcome(), expected, "{name}: {answer:?}");
-        assert_eq!(answer.header("mcp-session-id"), None, "{name}");
+        let response = endpoint.send(&request).await;
+        assert_eq!(response.outcome(), expected, "{name}: {response:?}");
+        assert_eq!(response.header("mcp-session-id"), None, "{name}");
     }
     let unknown = good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01");
-    let refused = site.send(&unknown).await.json();
+    let refused = endpoint.send(&unknown).await.json();
     assert_eq!(refused["error"]["data"]["requested"], "2099-01-01");
     assert_eq!(refused["error"]["data"]["supported"][0], "2026-07-28");
     assert_eq!(refused["id"], 1);
 }
 
 #[tokio::test]
-async fn headers_that_repeat_arguments_are_checked() {
-    let (_, site) = site().await;
+async fn headers_that_mirror_arguments_are_checked() {
+    let (_, endpoint) = serve().await;
     let request = |arguments: Value, headers: &[(&str, &str)]| {
         let request = stateless("tools/call", &json!({"name": "routed", "arguments": arguments}));
         headers.iter().fold(request, |request, (name, value)| request.with(name, value))
@@ -161,74 +161,74 @@ async fn headers_that_repeat_arguments_are_checked() {
         (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "true")], (200, 0)),
         (json!({"region": "us-west1", "dry": true}), &[region, ("Mcp-Param-Dry", "True")], MISMATCH),
     ] {
-        let answer = site.send(&request(arguments.clone(), headers)).await;
-        assert_eq!(answer.outcome(), expected, "{arguments} {headers:?}: {answer:?}");
+        let response = endpoint.send(&request(arguments.clone(), headers)).await;
+        assert_eq!(response.outcome(), expected, "{arguments} {headers:?}: {response:?}");
     }
-    let listed = site.send(&stateless("tools/list", &json!({}))).await.json();
+    let listed = endpoint.send(&stateless("tools/list", &json!({}))).await.json();
     let tools = listed["result"]["tools"].as_array().unwrap();
     let routed = tools.iter().find(|tool| tool["name"] == "routed").unwrap();
     assert_eq!(routed["inputSchema"]["properties"]["region"]["x-mcp-header"], "Region");
 }
 
 #[tokio::test]
-async fn only_post_is_known() {
-    let (_, site) = site().await;
+async fn only_post_is_allowed() {
+    let (_, endpoint) = serve().await;
     for method in ["GET", "DELETE"] {
-        let answer = site.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
-        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
+        let response = endpoint.send(&Request::new(method).with("mcp-protocol-version", "2026-07-28")).await;
+        assert_eq!((response.status, response.header("allow")), (405, Some("POST")), "{method}");
     }
 }
 
 #[tokio::test]
 async fn notifications_are_accepted() {
-    let (_, site) = site().await;
+    let (_, endpoint) = serve().await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/anything"});
-    let accepted = site.send(&Request::post(&notification).with("mcp-protocol-version", "2026-07-28")).await;
+    let accepted = endpoint.send(&Request::post(&notification).with("mcp-protocol-version", "2026-07-28")).await;
     assert_eq!((accepted.status, accepted.body.as_slice()), (202, &b""[..]));
-    let unknown = site.send(&Request::post(&notification).with("mcp-protocol-version", "2099-01-01")).await;
+    let unknown = endpoint.send(&Request::post(&notification).with("mcp-protocol-version", "2099-01-01")).await;
     assert_eq!((unknown.status, &unknown.json()["id"]), (400, &Value::Null));
 }
 
-/// Not beside it: whoever listens hears nothing of the calls of others.
+/// Subscription streams do not carry the log of calls.
 #[tokio::test]
 async fn the_log_of_a_call_is_on_its_own_stream() {
     let (_, server) = super::server();
     let server = server.build().unwrap();
-    let (handle, site) = (server.handle(), super::Site::serve(server, HttpOptions::default()).await);
+    let (handle, endpoint) = (server.handle(), super::Endpoint::serve(server, HttpOptions::default()).await);
     let mut listener =
-        site.open(&stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}))).await;
+        endpoint.open(&stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}))).await;
     assert_eq!(listener.message().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let loud = call("floods").change(|message| {
         meta(message).insert("io.modelcontextprotocol/logLevel".to_owned(), json!("error"));
     });
-    let told = site.open(&loud).await.messages().await;
+    let told = endpoint.open(&loud).await.messages().await;
     assert_eq!(told[0]["method"], "notifications/message");
-    assert_eq!(site.send(&call("floods")).await.text(), "flooded", "who did not ask for the log has none");
+    assert_eq!(endpoint.send(&call("floods")).await.text(), "flooded", "who did not ask for the log has none");
     handle.remove::<super::quick>();
     assert_eq!(listener.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
-/// A session, and an event of one, mean nothing to a request without one.
+/// Stateless requests ignore `Mcp-Session-Id` and `Last-Event-ID`.
 #[tokio::test]
 async fn sessions_are_ignored() {
-    let (_, site) = site().await;
-    let answer = site.send(&call("quick").with("mcp-session-id", "gone").with("last-event-id", "1-1")).await;
-    assert_eq!((answer.status, answer.header("mcp-session-id")), (200, None));
+    let (_, endpoint) = serve().await;
+    let response = endpoint.send(&call("quick").with("mcp-session-id", "gone").with("last-event-id", "1-1")).await;
+    assert_eq!((response.status, response.header("mcp-session-id")), (200, None));
 }
 
 #[tokio::test]
-async fn what_comes_before_the_result_is_streamed() {
-    let (stage, site) = site().await;
+async fn messages_before_the_result_are_streamed() {
+    let (stage, endpoint) = serve().await;
     for (tool, steps, text) in [("tells", 2, "told"), ("tells_at_once", 1, "told at once")] {
-        let mut answer = site.open(&call(tool)).await;
-        assert_eq!(answer.status, 200);
-        assert_eq!(answer.header("content-type"), Some("text/event-stream"));
-        assert_eq!(answer.header("x-accel-buffering"), Some("no"));
-        assert_eq!(answer.header("cache-control"), Some("no-cache, no-transform"));
-        let first = answer.event().await.unwrap();
+        let mut response = endpoint.open(&call(tool)).await;
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("content-type"), Some("text/event-stream"));
+        assert_eq!(response.header("x-accel-buffering"), Some("no"));
+        assert_eq!(response.header("cache-control"), Some("no-cache, no-transform"));
+        let first = response.event().await.unwrap();
         assert_eq!((first.id.as_deref(), first.json()["method"].as_str()), (None, Some("notifications/progress")));
         stage.open();
-        let rest = answer.messages().await;
+        let rest = response.messages().await;
         assert_eq!(rest.len(), steps, "{rest:?}");
         assert_eq!(rest[steps - 1]["result"]["content"][0]["text"], text);
     }
@@ -236,65 +236,65 @@ async fn what_comes_before_the_result_is_streamed() {
 
 #[tokio::test]
 async fn a_call_that_only_waits_is_answered_with_json() {
-    let (stage, site) = site().await;
+    let (stage, endpoint) = serve().await;
     let request = call("waits");
-    let answer = async {
+    let response = async {
         stage.has_begun(1).await;
         stage.open();
     };
-    let (answer, ()) = tokio::join!(site.send(&request), answer);
-    assert_eq!(answer.text(), "waited");
+    let (response, ()) = tokio::join!(endpoint.send(&request), response);
+    assert_eq!(response.text(), "waited");
 }
 
 #[tokio::test]
-async fn a_call_that_waits_long_is_kept_alive() {
+async fn a_long_call_is_kept_alive() {
     use std::time::Duration;
     let patience = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
-    let (stage, site) = site_with(patience).await;
-    let mut answer = site.open(&call("waits")).await;
-    assert!(answer.event().await.unwrap().is_comment);
-    assert!(answer.event().await.unwrap().is_comment);
+    let (stage, endpoint) = serve_with(patience).await;
+    let mut response = endpoint.open(&call("waits")).await;
+    assert!(response.event().await.unwrap().is_comment);
+    assert!(response.event().await.unwrap().is_comment);
     stage.open();
-    assert_eq!(answer.message().await.unwrap()["result"]["content"][0]["text"], "waited");
-    assert!(answer.messages().await.is_empty());
+    assert_eq!(response.message().await.unwrap()["result"]["content"][0]["text"], "waited");
+    assert!(response.messages().await.is_empty());
 }
 
-/// Whether it waits for JSON or reads a stream.
+/// This applies to JSON responses and to streams.
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_its_call() {
-    let (stage, site) = site().await;
-    let mut connection = site.connect().await;
+async fn a_disconnected_client_cancels_its_call() {
+    let (stage, endpoint) = serve().await;
+    let mut connection = endpoint.connect().await;
     connection.write(&call("waits").bytes()).await;
     stage.has_begun(1).await;
     drop(connection);
     stage.has_dropped(1).await;
 
-    let mut answer = site.open(&call("tells")).await;
-    assert!(answer.message().await.is_some());
-    drop(answer);
+    let mut response = endpoint.open(&call("tells")).await;
+    assert!(response.message().await.is_some());
+    drop(response);
     stage.has_dropped(2).await;
-    assert_eq!(site.send(&call("quick")).await.status, 200);
+    assert_eq!(endpoint.send(&call("quick")).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_function_knows_its_request() {
-    let (_, site) = site().await;
-    let answer = site.send(&call("whoami").with("X-Asked-By", "me")).await;
-    assert_eq!(answer.text(), r#"Some("me") Some("127.0.0.1") None"#);
+async fn a_function_can_read_its_http_request() {
+    let (_, endpoint) = serve().await;
+    let response = endpoint.send(&call("whoami").with("X-Asked-By", "me")).await;
+    assert_eq!(response.text(), r#"Some("me") Some("127.0.0.1") None"#);
 }
 
 #[tokio::test]
 async fn connections_are_kept() {
-    let (_, site) = site().await;
-    let mut connection = site.connect().await;
+    let (_, endpoint) = serve().await;
+    let mut connection = endpoint.connect().await;
     for _ in 0..3 {
-        let (answer, kept) = connection.send(&call("quick")).await;
-        assert_eq!(answer.text(), "quick");
+        let (response, kept) = connection.send(&call("quick")).await;
+        assert_eq!(response.text(), "quick");
         connection = kept;
     }
-    // Two at once.
+    // Two requests at once.
     connection.write(&[call("quick").bytes(), call("nothing").bytes()].concat()).await;
-    let (first, connection) = soon(connection.answer()).await.whole().await;
-    let (second, _) = soon(connection.answer()).await.whole().await;
+    let (first, connection) = soon(connection.response()).await.full().await;
+    let (second, _) = soon(connection.response()).await.full().await;
     assert_eq!((first.text().as_str(), second.outcome()), ("quick", (200, -32602)));
 }

@@ -1,4 +1,4 @@
-//! Tasks over HTTP: they outlive the request that made them, and belong to whoever made them.
+//! Tasks over HTTP: they outlive the request that created them, and belong to its principal.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Session, Site},
+    client::{Endpoint, Session},
     request::{Request, initialize, stateless},
 };
 use crate::tasks::{EXTENSION, Gate, server};
 
-/// A request of a client that can have tasks.
+/// Returns a request of a client with the task extension.
 fn request(method: &str, params: Value) -> Request {
     let task = params["taskId"].as_str().map(str::to_owned);
     let request = stateless(method, &params).change(|message| {
@@ -34,10 +34,10 @@ fn about(method: &str, task: &Value) -> Request {
     request(method, json!({"taskId": task}))
 }
 
-/// Asks for a task until it has a status.
-async fn until_is(site: &Site, task: &Value, status: &str) -> Value {
+/// Polls a task until it has a status.
+async fn until_is(endpoint: &Endpoint, task: &Value, status: &str) -> Value {
     for _ in 0..2000 {
-        let found = site.send(&about("tasks/get", task)).await.json();
+        let found = endpoint.send(&about("tasks/get", task)).await.json();
         if found["result"]["status"] == status {
             return found["result"].clone();
         }
@@ -49,20 +49,20 @@ async fn until_is(site: &Site, task: &Value, status: &str) -> Value {
 #[tokio::test]
 async fn a_task_outlives_its_request() {
     let gate = Arc::<Gate>::default();
-    let site = Site::start(server(&gate), HttpOptions::default()).await;
-    let created = site.send(&work()).await;
+    let endpoint = Endpoint::start(server(&gate), HttpOptions::default()).await;
+    let created = endpoint.send(&work()).await;
     assert_eq!((created.status, created.header("content-type")), (200, Some("application/json")));
     let task = created.json()["result"]["taskId"].clone();
-    assert_eq!(until_is(&site, &task, "working").await["resultType"], "complete");
+    assert_eq!(until_is(&endpoint, &task, "working").await["resultType"], "complete");
     gate.open();
-    assert_eq!(until_is(&site, &task, "completed").await["result"]["content"][0]["text"], "it is done");
+    assert_eq!(until_is(&endpoint, &task, "completed").await["result"]["content"][0]["text"], "it is done");
 }
 
-/// The headers repeat the id, and whoever has not declared the extension learns that.
+/// Headers mirror the task's id. Clients without the extension are rejected.
 #[tokio::test]
 async fn requests_are_checked() {
-    let site = Site::start(server(&Arc::default()), HttpOptions::default()).await;
-    let task = site.send(&work()).await.json()["result"]["taskId"].clone();
+    let endpoint = Endpoint::start(server(&Arc::default()), HttpOptions::default()).await;
+    let task = endpoint.send(&work()).await.json()["result"]["taskId"].clone();
     let answers = json!({"taskId": task, "inputResponses": {}});
     for (what, request, expected) in [
         ("get", about("tasks/get", &task), (200, 0)),
@@ -76,50 +76,50 @@ async fn requests_are_checked() {
         ("undeclared", stateless("tasks/get", &json!({})), (400, -32021)),
         ("cancel", about("tasks/cancel", &task), (200, 0)),
     ] {
-        assert_eq!(site.send(&request).await.outcome(), expected, "{what}");
+        assert_eq!(endpoint.send(&request).await.outcome(), expected, "{what}");
     }
 }
 
-/// A stateless call asks, becomes a task, and its response ends, but nothing else does.
+/// A stateless call sends a request to the client and becomes a task, which outlives its response.
 #[tokio::test]
 async fn a_deferred_task_outlives_its_request() {
     let gate = Arc::<Gate>::default();
-    let site = Site::start(server(&gate), HttpOptions::default()).await;
+    let endpoint = Endpoint::start(server(&gate), HttpOptions::default()).await;
     let answers = json!({"user_name": {"action": "accept", "content": {"name": "Alice"}}});
     let call = request("tools/call", json!({"name": "ask_then_work", "inputResponses": answers}));
-    let created = site.send(&call).await.json();
+    let created = endpoint.send(&call).await.json();
     assert_eq!(created["result"]["resultType"], "task", "{created}");
     let task = created["result"]["taskId"].clone();
     gate.open();
-    until_is(&site, &task, "input_required").await;
+    until_is(&endpoint, &task, "input_required").await;
     let answers = json!({"user_name": {"action": "accept", "content": {"confirm": true}}});
     let update = request("tasks/update", json!({"taskId": task, "inputResponses": answers}));
-    assert_eq!(site.send(&update).await.outcome(), (200, 0));
-    let text = &until_is(&site, &task, "completed").await["result"]["content"][0]["text"];
+    assert_eq!(endpoint.send(&update).await.outcome(), (200, 0));
+    let text = &until_is(&endpoint, &task, "completed").await["result"]["content"][0]["text"];
     assert_eq!(text, "worked for Alice");
 }
 
 async fn asks(session: &Session<'_>, method: &str, params: Value) -> Value {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    session.site.send(&session.post(&message)).await.json()["result"].clone()
+    session.endpoint.send(&session.post(&message)).await.json()["result"].clone()
 }
 
-/// The question comes on the stream of whoever waits for the result, the answer by another request.
+/// The client request is sent on the stream of the request that waits for the result.
 #[tokio::test]
-async fn a_session_is_asked_while_it_waits_for_the_result() {
-    let site = Site::start(server(&Arc::default()), HttpOptions::default()).await;
+async fn a_session_receives_requests_while_it_waits_for_the_result() {
+    let endpoint = Endpoint::start(server(&Arc::default()), HttpOptions::default()).await;
     let capable = initialize("2025-11-25").change(|message| {
         message["params"]["capabilities"] = json!({"elicitation": {}});
     });
-    let id = site.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
-    let session = Session { site: &site, version: "2025-11-25", id };
+    let id = endpoint.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
+    let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
     let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
     let task = asks(&session, "tools/call", call).await["task"]["taskId"].clone();
-    // The first stream is lost; the question comes again on the next one.
+    // After the first stream is lost, the client request is sent again on the next one.
     for is_last in [false, true] {
         let id = 2 + u64::from(is_last);
         let wait = json!({"jsonrpc": "2.0", "id": id, "method": "tasks/result", "params": {"taskId": task}});
-        let mut stream = site.open(&session.post(&wait)).await;
+        let mut stream = endpoint.open(&session.post(&wait)).await;
         let asked = loop {
             let message = stream.message().await.unwrap();
             if message["method"] == "elicitation/create" {
@@ -131,9 +131,9 @@ async fn a_session_is_asked_while_it_waits_for_the_result() {
             drop(stream);
             continue;
         }
-        let answer = json!({"jsonrpc": "2.0", "id": asked["id"],
+        let response = json!({"jsonrpc": "2.0", "id": asked["id"],
             "result": {"action": "accept", "content": {"confirm": true}}});
-        assert_eq!(site.send(&session.post(&answer)).await.status, 202);
+        assert_eq!(endpoint.send(&session.post(&response)).await.status, 202);
         let result = stream.message().await.unwrap();
         assert_eq!(result["result"]["content"][0]["text"], "deleted a");
     }
@@ -141,7 +141,7 @@ async fn a_session_is_asked_while_it_waits_for_the_result() {
     assert_eq!((told.len(), &told[0]["status"]), (1, &json!("completed")));
 }
 
-/// Sends a request as a principal that a middleware has found out.
+/// Sends a request with a principal.
 async fn send_as(server: &BuiltServer, principal: Option<&str>, request: Request) -> Value {
     let mut service = server.clone().into_http_service(HttpOptions::default());
     let request = request.into_http(|extensions| {
@@ -153,7 +153,7 @@ async fn send_as(server: &BuiltServer, principal: Option<&str>, request: Request
     serde_json::from_slice(&body).unwrap()
 }
 
-/// A task is its principal's: for everybody else it is as if it were not there.
+/// To other principals, a task does not exist.
 #[tokio::test]
 async fn tasks_belong_to_their_principal() {
     let server = server(&Arc::default()).build().unwrap();
@@ -162,9 +162,9 @@ async fn tasks_belong_to_their_principal() {
         for principal in [Some("ada"), Some("bob"), Some(""), None] {
             for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
                 let request = about(method, &task).change(|message| message["params"]["inputResponses"] = json!({}));
-                let answer = send_as(&server, principal, request).await;
+                let response = send_as(&server, principal, request).await;
                 let expected = if principal == owner { Value::Null } else { json!(-32602) };
-                assert_eq!(answer["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
+                assert_eq!(response["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
             }
         }
     }

@@ -35,15 +35,15 @@ async fn calls_are_logged_without_what_they_hold() {
     let mut client = server().1.layer(LogCalls::new()).test_client(Revision::V2025_11_25);
     for (id, (method, params, name, kind, outcome)) in (1..).zip(calls) {
         let _ = client.request(method, params).await;
-        let lines = log.take("a call name");
-        let expected = format!("a call name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} elapsed=");
+        let lines = log.take("call finished name");
+        let expected = format!("call finished name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} elapsed=");
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&expected), "{lines:?}");
     }
     let (_, server) = server();
     let mut client = server.layer(LogCalls::new().with_arguments()).test_client(Revision::V2026_07_28);
     client.call("double", json!({"number": 2})).await.unwrap();
-    let lines = log.take("a call name");
+    let lines = log.take("call finished name");
     assert!(lines[0].contains(r#" arguments="{\"number\":2}" outcome="success""#), "{lines:?}");
 }
 
@@ -106,7 +106,7 @@ async fn errors_are_masked_and_logged() {
             ("page", page.message),
         ] {
             let rest = answer.strip_prefix("error: ").unwrap_or(&answer);
-            let reference = rest.strip_prefix(&format!("`{name}` failed; the server's log says why, under ")).unwrap();
+            let reference = rest.strip_prefix(&format!("`{name}` failed; see the server log, reference ")).unwrap();
             assert_eq!(reference.len(), 12, "{answer}");
         }
         let logged = log.take("function failed name");
@@ -151,13 +151,13 @@ async fn calls_that_come_too_often_are_refused() {
         for _ in 0..4 {
             assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
         }
-        let refused = "`double` is called too often: try again in 500ms";
+        let refused = "rate limit of `double` exceeded: retry in 500ms";
         assert_eq!(text(&mut client, "double", json!({"number": 1})).await, format!("error: {refused}"));
         let error = client.prompt("greeting", ()).await.unwrap_err();
-        assert_eq!(error.message, "`greeting` is called too often: try again in 500ms");
+        assert_eq!(error.message, "rate limit of `greeting` exceeded: retry in 500ms");
         assert_eq!((error.code, error.data), (429, Some(json!({"retryAfterMs": 500}))));
         tokio::time::advance(Duration::from_millis(499)).await;
-        assert!(text(&mut client, "double", json!({"number": 1})).await.ends_with("try again in 1ms"));
+        assert!(text(&mut client, "double", json!({"number": 1})).await.ends_with("retry in 1ms"));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
         assert!(client.read("pages://1").await.is_err());
@@ -395,7 +395,7 @@ async fn the_order_of_layers_decides_what_counts() {
     for what in [1, 1, 1] {
         assert_eq!(text(&mut client, "counts", json!({ "what": what })).await, "1 1");
     }
-    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("too often"));
+    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("rate limit"));
     // A refusal is not kept either.
-    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("too often"));
+    assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("rate limit"));
 }

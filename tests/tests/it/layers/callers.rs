@@ -75,7 +75,7 @@ async fn each_caller_has_a_rate_of_its_own() {
     for principal in [Some("ada"), Some("grace"), None] {
         for passes in [true, true, false] {
             let answer = call(&mut service, principal).await;
-            assert_eq!(!answer.contains("too often"), passes, "{principal:?} {answer}");
+            assert_eq!(!answer.contains("rate limit"), passes, "{principal:?} {answer}");
         }
     }
 }

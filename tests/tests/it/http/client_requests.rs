@@ -1,4 +1,4 @@
-//! Functions that ask their client, over HTTP.
+//! Requests to the client over HTTP.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Session, Site},
+    client::{Endpoint, Session},
     request::{Request, initialize, stateless},
 };
 use crate::asking::server;
@@ -16,11 +16,11 @@ fn accept() -> Value {
     json!({"action": "accept", "content": {"sure": true}})
 }
 
-/// Opens a session of a client that can be asked.
-async fn session<'a>(site: &'a Site, version: &'static str) -> Session<'a> {
+/// Opens a session of a client with the `elicitation` capability.
+async fn session<'a>(endpoint: &'a Endpoint, version: &'static str) -> Session<'a> {
     let request = initialize(version).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
-    let opened = site.send(&request).await;
-    Session { site, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+    let opened = endpoint.send(&request).await;
+    Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
 }
 
 fn delete(session: &Session<'_>, id: u64) -> Request {
@@ -28,11 +28,11 @@ fn delete(session: &Session<'_>, id: u64) -> Request {
     session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-fn answer(session: &Session<'_>, question: &Value, result: Value) -> Request {
+fn respond(session: &Session<'_>, question: &Value, result: Value) -> Request {
     session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
 }
 
-/// A call of 2026-07-28 from a client that can be asked.
+/// Returns a call of 2026-07-28 from a client with the `elicitation` capability.
 fn call(name: &str, beside: Value) -> Request {
     let mut params = json!({"name": name, "arguments": {}});
     params.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
@@ -42,14 +42,14 @@ fn call(name: &str, beside: Value) -> Request {
 }
 
 #[tokio::test]
-async fn a_question_is_on_the_stream_of_its_call_and_answered_by_another_post() {
-    let site = Site::start(server(), HttpOptions::default()).await;
+async fn a_client_request_is_sent_on_the_stream_of_its_call_and_answered_by_another_post() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
     for version in ["2025-06-18", "2025-11-25"] {
-        let session = session(&site, version).await;
-        let mut stream = site.open(&delete(&session, 1)).await;
+        let session = session(&endpoint, version).await;
+        let mut stream = endpoint.open(&delete(&session, 1)).await;
         let question = stream.message().await.unwrap();
         assert_eq!(question["method"], "elicitation/create", "{version}");
-        let accepted = site.send(&answer(&session, &question, accept())).await;
+        let accepted = endpoint.send(&respond(&session, &question, accept())).await;
         assert_eq!((accepted.status, accepted.body.len()), (202, 0), "{version}");
         assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
         assert_eq!(stream.message().await, None);
@@ -57,52 +57,52 @@ async fn a_question_is_on_the_stream_of_its_call_and_answered_by_another_post() 
 }
 
 #[tokio::test]
-async fn a_client_that_was_away_is_asked_when_it_comes_back() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let session = session(&site, "2025-11-25").await;
-    let mut stream = site.open(&delete(&session, 1)).await;
+async fn a_client_request_is_delivered_when_the_client_reconnects() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let session = session(&endpoint, "2025-11-25").await;
+    let mut stream = endpoint.open(&delete(&session, 1)).await;
     let primed = stream.event().await.unwrap().id.unwrap();
     let asked = stream.message().await.unwrap();
     drop(stream);
-    let mut resumed = site.open(&session.resume(&primed)).await;
+    let mut resumed = endpoint.open(&session.resume(&primed)).await;
     let question = resumed.message().await.unwrap();
     assert_eq!(question, asked);
-    site.send(&answer(&session, &question, accept())).await;
+    endpoint.send(&respond(&session, &question, accept())).await;
     assert_eq!(resumed.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
 }
 
 #[tokio::test]
-async fn only_the_session_that_was_asked_can_answer() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let (asked, other) = (session(&site, "2025-11-25").await, session(&site, "2025-11-25").await);
-    let mut stream = site.open(&delete(&asked, 1)).await;
+async fn only_the_session_that_was_asked_can_respond() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let (asked, other) = (session(&endpoint, "2025-11-25").await, session(&endpoint, "2025-11-25").await);
+    let mut stream = endpoint.open(&delete(&asked, 1)).await;
     let question = stream.message().await.unwrap();
-    // Taken, since nobody can say more to an answer, but for nothing.
-    assert_eq!(site.send(&answer(&other, &question, accept())).await.status, 202);
-    assert_eq!(site.send(&answer(&asked, &question, json!({"action": "decline"}))).await.status, 202);
+    // Accepted, since a response has no response, but without effect.
+    assert_eq!(endpoint.send(&respond(&other, &question, accept())).await.status, 202);
+    assert_eq!(endpoint.send(&respond(&asked, &question, json!({"action": "decline"}))).await.status, 202);
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "kept: declined");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_leaves_the_call_waiting_for_another() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let session = session(&site, "2025-11-25").await;
-    let mut stream = site.open(&delete(&session, 1)).await;
+async fn a_response_that_is_too_long_leaves_the_call_waiting() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let session = session(&endpoint, "2025-11-25").await;
+    let mut stream = endpoint.open(&delete(&session, 1)).await;
     let question = stream.message().await.unwrap();
-    let long = answer(&session, &question, json!({"action": "decline", "content": "x".repeat(10 << 20)}));
-    assert_eq!(site.send(&long).await.status, 413);
-    site.send(&answer(&session, &question, accept())).await;
+    let long = respond(&session, &question, json!({"action": "decline", "content": "x".repeat(10 << 20)}));
+    assert_eq!(endpoint.send(&long).await.status, 413);
+    endpoint.send(&respond(&session, &question, accept())).await;
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_takes_its_question_back_on_its_stream() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let session = session(&site, "2025-11-25").await;
+async fn a_cancelled_call_cancels_its_client_request_on_its_stream() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let session = session(&endpoint, "2025-11-25").await;
     for id in 1..=20 {
-        let mut stream = site.open(&delete(&session, id)).await;
+        let mut stream = endpoint.open(&delete(&session, id)).await;
         let question = stream.message().await.unwrap();
-        assert_eq!(site.send(&session.cancel(id)).await.status, 202);
+        assert_eq!(endpoint.send(&session.cancel(id)).await.status, 202);
         let taken_back = stream.message().await.unwrap();
         assert_eq!(taken_back["method"], "notifications/cancelled");
         assert_eq!(taken_back["params"]["requestId"], question["id"]);
@@ -111,20 +111,20 @@ async fn a_call_that_is_cancelled_takes_its_question_back_on_its_stream() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_ends_its_questions() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let session = session(&site, "2025-11-25").await;
-    let mut stream = site.open(&delete(&session, 1)).await;
+async fn closing_a_session_ends_its_client_requests() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let session = session(&endpoint, "2025-11-25").await;
+    let mut stream = endpoint.open(&delete(&session, 1)).await;
     stream.message().await.unwrap();
-    assert_eq!(site.send(&session.delete()).await.status, 204);
+    assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     let rest = stream.messages().await;
     assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
 }
 
 #[tokio::test]
-async fn a_round_is_a_plain_answer_and_a_missing_capability_a_bad_request() {
-    let site = Site::start(server(), HttpOptions::default()).await;
-    let asked = site.send(&call("delete", json!({"arguments": {"path": "/a"}}))).await;
+async fn a_round_is_a_json_response_and_a_missing_capability_a_bad_request() {
+    let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
+    let asked = endpoint.send(&call("delete", json!({"arguments": {"path": "/a"}}))).await;
     assert_eq!((asked.status, asked.header("content-type")), (200, Some("application/json")));
     let result = &asked.json()["result"];
     assert_eq!(result["resultType"], "input_required");
@@ -133,17 +133,17 @@ async fn a_round_is_a_plain_answer_and_a_missing_capability_a_bad_request() {
         "requestState": result["requestState"],
         "inputResponses": {"confirm": accept()},
     });
-    assert_eq!(site.send(&call("delete", again)).await.text(), "deleted /a");
+    assert_eq!(endpoint.send(&call("delete", again)).await.text(), "deleted /a");
 
     let cannot = stateless("tools/call", &json!({"name": "delete", "arguments": {"path": "/a"}}));
-    let refused = site.send(&cannot).await;
+    let refused = endpoint.send(&cannot).await;
     assert_eq!(refused.outcome(), (400, -32021));
     assert_eq!(refused.json()["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
 }
 
-/// What one user was given, another cannot go on with.
+/// One user cannot continue a call with the sealed state of another.
 #[tokio::test]
-async fn a_state_belongs_to_its_principal() {
+async fn sealed_state_is_bound_to_its_principal() {
     let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
     let mut send = async |request: Request, principal: Option<&str>| -> Value {
         let (method, path, headers, body) = request.into_parts();
@@ -163,10 +163,10 @@ async fn a_state_belongs_to_its_principal() {
     let order = json!({"order": {"action": "accept", "content": {"name": "Ada", "size": "s", "toppings": []}}});
     let again = || call("order", json!({"requestState": state, "inputResponses": order}));
     for (principal, is_hers) in [(Some("eve"), false), (None, false), (Some("ada"), true)] {
-        let answer = send(again(), principal).await;
+        let response = send(again(), principal).await;
         match is_hers {
-            true => assert_eq!(answer["result"]["resultType"], "input_required", "{answer}"),
-            false => assert_eq!(answer["error"]["code"], -32602, "{principal:?}"),
+            true => assert_eq!(response["result"]["resultType"], "input_required", "{response}"),
+            false => assert_eq!(response["error"]["code"], -32602, "{principal:?}"),
         }
     }
 }
