@@ -17,7 +17,7 @@ const SHOWN: &str = "| id | revisions | page | what a server must (not) do | tes
 const LEFT: &str = "| id | revisions | page | what a server must (not) do | why no test |";
 
 /// As many rows as each revision has, so that none vanishes unnoticed. A row for several revisions counts for each.
-const FLOORS: [(Revision, usize); 5] = [
+const FLOORS: &[(Revision, usize)] = &[
     (Revision::V2024_11_05, 38),
     (Revision::V2025_03_26, 53),
     (Revision::V2025_06_18, 56),
@@ -39,7 +39,7 @@ struct Row {
 #[test]
 fn every_requirement_has_its_test() {
     let text = fs::read_to_string(Path::new(FOLDER).join("requirements.md")).unwrap();
-    let problems = problems(&text, &FLOORS);
+    let problems = problems(&text, FLOORS);
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 

@@ -76,7 +76,7 @@ async fn the_extension_is_declared_where_there_is_one() {
     for revision in Revision::ALL {
         for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
             let mut client = TestClient::uninitialized(server, revision);
-            let is_stateless = revision == Revision::V2026_07_28;
+            let is_stateless = revision.is_stateless();
             let introduction = match is_stateless {
                 true => client.request("server/discover", json!({})).await.unwrap(),
                 false => {
@@ -161,7 +161,7 @@ async fn results_are_valid() {
             ("resources/read", json!({"uri": FILES[6].0})),
             ("server/discover", json!({})),
         ] {
-            if method == "server/discover" && revision != Revision::V2026_07_28 {
+            if method == "server/discover" && !revision.is_stateless() {
                 continue;
             }
             let result = client.request(method, params).await.unwrap();

@@ -74,7 +74,7 @@ mod same {
 async fn capabilities(server: Server, revision: Revision) -> Value {
     let mut client = TestClient::uninitialized(server, revision);
     let result = match revision {
-        Revision::V2026_07_28 => client.request("server/discover", json!({})).await,
+        stateless if stateless.is_stateless() => client.request("server/discover", json!({})).await,
         _ => {
             let who = json!({"name": "test", "version": "1"});
             let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
@@ -233,7 +233,7 @@ async fn what_was_offered_stays_offered_and_what_comes_is_offered_from_then_on()
         let mut late = built.test_client(revision);
         handle.remove::<asks>();
         assert_eq!(listed(&mut late, "prompts/list").await, Vec::<String>::new());
-        if revision == Revision::V2026_07_28 {
+        if revision.is_stateless() {
             let discovered = late.request("server/discover", json!({})).await.unwrap();
             assert_eq!(discovered["capabilities"]["prompts"], json!({"listChanged": true}));
             assert_eq!(discovered["capabilities"]["tools"], json!({"listChanged": true}));

@@ -94,7 +94,7 @@ async fn callers_see_different_servers() {
         let mut client = built.test_client(revision);
         assert_eq!(listed(&mut client, "tools/list").await, ["comes", "stays"]);
         assert_eq!(listed(&mut client, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
-        if revision == Revision::V2026_07_28 {
+        if revision.is_stateless() {
             let other = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "other", "version": "1"}}});
             for (method, member, count) in [("tools/list", "tools", 0), ("prompts/list", "prompts", 2)] {
                 let listed = client.request(method, other.clone()).await.unwrap();
