@@ -16,7 +16,7 @@ use super::{
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
-    session::{ActiveGuard, HttpSession},
+    session::ActiveSession,
     sse::{
         body::{CancelOnDrop, SseBody},
         stream::EventStream,
@@ -31,7 +31,7 @@ const TYPICAL_RESPONSE: usize = 512;
 struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
-    session: Option<Arc<HttpSession>>,
+    session: Option<ActiveSession>,
     /// The response to a message that should name a session, but does not. Requests are exempt.
     rejection: Option<Box<HttpResponse>>,
     receipt: ReceiveOutcome,
@@ -39,7 +39,6 @@ struct Exchange {
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
     cancels: Option<CancelOnDrop>,
-    active: Option<ActiveGuard>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,8 +90,8 @@ fn try_respond(
         return Ok(acknowledge(exchange));
     }
     let Some(kind) = exchange.poll_kind() else { return Err(Box::new(exchange)) };
-    if let (ResponseKind::Json, Some(active)) = (kind, &mut exchange.active) {
-        active.end = Some(exchange.connection.time());
+    if let (ResponseKind::Json, Some(session)) = (kind, &mut exchange.session) {
+        session.end = Some(exchange.connection.time());
     }
     Ok(respond(endpoint, exchange, kind))
 }
@@ -119,8 +118,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
         lines = notifications;
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
-    let active = session.as_ref().map(HttpSession::activate);
-    Exchange { source, connection, session, rejection, receipt, lines, cancels, active }
+    Exchange { source, connection, session, rejection, receipt, lines, cancels }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -203,7 +201,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     endpoint.sessions().evict_streams();
     let is_subscription = exchange.connection.outbox().is_listening();
     let body = SseBody::new(stream, config, 0, endpoint.shutdown());
-    let body = body.cancelling(exchange.cancels).active(exchange.active);
+    let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })
 }
 

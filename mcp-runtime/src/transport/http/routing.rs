@@ -1,6 +1,6 @@
 //! Assigning a request to a session by its headers.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use http::{StatusCode, request::Parts};
 
@@ -8,13 +8,13 @@ use super::{
     endpoint::Endpoint,
     headers::{self, SESSION, VERSION},
     response::{self, HttpResponse},
-    session::HttpSession,
+    session::ActiveSession,
 };
 use crate::{error::Fault, revision};
 
 /// Where the headers of a POST route its message.
 pub(super) enum Route {
-    Session(Arc<HttpSession>),
+    Session(ActiveSession),
     Stateless,
     /// The headers do not tell. The message may open a session, or its body may declare a stateless revision. Any other
     /// message is rejected with this response.
@@ -57,7 +57,7 @@ pub(super) fn session(
     endpoint: &Endpoint,
     request: &Parts,
     now: Instant,
-) -> Result<Arc<HttpSession>, Box<HttpResponse>> {
+) -> Result<ActiveSession, Box<HttpResponse>> {
     if is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
@@ -70,7 +70,7 @@ fn find_session(
     endpoint: &Endpoint,
     request: &Parts,
     now: Instant,
-) -> Result<Option<Arc<HttpSession>>, Box<HttpResponse>> {
+) -> Result<Option<ActiveSession>, Box<HttpResponse>> {
     let mut ids = request.headers.get_all(&SESSION).iter();
     let Some(id) = ids.next() else { return Ok(None) };
     let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| endpoint.sessions().find(id, now));

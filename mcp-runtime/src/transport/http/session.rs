@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -50,7 +51,7 @@ pub(super) struct HttpSession {
     pub(super) session: Arc<Session>,
     memory: StreamMemory,
     state: Mutex<SessionState>,
-    /// The number of [`ActiveGuard`]s.
+    /// The number of [`ActiveSession`]s.
     active: AtomicUsize,
 }
 
@@ -69,11 +70,11 @@ struct AbandonedStream<'a> {
     opened: Instant,
 }
 
-/// Keeps a session from becoming idle: held by requests in progress and by open responses.
+/// A session that is not idle: held by its requests in progress and its open responses.
 #[derive(Debug)]
-pub(super) struct ActiveGuard {
+pub(super) struct ActiveSession {
     session: Arc<HttpSession>,
-    /// The time of the end, if it is known before the guard is dropped.
+    /// When the request or response ended. If not set, it ends when this value is dropped.
     pub(super) end: Option<Instant>,
 }
 
@@ -112,15 +113,16 @@ impl Sessions {
         Some(id)
     }
 
-    /// Returns the session with this id and marks it as used. Removes it instead if it has expired.
-    pub(super) fn find(&self, id: &str, now: Instant) -> Option<Arc<HttpSession>> {
+    /// Returns the session with this id and keeps it from becoming idle. Removes it instead if it has expired.
+    pub(super) fn find(&self, id: &str, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
         let session = table.get(id)?;
-        if !session.use_at(now, self.idle_timeout) {
+        if session.is_idle_for(self.idle_timeout, now) {
             table.remove(id);
             return None;
         }
-        Some(Arc::clone(session))
+        // Activated while the table is locked, so that no other thread evicts it as idle.
+        Some(HttpSession::activate(session))
     }
 
     /// Ends a session: cancels its calls and ends its streams.
@@ -208,10 +210,9 @@ impl HttpSession {
         streams.values().for_each(|stream| stream.end());
     }
 
-    /// Keeps the session from becoming idle until the guard is dropped.
-    pub(super) fn activate(self: &Arc<Self>) -> ActiveGuard {
+    fn activate(self: &Arc<Self>) -> ActiveSession {
         self.active.fetch_add(1, Ordering::AcqRel);
-        ActiveGuard { session: Arc::clone(self), end: None }
+        ActiveSession { session: Arc::clone(self), end: None }
     }
 
     /// Opens a stream for the responses that an outbox will receive. Drops the oldest stream, preferably one that is
@@ -256,16 +257,6 @@ impl HttpSession {
         state.last_used = now.max(state.last_used);
     }
 
-    /// Marks the session as used at `now`. Returns `false` if it has expired.
-    fn use_at(&self, now: Instant, idle_timeout: Duration) -> bool {
-        let mut state = self.state();
-        let has_expired = now.saturating_duration_since(state.last_used) > idle_timeout && self.is_idle();
-        if !has_expired {
-            state.last_used = now.max(state.last_used);
-        }
-        !has_expired
-    }
-
     fn is_idle(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
     }
@@ -296,7 +287,15 @@ impl AbandonedStream<'_> {
     }
 }
 
-impl Drop for ActiveGuard {
+impl Deref for ActiveSession {
+    type Target = HttpSession;
+
+    fn deref(&self) -> &HttpSession {
+        &self.session
+    }
+}
+
+impl Drop for ActiveSession {
     fn drop(&mut self) {
         self.session.touch(self.end.unwrap_or_else(Instant::now));
         self.session.active.fetch_sub(1, Ordering::AcqRel);

@@ -6,6 +6,7 @@ use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::{HttpOptions, tool};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 
 use super::{
     client::{Endpoint, soon},
@@ -355,4 +356,23 @@ async fn an_idle_session_is_evicted_when_there_are_too_many() {
     assert_eq!(call.messages().await.len(), 2);
     endpoint.session("2025-11-25").await;
     drop(listening);
+}
+
+#[tokio::test]
+async fn a_session_is_not_evicted_while_the_body_of_its_request_is_received() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_sessions(1)).await;
+    let session = endpoint.session("2025-11-25").await;
+    let request = session.call(1, "quick").with("expect", "100-continue");
+    let head = request.head();
+    let mut connection = endpoint.connect().await;
+    connection.write(head.as_bytes()).await;
+    // The server asks for the body once it has found the session.
+    let mut interim = [0; 25];
+    soon(connection.0.read_exact(&mut interim)).await.unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(endpoint.send(&initialize("2025-11-25")).await.status, 503);
+    connection.write(&request.bytes()[head.len()..]).await;
+    let (response, _) = connection.response().await.full().await;
+    assert_eq!(response.status, 200);
+    assert!(session.is_alive().await);
 }

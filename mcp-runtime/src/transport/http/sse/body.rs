@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::stream::AttachedStream;
-use crate::{engine::InFlight, transport::http::session::ActiveGuard};
+use crate::{engine::InFlight, transport::http::session::ActiveSession};
 
 /// How a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ pub(in crate::transport::http) struct SseBody {
     cancels: Option<CancelOnDrop>,
     /// An event that precedes the stream.
     preamble: Option<Bytes>,
-    _active: Option<ActiveGuard>,
+    _active: Option<ActiveSession>,
     /// An arbitrary value to be dropped with the response.
     _guard: Option<Guard>,
 }
@@ -132,7 +132,7 @@ impl SseBody {
     }
 
     /// Keeps the session from becoming idle until the response ends.
-    pub(in crate::transport::http) fn active(mut self, active: Option<ActiveGuard>) -> Self {
+    pub(in crate::transport::http) fn active(mut self, active: Option<ActiveSession>) -> Self {
         self._active = active;
         self
     }
