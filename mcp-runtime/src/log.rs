@@ -18,8 +18,9 @@ use crate::{handler::Context, model::Level};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
-/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install has it already. The layer does nothing
-/// unless [`Server::forward_log`](crate::Server::forward_log) is set.
+/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already
+/// includes it. The layer does nothing unless
+/// [`Server::forward_log`](crate::Server::forward_log) is set.
 pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
     ForwardToClient
 }
@@ -45,6 +46,7 @@ pub(crate) fn install(serves: bool) {
     }
 }
 
+/// The layer of [`log_layer`].
 struct ForwardToClient;
 
 impl<S: Subscriber> Layer<S> for ForwardToClient {

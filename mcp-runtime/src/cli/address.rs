@@ -1,4 +1,4 @@
-//! Reports the URL of an HTTP server: to people on stderr, to programs in a file.
+//! Reports the URL of an HTTP server: on stderr for people, in a file for programs.
 
 use std::{
     env,
@@ -9,7 +9,7 @@ use std::{
 
 use super::package::Package;
 
-/// The variable that names the file to which the endpoint's URL is written once the server accepts connections.
+/// The environment variable that names the file to which the endpoint's URL is written once the server accepts connections.
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 
 /// Reports the URL of the endpoint.
@@ -21,10 +21,12 @@ pub(super) fn report(package: &Package, url: &str) -> io::Result<()> {
     let line = format!("{} listens on {url}\n", package.name);
     let _ = io::stderr().write_all(line.as_bytes());
     let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
-    write(file, url).map_err(|error| io::Error::new(error.kind(), format!("cannot write `{ADDRESS_FILE}`: {error}")))
+    write(file, url).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))
+    })
 }
 
-/// Writes the file in one step, so that a reader never sees half of a URL.
+/// Replaces the file atomically, so that a reader never sees a partial URL.
 fn write(file: OsString, url: &str) -> io::Result<()> {
     let mut draft = file.clone();
     draft.push(".tmp");

@@ -8,6 +8,7 @@ use crate::handler::{Contract, HandlerError, HandlerErrorKind};
 /// The width of the column of option names.
 const COLUMN: usize = 26;
 
+/// Returns the text of `--help`.
 pub(super) fn help(package: &Package, contract: &Contract) -> String {
     let Package { name, version, description, .. } = package;
     let mut out = if description.is_empty() {
@@ -17,7 +18,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
     };
     let _ = write!(
         out,
-        "\nA Model Context Protocol (MCP) server. It communicates over stdin and stdout; MCP clients start it.\n\
+        "\nA Model Context Protocol (MCP) server. MCP clients start it and communicate with it over stdin and stdout.\n\
          \nUsage: {name} [OPTIONS]\n\nOptions:\n"
     );
     for flag in contract.arguments {
@@ -26,7 +27,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         let left = if schema["type"] == "boolean" {
             format!("--{name}")
         } else {
-            format!("--{name} <{}>", name.to_uppercase())
+            format!("--{name} <{}>", name.replace('-', "_").to_uppercase())
         };
         let mut right = flag.description.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(default) = schema.get("default") {
@@ -48,12 +49,12 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         line(&mut out, left, right);
     }
     for (left, right) in [
-        ("--list", "List tools, resources and prompts"),
+        ("--list", "List the tools, resources, skills and prompts"),
         ("--schema", "Print the tools, resources and prompts with their schemas as JSON"),
-        ("--call <TOOL> [JSON]", "Call a tool and print the messages"),
+        ("--call <TOOL> [JSON]", "Call a tool, and print the request and the response"),
         (
             "--state-key <KEY>",
-            "Seal the state of requests with this key; may be repeated, newest first [env: MCP_STATE_KEY]",
+            "Seal the state of requests with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
         ),
         ("-h, --help", "Print help"),
         ("-V, --version", "Print version"),
@@ -61,12 +62,17 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         line(&mut out, left, right);
     }
     out.push_str("\nEnvironment:\n");
-    line(&mut out, "RUST_LOG", "Filter of the log on stderr, such as `debug` or `info,my_crate=debug`");
+    line(&mut out, "RUST_LOG", "Log filter, such as `debug` or `info,my_crate=debug`; the log is written to stderr");
     #[cfg(feature = "http")]
-    line(&mut out, "MCP_ADDRESS_FILE", "File to which `--http` writes the URL of the endpoint once it is ready");
+    line(
+        &mut out,
+        "MCP_ADDRESS_FILE",
+        "File to which `--http` writes the URL of the endpoint once the server is ready",
+    );
     out
 }
 
+/// Adds a line with two columns.
 fn line(out: &mut String, left: &str, right: &str) {
     let indent = if left.starts_with("--") { "      " } else { "  " };
     let left = format!("{indent}{left}");
@@ -78,7 +84,7 @@ fn line(out: &mut String, left: &str, right: &str) {
     };
 }
 
-/// Describes the invalid values of the author's flags.
+/// Returns the message for invalid values of the author's flags.
 pub(super) fn invalid_flags(error: HandlerError) -> String {
     match error.into_kind() {
         HandlerErrorKind::Fault(fault) => fault.to_string(),

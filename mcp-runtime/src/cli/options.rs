@@ -31,6 +31,7 @@ impl fmt::Display for UsageError {
     }
 }
 
+/// The task of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Serve,
@@ -46,7 +47,7 @@ pub(super) enum Mode {
     Version,
 }
 
-/// The variable for the state keys, since other users can read the command line.
+/// The environment variable for state keys. Unlike the command line, other users cannot read it.
 const STATE_KEY: &str = "MCP_STATE_KEY";
 
 /// The options of every server.
@@ -76,7 +77,7 @@ impl Options {
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
         };
-        let words = words.map(text).collect::<Result<Vec<_>, _>>()?;
+        let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
         let mut words = Words { words: words.into_iter().peekable(), inline: None };
         while let Some(word) = words.option() {
             match word.as_str() {
@@ -143,18 +144,22 @@ impl Options {
             Mode::Serve => self.mode = mode,
             // `--help` and `--version` take precedence.
             Mode::Help | Mode::Version => {}
-            _ => return Err(UsageError(format!("expected at most one of {ONE_OF}"))),
+            _ => return Err(UsageError(format!("conflicting options, expected at most one of {ONE_OF}"))),
         }
         Ok(())
     }
 
-    /// Parses a flag of the author's: `--name value`, `--name=value`, or `--name` alone for a boolean.
+    /// Parses one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a boolean.
     fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), UsageError> {
         let Some(name) = word.strip_prefix("--") else {
-            return Err(UsageError(format!("unexpected argument `{word}`")));
+            return Err(if word.len() > 1 && word.starts_with('-') {
+                unknown_option(word, contract)
+            } else {
+                UsageError(format!("unexpected argument `{word}`"))
+            });
         };
         let Some(flag) = contract.arguments.iter().find(|flag| flag_name(flag) == name || flag.name == name) else {
-            return Err(unknown(name, contract));
+            return Err(unknown_option(word, contract));
         };
         if self.flags.iter().any(|(known, _)| *known == flag.name) {
             return Err(UsageError(format!("duplicate option `--{name}`")));
@@ -169,10 +174,11 @@ impl Options {
         Ok(())
     }
 
+    /// Reads the flags that the command line does not set from the environment.
     fn add_environment(&mut self, contract: &Contract) {
         for flag in contract.arguments {
-            let given = self.flags.iter().any(|(name, _)| *name == flag.name);
-            let value = flag.env.filter(|_| !given).and_then(|name| std::env::var(name).ok());
+            let is_set = self.flags.iter().any(|(name, _)| *name == flag.name);
+            let value = flag.env.filter(|_| !is_set).and_then(|name| std::env::var(name).ok());
             if let Some(value) = value {
                 self.flags.push((flag.name, value));
             }
@@ -233,7 +239,7 @@ impl Words {
         value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
     }
 
-    /// Rejects a value that the option did not use.
+    /// Rejects a value written as `--name=value` that the option does not accept.
     fn finish(&mut self, option: &str) -> Result<(), UsageError> {
         match self.inline.take() {
             Some(value) => Err(UsageError(format!("unexpected value `{value}` for `{option}`"))),
@@ -247,20 +253,20 @@ pub(super) fn flag_name(flag: &ArgumentEntry) -> String {
     flag.name.replace('_', "-")
 }
 
-fn unknown(name: &str, contract: &Contract) -> UsageError {
+fn unknown_option(option: &str, contract: &Contract) -> UsageError {
     let mut names: Vec<String> = contract.arguments.iter().map(flag_name).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
-    let mut message = format!("unknown option `--{name}`, expected one of {list}");
-    if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
+    let mut message = format!("unknown option `{option}`, expected one of {list}");
+    if let Some(near) = nearest(option.trim_start_matches('-'), names.iter().map(String::as_str)) {
         message.push_str(&format!("\nhelp: did you mean `--{near}`?"));
     }
     UsageError(message)
 }
 
-fn text(word: OsString) -> Result<String, UsageError> {
+fn into_utf8(word: OsString) -> Result<String, UsageError> {
     word.into_string().map_err(|word| UsageError(format!("`{}` is not valid UTF-8", word.to_string_lossy())))
 }
 
@@ -303,16 +309,19 @@ mod tests {
 
     #[test]
     fn invalid_options_are_rejected() {
+        let short_option = |option| format!("unknown option `{option}`, expected one of `--{}`", KNOWN.join("`, `--"));
         for (words, why) in [
             (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),
+            (&["-"], "unexpected argument `-`"),
+            (&["-x"], &short_option("-x")),
             (&["a=b"], "unexpected argument `a=b`"),
             (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],
                 "`--state-key`: a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one",
             ),
-            (&["--list", "--schema"], &format!("expected at most one of {ONE_OF}")),
+            (&["--list", "--schema"], &format!("conflicting options, expected at most one of {ONE_OF}")),
         ] {
             assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
         }

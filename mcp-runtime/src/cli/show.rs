@@ -1,4 +1,4 @@
-//! Output for people: lists, schemas and calls.
+//! The output of `--list`, `--schema` and `--call`, and the text for users who start the server in a terminal.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::package::Package;
 use crate::{engine::Engine, handler::Contract, testing::TestClient};
 
-/// Lists the server's tools, resources, skills and prompts.
+/// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
     let registry = engine.registry();
     let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
@@ -34,7 +34,7 @@ pub(super) fn list(engine: &Engine) -> String {
     let resources = registry.resources().iter().chain(registry.templates());
     section(
         "Resources",
-        resources.map(|found| (found.entry.uri.to_owned(), found.function.common.description)).collect(),
+        resources.map(|resource| (resource.entry.uri.to_owned(), resource.function.common.description)).collect(),
     );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
@@ -51,6 +51,7 @@ pub(super) fn list(engine: &Engine) -> String {
     out
 }
 
+/// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.
 fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
     let required = contract.schema["required"].as_array();
     let names: Vec<&str> = match contract.arguments {
@@ -101,19 +102,19 @@ pub(super) async fn schema(client: &mut TestClient) -> String {
     format!("{all:#}\n")
 }
 
-/// The printed messages of a call.
-pub(super) struct Exchange {
+/// The messages of a call, as text.
+pub(super) struct CallOutput {
     pub(super) text: String,
     pub(super) failed: bool,
 }
 
-/// The arguments of a call are not JSON.
+/// The error for arguments that are not JSON.
 #[derive(Debug)]
 pub(super) struct ArgumentsError(serde_json::Error);
 
 impl fmt::Display for ArgumentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the arguments are not JSON: {}", self.0)
+        write!(f, "the arguments are not valid JSON: {}", self.0)
     }
 }
 
@@ -122,20 +123,20 @@ impl fmt::Display for ArgumentsError {
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<Exchange, ArgumentsError> {
+pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
     let arguments: Value = serde_json::from_str(arguments).map_err(ArgumentsError)?;
     let params = json!({ "name": name, "arguments": arguments });
     let request = client.request_message(1, "tools/call", params.clone());
-    let answer = client.request("tools/call", params).await;
+    let response = client.request("tools/call", params).await;
     let mut text = format!("-> {request}\n");
     for notification in client.notifications() {
         let _ = writeln!(text, "<- {notification}");
     }
-    let failed = match &answer {
+    let failed = match &response {
         Ok(result) => result["isError"] == true,
         Err(_) => true,
     };
-    let response = match answer {
+    let response = match response {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": 1, "result": result }),
         Err(error) => {
             let mut object = json!({ "code": error.code, "message": error.message });
@@ -146,14 +147,14 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
         }
     };
     let _ = writeln!(text, "<- {response}");
-    Ok(Exchange { text, failed })
+    Ok(CallOutput { text, failed })
 }
 
-/// Returns the text for a user who starts the server in a terminal: how to connect a client.
+/// Returns the text that explains how to connect a client, for users who start the server in a terminal.
 pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
     let name = package.name;
     let registry = engine.registry();
-    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
     let resources = registry.resources().len() + registry.templates().len();
     let program = std::env::current_exe().map_or_else(|_| name.to_owned(), |path| path.display().to_string());
     let config = json!({ "mcpServers": { name: { "command": program } } });
@@ -162,8 +163,8 @@ pub(super) fn terminal_banner(package: &Package, engine: &Engine) -> String {
          It reads the messages of an MCP client from stdin. To connect a client:\n\
          \n  Claude Code    claude mcp add {name} -- {program}\n  \
          Inspector      npx @modelcontextprotocol/inspector {program}\n  \
-         others         {config}\n\
-         \nPress Ctrl-D to exit. See `{name} --help` for other options.\n",
+         Other clients  {config}\n\
+         \nPress Ctrl-D to exit. See `{name} --help` for all options.\n",
         version = package.version,
         tools = count(registry.tools().len(), "tool"),
         resources = count(resources, "resource"),

@@ -27,7 +27,7 @@ const USAGE: u8 = 2;
 ///
 /// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
 /// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
-/// once the server accepts connections, which tells other programs the port if port 0 was requested.
+/// once the server accepts connections, so that other programs learn the port if port 0 was requested.
 #[macro_export]
 macro_rules! main {
     () => {
@@ -49,7 +49,7 @@ impl Failure {
     }
 
     fn usage(package: &Package, error: impl Display) -> Self {
-        Self { exit_code: USAGE, message: format!("{error}\n\nsee `{} --help`", package.name) }
+        Self { exit_code: USAGE, message: format!("{error}\n\nfor more information, try `{} --help`", package.name) }
     }
 }
 
@@ -75,7 +75,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
         Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
         _ => {}
     }
-    // Claimed before any code of the author's runs, since it may print.
+    // Claimed before the author's code runs, since that code may print.
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
     #[cfg(feature = "log")]
     crate::log::install(options.mode.serves());
@@ -104,9 +104,9 @@ async fn run(
         Mode::List => stdio.print(&show::list(server.engine())),
         Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
         Mode::Call { name, arguments } => {
-            let exchange = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
-            stdio.print(&exchange.text);
-            if exchange.failed {
+            let output = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
+            stdio.print(&output.text);
+            if output.failed {
                 return Ok(ExitCode::FAILURE);
             }
         }
@@ -176,7 +176,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
 }
 
-/// Locks the server of a command line instead of serving it.
+/// Locks the server that a command line describes, instead of serving it.
 #[cfg(feature = "lock")]
 fn lock(
     package: &Package,

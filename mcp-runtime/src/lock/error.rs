@@ -4,7 +4,7 @@ use mcp_lock::FILE_NAME;
 
 use crate::testing::RpcError;
 
-/// How to accept a change of the server.
+/// The instructions for writing the lock file.
 const ACCEPT: &str = "run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`";
 
 /// Why a server and its lock file cannot be compared, or differ.
@@ -13,34 +13,24 @@ pub(crate) enum LockError {
     /// The program's `main` failed.
     Main(String),
     /// The server rejected a request.
-    Request {
-        method: &'static str,
-        error: RpcError,
-    },
+    Request { method: &'static str, error: RpcError },
     /// The lock file does not exist.
     Missing,
-    Io {
-        path: PathBuf,
-        error: io::Error,
-    },
+    /// The lock file cannot be read or written.
+    Io { path: PathBuf, error: io::Error },
     /// The lock file cannot be parsed.
-    Invalid {
-        path: PathBuf,
-        why: String,
-    },
+    Invalid { path: PathBuf, why: String },
     /// The server differs from the lock file.
-    Changed {
-        report: String,
-    },
+    Changed { report: String },
 }
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Main(message) => f.write_str(message),
-            Self::Request { method, error } => write!(f, "{method}: {error}"),
+            Self::Request { method, error } => write!(f, "`{method}` failed: {error}"),
             Self::Missing => write!(f, "`{FILE_NAME}` does not exist yet\nhelp: {ACCEPT}, to write it"),
-            Self::Io { path, error } => write!(f, "`{}`: {error}", path.display()),
+            Self::Io { path, error } => write!(f, "cannot access `{}`: {error}", path.display()),
             Self::Invalid { path, why } => {
                 write!(f, "`{}`: {why}\nhelp: {ACCEPT}, to rewrite it", path.display())
             }

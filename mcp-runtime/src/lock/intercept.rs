@@ -15,8 +15,9 @@ thread_local! {
     static INTERCEPTION: RefCell<Option<Interception>> = const { RefCell::new(None) };
 }
 
+/// The progress of a request for a lock.
 enum Interception {
-    /// `main` is to read these words instead of the command line.
+    /// `main` must parse these words instead of the command line.
     Requested(Vec<OsString>),
     /// `main` has locked its server.
     Answered(Result<Lock, LockError>),

@@ -1,3 +1,5 @@
+//! The macro `locked_test!`, and the functions to which it expands.
+
 use std::{ffi::OsString, fs, io, path::Path};
 
 use mcp_lock::{FILE_NAME, Lock};
@@ -5,7 +7,7 @@ use mcp_lock::{FILE_NAME, Lock};
 use super::{error::LockError, intercept, listing};
 use crate::server::Server;
 
-/// The environment variable with which the test writes the lock file.
+/// The environment variable that makes the test write the lock file.
 const UPDATE: &str = "MCP_UPDATE_LOCK";
 
 /// Expands to a test that fails if the server differs from `mcp.lock.json` next to the package's `Cargo.toml`.

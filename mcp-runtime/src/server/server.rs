@@ -75,7 +75,7 @@ impl Server {
         }
     }
 
-    /// Adds a function, or the functions of a `#[tools]` block, by the type of that name.
+    /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
     ///
     /// ```
     /// use mcp_runtime::{Server, tool};
@@ -171,8 +171,8 @@ impl Server {
     /// access to the file system. Files outside skills are ignored, and so are files and directories whose names start with
     /// a dot. A relative path is resolved against the working directory of the process.
     ///
-    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource with the skill's name, the
-    /// tag `skill`, no crate, and as its module the path of the skill's directory relative to this one. [`only`](Self::only)
+    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's name,
+    /// the tag `skill` and no crate. Its module is the path of the skill's directory, relative to this one. [`only`](Self::only)
     /// and handles do not affect skills.
     ///
     /// ```no_run
@@ -184,7 +184,7 @@ impl Server {
     ///
     /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name` and
     /// `description`, if a skill's name is invalid or differs from its directory's, if a skill has more than 512 files or
-    /// 16 MiB, if there are more than 16,384 files in total, or if a link leads out of the directory.
+    /// 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the directory.
     #[cfg(feature = "skills")]
     pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
         self.skills.push(directory.into());
@@ -195,7 +195,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`build`](Self::build) fails if there are two values of one type.
+    /// [`build`](Self::build) fails if there are two values of the same type.
     pub fn with_state<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.with_shared(Arc::new(value))
     }
@@ -204,8 +204,7 @@ impl Server {
     pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
         if !self.states.insert(value) {
             let name = std::any::type_name::<T>();
-            self.problems
-                .push(format!("duplicate state of type `{name}`\nhelp: wrap one of the values in a type of its own"));
+            self.problems.push(format!("duplicate state of type `{name}`\nhelp: wrap one of the values in a newtype"));
         }
         self
     }
@@ -322,8 +321,8 @@ impl Server {
         self
     }
 
-    /// Sets the keys that seal the state of requests between rounds. The first key seals, and all keys open, so that keys can
-    /// be rotated by adding the new one in front.
+    /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
+    /// existing state, so that keys can be rotated by adding the new one in front.
     ///
     /// By default, the server generates a random key that no other process knows. Replicas of a server must share a key. The
     /// option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
@@ -451,10 +450,12 @@ impl Server {
             "server built"
         );
         if registry.capabilities() == ServerCapabilities::default() {
-            tracing::warn!("the server has no functions: no linked crate has an annotated function, or none was kept");
+            tracing::warn!(
+                "the server has no functions: no linked crate has an annotated function, or all of them were filtered out"
+            );
         }
         if registry.skills().is_served() && registry.skills().all().is_empty() {
-            tracing::warn!("the directories of skills contain no `SKILL.md`");
+            tracing::warn!("the skill directories contain no `SKILL.md`");
         }
         for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
             let tool = tool.entry.common.name;

@@ -11,7 +11,8 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// that blocks the server's thread cannot keep the process alive. That thread ends the process at the second signal, or
 /// shortly after the grace period.
 pub(crate) async fn shutdown_signal(grace: Duration) {
-    let (mut signals, watchdog_signals) = match Signals::register().and_then(|one| Ok((one, Signals::register()?))) {
+    let (mut signals, watchdog_signals) = match Signals::register().and_then(|first| Ok((first, Signals::register()?)))
+    {
         Ok(both) => both,
         Err(error) => {
             tracing::warn!(%error, "cannot handle signals: they will end the process without a graceful shutdown");
@@ -19,7 +20,7 @@ pub(crate) async fn shutdown_signal(grace: Duration) {
         }
     };
     let watchdog = thread::Builder::new().name("signals".to_owned());
-    if let Err(error) = watchdog.spawn(move || exit_in_time(watchdog_signals, grace)) {
+    if let Err(error) = watchdog.spawn(move || run_watchdog(watchdog_signals, grace)) {
         warn_about_hanging(&error);
     }
     // The transport polls this future often, and a task is cheaper to poll than signals.
@@ -27,8 +28,8 @@ pub(crate) async fn shutdown_signal(grace: Duration) {
     let _ = received.await;
 }
 
-/// Ends the process at the second signal, or when the grace period of the first has expired.
-fn exit_in_time(mut signals: Signals, grace: Duration) {
+/// Ends the process at the second signal, or when the grace period after the first signal has expired.
+fn run_watchdog(mut signals: Signals, grace: Duration) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return warn_about_hanging(&error),

@@ -130,7 +130,7 @@ fn all_errors_are_reported_with_their_source_location() {
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
-        "duplicate state of type `u8`\nhelp: wrap one of the values in a type of its own".to_owned(),
+        "duplicate state of type `u8`\nhelp: wrap one of the values in a newtype".to_owned(),
         format!(
             "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {given}",
             here(line_of_fn("needs_db"))

@@ -424,7 +424,7 @@ fn invalid_command_lines_are_rejected() {
         (&[], Some("never"), 2, "`grace`: \"never\" must be an integer"),
         (&["--greeting", ""], None, 2, "`greeting`: \"\" must have at least 1 character"),
         (&["--grace", "1", "--grace", "2"], None, 2, "duplicate option `--grace`"),
-        (&["--call", "add", "{"], None, 1, "the arguments are not JSON"),
+        (&["--call", "add", "{"], None, 1, "the arguments are not valid JSON"),
     ] {
         let mut command = fixture();
         command.args(arguments);

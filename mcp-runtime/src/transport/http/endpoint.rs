@@ -87,13 +87,13 @@ impl Endpoint {
         self.shared.shutdown.subscribe()
     }
 
-    /// Returns how the streams of a session are encoded.
+    /// Returns the configuration of a session's streams.
     pub(super) fn session_stream_config(&self, session: &Session) -> StreamConfig {
         let primed = session.dialect.has(Feature::StreamPolling);
         StreamConfig { ids: true, primed, ..self.stream_config() }
     }
 
-    /// Returns how streams without a session are encoded.
+    /// Returns the configuration of streams without a session.
     pub(super) fn stream_config(&self) -> StreamConfig {
         StreamConfig { ids: false, named: false, primed: false, keep_alive: self.options().keep_alive }
     }
@@ -115,7 +115,7 @@ impl Endpoint {
         self.shared.sessions.close_all();
     }
 
-    /// Removes expired sessions from time to time.
+    /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].
     pub(super) fn sweep(&self, now: Instant) {
         let Ok(mut last_sweep) = self.shared.last_sweep.try_lock() else { return };
         if now.saturating_duration_since(*last_sweep) > SWEEP_INTERVAL {

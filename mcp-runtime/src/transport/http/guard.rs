@@ -1,4 +1,4 @@
-//! Protection against foreign web pages and DNS rebinding: checks of `Host` and `Origin`.
+//! Protection against malicious web pages and DNS rebinding: checks of `Host` and `Origin`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +13,11 @@ use super::{
 /// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rejection {
+    /// `Host` is missing, or occurs more than once.
     NoHost,
+    /// `Host` is not allowed.
     Host,
+    /// `Origin` is not allowed.
     Origin,
 }
 
@@ -34,7 +37,7 @@ impl Rejection {
         }
     }
 
-    /// Logs the rejection for the operator, who may have meant to allow the request.
+    /// Logs the rejection for the operator, who may have forgotten to allow a host or origin.
     fn log(self, request: &Parts) {
         let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
         tracing::warn!(why = self.why(), ?host, ?origin, method = %request.method, "request rejected");
@@ -72,13 +75,13 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, request| {
             let is_allowed = is_allowed_origin(origin, &options);
-            // Only preflight requests end here. `check` logs the others.
+            // Preflight requests do not reach `check`, which logs all others.
             if !is_allowed && request.method == Method::OPTIONS {
                 Rejection::Origin.log(request);
             }
             is_allowed
         }))
-        // Allowed pages from elsewhere may reach a server on this machine or in this network.
+        // Allowed web pages may reach the server even if it is on the user's machine or private network.
         .allow_private_network(AllowPrivateNetwork::predicate(move |origin, _| {
             is_allowed_origin(origin, &private_network)
         }))

@@ -18,7 +18,7 @@ pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The values of `Accept` that nearly every client sends.
 const COMMON_ACCEPT: [&str; 2] = ["application/json, text/event-stream", "text/event-stream, application/json"];
 
-/// Returns the value of a header that may occur once.
+/// Returns the value of a header, or a fault if it occurs more than once or contains non-ASCII characters.
 pub(super) fn plain<'a, N>(headers: &'a HeaderMap, name: &N) -> Result<Option<&'a str>, Fault>
 where
     N: AsRef<str> + ?Sized,
@@ -70,10 +70,10 @@ pub(super) fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
     values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let (range_kind, range_subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
-        let refused =
+        let is_excluded =
             parts.any(|part| matches!(part.to_ascii_lowercase().as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
         let matches = |range: &str, value: &str| range == "*" || range.eq_ignore_ascii_case(value);
-        !refused && matches(range_kind, kind) && matches(range_subtype, subtype)
+        !is_excluded && matches(range_kind, kind) && matches(range_subtype, subtype)
     })
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn posts_accept_json_and_events() {
+    fn posts_must_accept_json_and_events() {
         for (values, accepted) in [
             (&[][..], true),
             (&["application/json, text/event-stream"], true),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn media_types_are_accepted() {
+    fn accept_is_matched_against_media_types() {
         for (accept, json, events) in [
             (None, true, true),
             (Some("*/*"), true, true),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn content_types_of_json() {
+    fn json_content_types_are_recognized() {
         for (content_type, expected) in [
             (Some("application/json"), true),
             (Some("Application/JSON; charset=UTF-8"), true),

@@ -1,5 +1,5 @@
-//! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and a second path receives
-//! those of the client.
+//! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and the client posts its
+//! messages to a second path.
 //!
 //! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
 
@@ -41,9 +41,11 @@ pub(super) struct LegacyService {
     clients: Arc<Clients>,
 }
 
+/// The clients with an open stream, by id.
 #[derive(Debug, Default)]
 struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 
+/// A client with an open stream.
 #[derive(Debug)]
 struct Client {
     /// Locked while a message is received, so that messages are received one at a time.
@@ -68,6 +70,7 @@ impl LegacyService {
         self.endpoint = self.endpoint.for_peer(peer);
     }
 
+    /// Returns whether this service is responsible for a path.
     pub(super) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
@@ -101,6 +104,7 @@ impl LegacyService {
         response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
     }
 
+    /// Receives a message. Its response is sent on the client's stream.
     async fn receive(&self, request: Parts, body: Incoming) -> HttpResponse {
         let client = match self.find(&request) {
             Ok(client) => client,

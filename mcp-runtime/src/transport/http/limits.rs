@@ -7,13 +7,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::{options::HttpOptions, session::Sessions};
 use crate::engine::Permit;
 
-/// The limits that all clients share. What exceeds them is rejected with status 503.
+/// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
 pub(super) struct SharedLimits {
     calls: Arc<Semaphore>,
     max_calls: usize,
     /// One permit for each byte.
     body_memory: Arc<Semaphore>,
+    /// Has one receiver for each message that is being received.
     receiving: watch::Sender<()>,
     sessions: Arc<Sessions>,
 }

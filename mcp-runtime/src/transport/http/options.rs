@@ -57,7 +57,7 @@ impl HttpOptions {
         self
     }
 
-    /// Allows requests to this host, as clients name it in the `Host` header: `mcp.example.com`, or with a port,
+    /// Allows requests to this host, as it appears in the `Host` header: `mcp.example.com`, or with a port,
     /// `mcp.example.com:8443`.
     ///
     /// If no host is allowed explicitly, loopback names are. An allowed host is also an allowed origin.
@@ -67,7 +67,7 @@ impl HttpOptions {
         self
     }
 
-    /// Allows web pages of this origin, as browsers name it in the `Origin` header: `https://app.example.com`.
+    /// Allows web pages of this origin, as it appears in the `Origin` header: `https://app.example.com`.
     ///
     /// Pages on the loopback interface are allowed unless a host is allowed explicitly.
     #[must_use]
@@ -118,7 +118,7 @@ impl HttpOptions {
     /// Connections beyond the limit receive a response with status 503 and are closed, so that a proxy can try another
     /// server at once.
     ///
-    /// The operating system must allow the process as many open files. Mounted services ignore this option.
+    /// The operating system must allow the process to open at least as many files. Mounted services ignore this option.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.clamp(1, 1 << 20);
@@ -128,8 +128,8 @@ impl HttpOptions {
     /// Sets the time after which a connection is closed if it has not received the head of its next request. The default
     /// is 75 seconds.
     ///
-    /// The default is longer than most proxies keep idle connections, so that they do not send requests to a connection
-    /// that is about to close. Mounted services ignore this option.
+    /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not send a
+    /// request on a connection that is about to close. Mounted services ignore this option.
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.header_timeout = timeout;

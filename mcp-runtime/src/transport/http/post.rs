@@ -32,9 +32,9 @@ struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<ActiveSession>,
-    /// The response to a message that should name a session, but does not. Requests are exempt.
+    /// Rejects a message that names no session, unless it is a request, which may be stateless or open a session.
     rejection: Option<Box<HttpResponse>>,
-    receipt: ReceiveOutcome,
+    outcome: ReceiveOutcome,
     /// The output so far, as lines.
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
@@ -86,7 +86,7 @@ fn try_respond(
 ) -> Result<HttpResponse, Box<Exchange>> {
     let mut exchange = receive(endpoint, source, route, &body);
     drop(body);
-    if !exchange.receipt.is_request {
+    if !exchange.outcome.is_request {
         return Ok(acknowledge(exchange));
     }
     let Some(kind) = exchange.poll_kind() else { return Err(Box::new(exchange)) };
@@ -105,12 +105,12 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
     };
     let engine = Arc::clone(endpoint.engine());
     let mut connection = match &session {
-        Some(session) => Connection::of_session(body.at, engine, Arc::clone(&session.session)),
-        None => Connection::of_exchange(body.at, engine),
+        Some(session) => Connection::of_session(body.received_at, engine, Arc::clone(&session.session)),
+        None => Connection::of_exchange(body.received_at, engine),
     };
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
-    let receipt = connection.receive(body.bytes().trim_ascii(), body.at, &mut lines);
+    let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
     if connection.drain(&mut notifications) {
@@ -118,7 +118,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
         lines = notifications;
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
-    Exchange { source, connection, session, rejection, receipt, lines, cancels }
+    Exchange { source, connection, session, rejection, outcome, lines, cancels }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -148,13 +148,14 @@ fn acknowledge(exchange: Exchange) -> HttpResponse {
     if let Some(rejection) = exchange.rejection {
         return *rejection;
     }
-    if exchange.session.is_none() && exchange.receipt.is_response {
+    if exchange.session.is_none() && exchange.outcome.is_response {
         let why = "unexpected response: the server sends no requests outside a session";
         return response::invalid_request(StatusCode::BAD_REQUEST, why);
     }
     response::empty(StatusCode::ACCEPTED)
 }
 
+/// Responds with one JSON message, and opens a session if the message was an `initialize` request.
 fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     while exchange.lines.last() == Some(&b'\n') {
         exchange.lines.pop();
@@ -163,13 +164,13 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         // Another request has cancelled the call.
         return response::no_events();
     }
-    if exchange.receipt.is_overloaded {
+    if exchange.outcome.is_overloaded {
         return response::overloaded_with(exchange.lines);
     }
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
-    let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
+    let status = response::status_of(&exchange.lines, is_stateless, exchange.outcome.is_malformed);
     let Some(session) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
@@ -187,6 +188,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     response
 }
 
+/// Responds with an event stream.
 fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let outbox = Arc::clone(exchange.connection.outbox());
     let (stream, config) = match &exchange.session {
@@ -197,7 +199,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
         }
     };
     stream.append(&exchange.lines);
-    // This append may exceed the memory of all streams, and the end of its call may be long past.
+    // The append may exceed the memory limit of all streams, and the call may already have ended.
     endpoint.sessions().evict_streams();
     let is_subscription = exchange.connection.outbox().is_listening();
     let body = SseBody::new(stream, config, 0, endpoint.shutdown());

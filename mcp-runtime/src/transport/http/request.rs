@@ -36,7 +36,7 @@ impl HttpRequestSource {
         &self.request
     }
 
-    /// Returns the header map emptied, so that the response can reuse its allocation.
+    /// Clears the header map and returns it, so that the response can reuse its allocation.
     pub(super) fn into_empty_headers(self) -> HeaderMap {
         let mut headers = self.request.headers;
         headers.clear();
@@ -129,7 +129,7 @@ fn too_many_calls() -> Fault {
     Fault::overloaded("too many calls in flight")
 }
 
-/// The greatest integer that `f64` distinguishes from its neighbours. Headers may not mirror greater ones.
+/// The greatest integer up to which `f64` represents every integer exactly. Headers must not mirror greater ones.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Compares integers by value, so that `42.0` equals `42`.

@@ -39,23 +39,29 @@ pub(super) struct ReceivedBody {
     joined: Vec<u8>,
     memory: Option<OwnedSemaphorePermit>,
     /// When the body was complete.
-    pub(super) at: Instant,
+    pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
 }
 
-/// Why a body was not read.
+/// Why a body was not received.
 #[derive(Debug)]
 enum BodyError {
     TooLong,
     TooSlow,
     /// The memory of all bodies is exhausted.
     MemoryFull,
+    /// The connection failed, or the body is malformed.
     Incomplete(String),
 }
 
 /// Reads the body of a request that arrived at `now`.
 ///
 /// Until the result is dropped, the message counts as being received and its memory is reserved.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if the body is too long, too slow or incomplete, or if the memory of
+/// all bodies is exhausted.
 pub(super) async fn read<B>(
     endpoint: &Endpoint,
     request: &Parts,
@@ -120,7 +126,7 @@ where
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(BodyError::from_error(&*error.into()))),
                 Poll::Ready(None) => {
                     if self.deadline.is_some() {
-                        self.received.at = Instant::now();
+                        self.received.received_at = Instant::now();
                     }
                     return Poll::Ready(Ok(()));
                 }
@@ -136,13 +142,20 @@ where
 
 impl ReceivedBody {
     fn new(now: Instant, limits: &SharedLimits) -> Self {
-        Self { first: Bytes::new(), joined: Vec::new(), memory: None, at: now, _receiving: limits.start_receiving() }
+        Self {
+            first: Bytes::new(),
+            joined: Vec::new(),
+            memory: None,
+            received_at: now,
+            _receiving: limits.start_receiving(),
+        }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         if self.joined.is_empty() { &self.first } else { &self.joined }
     }
 
+    /// Adds a chunk, and reserves memory for it.
     fn push(&mut self, data: Bytes, limits: &SharedLimits) -> Result<(), BodyError> {
         let before = self.bytes().len();
         let more = (before + data.len()).saturating_sub(before.max(UNCOUNTED_BYTES));

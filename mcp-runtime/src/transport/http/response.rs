@@ -30,7 +30,7 @@ pub(super) fn error(status: StatusCode, fault: &Fault) -> HttpResponse {
     json(status, error_message(fault))
 }
 
-/// Returns an `invalid request` response.
+/// Returns a response with this status and an `invalid request` error.
 pub(super) fn invalid_request(status: StatusCode, why: &str) -> HttpResponse {
     error(status, &Fault::InvalidRequest(why.to_owned()))
 }
@@ -78,6 +78,7 @@ pub(super) fn no_events() -> HttpResponse {
     response
 }
 
+/// Sets a header.
 pub(super) fn set(response: &mut HttpResponse, name: header::HeaderName, value: &'static str) {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
 }

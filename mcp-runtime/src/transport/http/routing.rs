@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{error::Fault, revision};
 
-/// Where the headers of a POST route its message.
+/// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
     Session(ActiveSession),
     Stateless,
-    /// The headers do not tell. The message may open a session, or its body may declare a stateless revision. Any other
+    /// The headers do not determine the route. The message may open a session, or its body may declare a stateless revision. Any other
     /// message is rejected with this response.
     Unrouted(Box<HttpResponse>),
 }
@@ -41,7 +41,7 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
     {
         return Ok(Route::Stateless);
     }
-    // The version may still be a stateless one that is unknown here, which only the body can tell.
+    // The client may know a newer stateless version, so the body decides.
     if let Err(rejection) = check_session_version(version) {
         return Ok(Route::Unrouted(rejection));
     }
@@ -53,11 +53,7 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
 /// # Errors
 ///
 /// Returns the response that rejects the request if it names no session, or if the session does not exist.
-pub(super) fn session(
-    endpoint: &Endpoint,
-    request: &Parts,
-    now: Instant,
-) -> Result<ActiveSession, Box<HttpResponse>> {
+pub(super) fn session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<ActiveSession, Box<HttpResponse>> {
     if is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }

@@ -94,8 +94,8 @@ impl Sessions {
         &self.memory
     }
 
-    /// Adds a session and returns its id. Evicts idle sessions if there are too many, and returns `None` if none is
-    /// idle.
+    /// Adds a session and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if none is idle,
+    /// or if the operating system provides no random bytes.
     pub(super) fn open(&self, session: Arc<Session>) -> Option<Arc<str>> {
         let mut table = self.table();
         if table.len() >= self.max {
@@ -140,7 +140,8 @@ impl Sessions {
         sessions.into_values().for_each(|session| session.end());
     }
 
-    /// Removes expired sessions.
+    /// Removes expired sessions. They need not be ended: an idle session has no calls to cancel, and no response carries its
+    /// streams.
     pub(super) fn sweep(&self, now: Instant) {
         self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
     }
@@ -238,6 +239,7 @@ impl HttpSession {
         self.state().streams.entry(0).or_insert_with(new).attach()
     }
 
+    /// Returns the stream with this id, unless it was dropped.
     pub(super) fn stream(&self, id: u64) -> Option<AttachedStream> {
         self.state().streams.get(&id).map(EventStream::attach)
     }
@@ -302,7 +304,8 @@ impl Drop for ActiveSession {
     }
 }
 
-/// Returns a random session id in visible ASCII, or `None` if the system provides no randomness.
+/// Returns a random session id in visible ASCII, or `None` if the operating system provides no random
+/// bytes.
 pub(super) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
 }

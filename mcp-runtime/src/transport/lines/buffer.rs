@@ -13,14 +13,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 pub(super) const CHUNK: usize = 64 << 10;
 /// The capacity up to which an empty buffer keeps its memory.
 const KEPT_CAPACITY: usize = 1 << 20;
-/// The number of consecutive small fillings after which a buffer releases its memory.
-const SMALL_FILLINGS: u8 = 16;
+/// The number of consecutive small fills after which a buffer releases its memory.
+const SMALL_FILLS: u8 = 16;
 
-/// Empties a buffer, and releases its memory unless it often holds much.
+/// Decides whether an emptied buffer keeps its memory: it does if it was recently filled with much data.
 #[derive(Debug, Default)]
 struct ShrinkPolicy {
     /// How many times in a row the buffer held no more than [`KEPT_CAPACITY`] when it was emptied.
-    small_fillings: u8,
+    small_fills: u8,
 }
 
 impl ShrinkPolicy {
@@ -28,9 +28,9 @@ impl ShrinkPolicy {
         if buffer.is_empty() {
             return;
         }
-        self.small_fillings = if buffer.len() > KEPT_CAPACITY { 0 } else { self.small_fillings.saturating_add(1) };
+        self.small_fills = if buffer.len() > KEPT_CAPACITY { 0 } else { self.small_fills.saturating_add(1) };
         buffer.clear();
-        if self.small_fillings >= SMALL_FILLINGS && buffer.capacity() > KEPT_CAPACITY {
+        if self.small_fills >= SMALL_FILLS && buffer.capacity() > KEPT_CAPACITY {
             *buffer = Vec::new();
         }
     }
@@ -41,13 +41,14 @@ impl ShrinkPolicy {
 pub(super) struct LineReader {
     buffer: Vec<u8>,
     start: usize,
-    /// There is no newline in `buffer[start..scanned]`.
+    /// `buffer[start..scanned]` contains no newline.
     scanned: usize,
     /// Whether the current line is too long, so that the rest of it is discarded.
     skipping: bool,
     shrink: ShrinkPolicy,
 }
 
+/// A line of input, without its newline.
 pub(super) enum Line<'a> {
     Complete(&'a [u8]),
     TooLong,
@@ -73,7 +74,7 @@ impl LineReader {
         Some(self.line(from, to, limit))
     }
 
-    /// Consumes the line that the end of the input cut off.
+    /// Consumes the unterminated line at the end of the input.
     pub(super) fn last(&mut self, limit: usize) -> Option<Line<'_>> {
         let (from, to) = (self.start, self.buffer.len());
         self.start = to;
@@ -118,7 +119,7 @@ impl LineReader {
 pub(super) struct WriteBuffer {
     pub(super) buffer: Vec<u8>,
     written: usize,
-    /// Whether the writer may still hold written bytes back.
+    /// Whether written bytes may still be in the writer's own buffer.
     unflushed: bool,
     shrink: ShrinkPolicy,
 }
@@ -138,7 +139,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Writes what the writer accepts at once. Returns whether it accepted anything.
+    /// Writes as much as the writer accepts without waiting. Returns whether it accepted anything.
     pub(super) fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> io::Result<bool> {
         if self.pending() == 0 {
             return Ok(false);

@@ -14,8 +14,8 @@ use tokio::{
 use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
 use crate::engine::Connection;
 
-/// The number of turns of the loop after which the stop signal is polled again.
-const TURNS_PER_STOP_POLL: usize = 16;
+/// The number of iterations of the loop after which the stop signal is polled again.
+const ITERATIONS_PER_STOP_POLL: usize = 16;
 /// The time after which responses are written even if more messages are available.
 const MAX_RESPONSE_DELAY: Duration = Duration::from_millis(1);
 
@@ -53,6 +53,7 @@ where
     }
 }
 
+/// A connection with its byte streams and their buffers.
 struct LineTransport<R, W> {
     connection: Connection,
     reader: R,
@@ -63,8 +64,8 @@ struct LineTransport<R, W> {
     responses: Vec<u8>,
     /// Whether the stop signal is being polled yet.
     ///
-    /// Registering signal handlers takes a considerable part of the startup time. The client's first request is answered
-    /// before if it has arrived, as long as it does not call a function.
+    /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has already
+    /// arrived and calls no function, it is answered before that.
     polls_stop: bool,
     /// Set when reading has ended. Calls in flight may continue until then.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -77,17 +78,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         mut stop: Pin<&mut impl Future<Output = ()>>,
         mut runtime_turn: Pin<&mut impl Future<Output = ()>>,
     ) -> Poll<io::Result<()>> {
-        let mut turns = 0_usize;
+        let mut iterations = 0_usize;
         loop {
             if self.polls_stop {
                 // `stop` wakes this task, but streams that are always ready would keep this loop running.
                 if self.deadline.is_none()
-                    && turns.is_multiple_of(TURNS_PER_STOP_POLL)
+                    && iterations.is_multiple_of(ITERATIONS_PER_STOP_POLL)
                     && stop.as_mut().poll(cx).is_ready()
                 {
                     self.start_grace();
                 }
-                turns += 1;
+                iterations += 1;
             }
             if self.deadline.is_some() {
                 self.connection.end_listeners();
@@ -138,7 +139,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         Ok(progress)
     }
 
-    /// Completes when every response is written, or when the grace period expires.
+    /// Ends the connection when every response is written, or when the grace period expires. Returns `None` until then.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
         let deadline = self.deadline.as_mut()?;
         let (calls, unread) = (self.connection.in_flight(), self.output.pending());
@@ -173,7 +174,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         }
     }
 
-    /// Processes buffered lines until finished responses would have to wait. Returns whether there were any.
+    /// Processes buffered lines until their responses should be written. Returns whether there were any lines.
     ///
     /// An `initialize` request is processed alone: no function delays its response, and no output of a function precedes
     /// it.

@@ -49,7 +49,9 @@ impl Listener {
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
     pub(crate) async fn bind(engine: Arc<Engine>, address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
         options.check_address(address)?;
-        let listener = TcpListener::bind(address).await?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on `{address}`: {error}")))?;
         Ok(Self {
             address: listener.local_addr()?,
             listener,
@@ -78,7 +80,7 @@ impl Listener {
                     }
                 }
                 Err(Err(error)) => {
-                    // The process may have too many open files. Waiting lets other connections close.
+                    // The process may have too many open files. Other connections may close in the meantime.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -116,7 +118,7 @@ impl Router {
         Self { service: self.service.for_peer(peer), legacy, options: Arc::clone(&self.options) }
     }
 
-    /// Serves a connection in a task of its own.
+    /// Serves a connection in a new task.
     fn connect(&self, socket: Socket, peer: SocketAddr, permit: OwnedSemaphorePermit, connections: &GracefulShutdown) {
         let router = Arc::new(self.for_peer(peer));
         let service = service_fn(move |request: Request<Incoming>| {

@@ -1,4 +1,4 @@
-//! The timer for the time a request's head may take to arrive.
+//! The timer for the timeout of request heads.
 
 use std::{
     pin::Pin,
@@ -83,13 +83,13 @@ mod tests {
             // A sleep that is dropped before its deadline, as when a request arrives.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
             assert_eq!(elapsed(began), 10);
-            // A later one, while the shared timer is set to 1,000 ms; then an earlier one.
+            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter one.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
             sleep(100).await;
             assert_eq!(elapsed(began), 120);
             sleep(3000).await;
             assert_eq!(elapsed(began), 3120);
-            // One that expires before it is first polled.
+            // A sleep that expires before it is first polled.
             let late = sleep(5);
             tokio::time::sleep(Duration::from_millis(50)).await;
             late.await;

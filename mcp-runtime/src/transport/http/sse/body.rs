@@ -45,6 +45,7 @@ pub(in crate::transport::http) enum ShutdownPhase {
 pub(in crate::transport::http) struct SseBody {
     stream: AttachedStream,
     config: StreamConfig,
+    /// The number of this response among those that have carried the stream.
     carrier: u64,
     /// The number of the event written last.
     at: u64,
@@ -54,7 +55,7 @@ pub(in crate::transport::http) struct SseBody {
     shutdown: watch::Receiver<ShutdownPhase>,
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
-    shut_down: Option<ShutDown>,
+    shutdown_wait: Option<ShutdownWait>,
     /// The calls that end with the response, because no other request can reach them.
     cancels: Option<CancelOnDrop>,
     /// An event that precedes the stream.
@@ -65,11 +66,11 @@ pub(in crate::transport::http) struct SseBody {
 }
 
 /// The wait for the shutdown phase that ends a response.
-struct ShutDown(Pin<Box<dyn Future<Output = ()> + Send>>);
+struct ShutdownWait(Pin<Box<dyn Future<Output = ()> + Send>>);
 
-impl fmt::Debug for ShutDown {
+impl fmt::Debug for ShutdownWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ShutDown")
+        f.write_str("ShutdownWait")
     }
 }
 
@@ -106,7 +107,7 @@ impl SseBody {
             keep_alive,
             shutdown,
             ends_at: ShutdownPhase::Closed,
-            shut_down: None,
+            shutdown_wait: None,
             cancels: None,
             preamble: None,
             _active: None,
@@ -114,6 +115,7 @@ impl SseBody {
         }
     }
 
+    /// Cancels these calls when the response ends.
     pub(in crate::transport::http) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
         self.cancels = cancels;
         self
@@ -125,7 +127,7 @@ impl SseBody {
         self
     }
 
-    /// Sends an event before those of the stream.
+    /// Adds an event before those of the stream.
     pub(in crate::transport::http) fn preamble(mut self, event: Bytes) -> Self {
         self.preamble = Some(event);
         self
@@ -195,12 +197,12 @@ impl SseBody {
             return true;
         }
         let mut shutdown = self.shutdown.clone();
-        let shut_down = self.shut_down.get_or_insert_with(|| {
-            ShutDown(Box::pin(async move {
+        let shutdown_wait = self.shutdown_wait.get_or_insert_with(|| {
+            ShutdownWait(Box::pin(async move {
                 let _ = shutdown.wait_for(|phase| *phase >= ends_at).await;
             }))
         });
-        shut_down.0.as_mut().poll(cx).is_ready()
+        shutdown_wait.0.as_mut().poll(cx).is_ready()
     }
 
     fn event(&self, number: u64, line: &[u8]) -> Bytes {

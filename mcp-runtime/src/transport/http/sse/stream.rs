@@ -22,7 +22,7 @@ const MAX_LOGGED_BYTES: usize = 1 << 20;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// The memory of all streams of one server: the messages in their logs, and those that no response has carried yet.
+/// The memory of all streams of one server: the messages in their logs and outboxes.
 #[derive(Debug, Clone)]
 pub(in crate::transport::http) struct StreamMemory {
     used: Meter,
@@ -125,6 +125,7 @@ impl EventStream {
         log.last > log.written || self.outbox.unread() > 0
     }
 
+    /// Adds encoded lines to the log.
     pub(in crate::transport::http) fn append(&self, lines: &[u8]) {
         self.log().append(lines);
     }
@@ -139,7 +140,8 @@ impl EventStream {
         self.log().written
     }
 
-    /// Makes the caller's response the one that carries the stream, after event `at`. Any earlier response ends.
+    /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response. Any
+    /// earlier response ends.
     pub(super) fn carry(&self, at: u64) -> u64 {
         let mut log = self.log();
         log.carrier += 1;
@@ -167,7 +169,7 @@ impl EventStream {
         found
     }
 
-    /// Takes the delay after which the client should reconnect, if a function has requested that.
+    /// Takes the request of a function to close the stream. Returns the delay after which the client should reconnect.
     pub(super) fn take_close_request(&self) -> Option<Duration> {
         self.outbox.take_close_request()
     }
