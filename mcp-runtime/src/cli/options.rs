@@ -47,7 +47,7 @@ pub(super) enum Mode {
     Version,
 }
 
-/// The environment variable for state keys. Unlike the command line, other users cannot read it.
+/// The environment variable for state keys. Unlike the command line, it is not visible to other users.
 const STATE_KEY: &str = "MCP_STATE_KEY";
 
 /// The options of every server.

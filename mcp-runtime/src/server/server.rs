@@ -171,9 +171,9 @@ impl Server {
     /// access to the file system. Files outside skills are ignored, and so are files and directories whose names start with
     /// a dot. A relative path is resolved against the working directory of the process.
     ///
-    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's name,
-    /// the tag `skill` and no crate. Its module is the path of the skill's directory, relative to this one. [`only`](Self::only)
-    /// and handles do not affect skills.
+    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's
+    /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to this one.
+    /// [`only`](Self::only) and handles do not affect skills.
     ///
     /// ```no_run
     /// # use mcp_runtime::Server;

@@ -16,8 +16,8 @@ use crate::{error::Fault, revision};
 pub(super) enum Route {
     Session(ActiveSession),
     Stateless,
-    /// The headers do not determine the route. The message may open a session, or its body may declare a stateless revision. Any other
-    /// message is rejected with this response.
+    /// The headers do not determine the route. The message may open a session, or its body may declare a stateless
+    /// revision. Any other message is rejected with this response.
     Unrouted(Box<HttpResponse>),
 }
 

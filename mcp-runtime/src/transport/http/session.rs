@@ -304,8 +304,7 @@ impl Drop for ActiveSession {
     }
 }
 
-/// Returns a random session id in visible ASCII, or `None` if the operating system provides no random
-/// bytes.
+/// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
 pub(super) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
 }
