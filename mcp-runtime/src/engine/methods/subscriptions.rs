@@ -2,6 +2,7 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
+use super::tasks::task_owner;
 use crate::{
     engine::{
         call::{batch::Sink, response},
@@ -11,7 +12,7 @@ use crate::{
             listener::Listener,
             subscriber::Subscriber,
         },
-        tasks::{extension, owner::task_owner, watch},
+        tasks::{extension, watch},
     },
     error::Fault,
 };

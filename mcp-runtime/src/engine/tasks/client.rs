@@ -23,7 +23,7 @@ use crate::{
 
 /// The client of a task, as its function sees it: questions and status messages go through the inbox into the record,
 /// notifications go to the session.
-pub(super) struct TaskClient {
+pub(crate) struct TaskClient {
     inbox: Arc<TaskInbox>,
     /// The capabilities that the client declared, as JSON.
     capabilities: Arc<str>,
@@ -33,14 +33,14 @@ pub(super) struct TaskClient {
 }
 
 /// The session that a task was created in. It receives the notifications of the task while it exists.
-pub(super) struct TaskSession {
-    pub(super) task_id: String,
-    pub(super) outbox: Weak<Outbox>,
-    pub(super) encoding: Arc<Encoding>,
+pub(crate) struct TaskSession {
+    pub(crate) task_id: String,
+    pub(crate) outbox: Weak<Outbox>,
+    pub(crate) encoding: Arc<Encoding>,
 }
 
 impl TaskClient {
-    pub(super) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
+    pub(crate) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
         Self { inbox: Arc::default(), capabilities: capabilities.into(), once: OnceValues::default(), session }
     }
 

@@ -35,16 +35,16 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 type Output = Option<Result<Finished, Fault>>;
 
 /// Everything that the function of a task runs with.
-pub(super) struct Job {
-    pub(super) encoding: Arc<Encoding>,
+pub(crate) struct Job {
+    pub(crate) encoding: Arc<Encoding>,
     /// The id of the request that created the task, for the log.
-    pub(super) id: Id<'static>,
-    pub(super) callee: Callee,
-    pub(super) context: Option<Arc<Context>>,
-    pub(super) forwards_log: bool,
+    pub(crate) id: Id<'static>,
+    pub(crate) callee: Callee,
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) forwards_log: bool,
     /// Whether layers wrap the function. They guard it themselves.
-    pub(super) is_layered: bool,
-    pub(super) client: Arc<TaskClient>,
+    pub(crate) is_layered: bool,
+    pub(crate) client: Arc<TaskClient>,
 }
 
 impl Job {

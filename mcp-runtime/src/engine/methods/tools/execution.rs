@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::extension;
 use crate::{
-    engine::request::{context::RequestContext, params},
+    engine::{
+        request::{context::RequestContext, params},
+        tasks::extension,
+    },
     error::Fault,
     handler::entry::TaskSupport,
     jsonrpc::raw,

@@ -6,13 +6,6 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    client::{TaskClient, TaskSession},
-    handoff::{DeferredTask, PendingTask},
-    owner::task_owner,
-    runner::Job,
-    service::{NewTask, new_id},
-};
 use crate::{
     engine::{
         call::{
@@ -23,7 +16,14 @@ use crate::{
             },
         },
         layers::Call,
+        methods::tasks::task_owner,
         request::context::RequestContext,
+        tasks::{
+            client::{TaskClient, TaskSession},
+            handoff::{DeferredTask, PendingTask},
+            runner::Job,
+            service::{NewTask, new_id},
+        },
     },
     error::Fault,
     handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
