@@ -195,7 +195,7 @@ impl Layer for CacheReadOnly {
         Box::pin(async move {
             let (key, created) = (self.key(&call), Instant::now());
             if let Some(result) = self.find(&key) {
-                return Outcome::again(&call, &result.json);
+                return Outcome::from_cached_json(&call, &result.json);
             }
             let outcome = next.run(call.clone()).await;
             if outcome.status() == CallStatus::Success

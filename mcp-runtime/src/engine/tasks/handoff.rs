@@ -25,8 +25,8 @@ use crate::{
     model::Level,
 };
 
-/// A call that becomes a task when its function requests it. Until then its questions and notifications are those of a
-/// plain call, from then on those of the task.
+/// A call that becomes a task when its function requests it. Until then, its questions and notifications are sent like
+/// those of a plain call; afterwards, like those of a task.
 pub(crate) struct DeferredTask {
     call_requester: Arc<dyn ClientRequester>,
     outbox: Arc<Outbox>,
@@ -39,7 +39,7 @@ pub(crate) struct DeferredTask {
 
 /// Everything that a call needs to become a task.
 pub(crate) struct PendingTask {
-    /// Weak, so that a call does not keep the tasks of a stopped server.
+    /// Weak, so that a call does not keep the tasks of a stopped server alive.
     pub(crate) tasks: Weak<Tasks>,
     pub(crate) owner: String,
     pub(crate) encoding: Arc<Encoding>,

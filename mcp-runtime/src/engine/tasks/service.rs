@@ -1,4 +1,4 @@
-//! The tasks of a server, and how a call becomes one.
+//! The tasks of a server, and their creation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub(crate) struct Tasks {
 pub(crate) struct NewTask {
     pub(crate) id: String,
     pub(crate) owner: String,
-    /// How long the client wants the task to be kept.
+    /// The time to live that the client requests.
     pub(crate) ttl: Option<Duration>,
 }
 
