@@ -197,7 +197,7 @@ fn is_test(source: &str, name: &str) -> bool {
 
 /// What is said of a table with one row, or with what stands in its place.
 #[test]
-fn tables_are_checked() {
+fn invalid_tables_are_rejected() {
     let good = "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` |";
     for (rows, expected) in [
         (good, &[][..]),
@@ -292,7 +292,7 @@ fn tables_are_checked() {
 }
 
 #[test]
-fn tests_are_told_from_other_functions() {
+fn tests_are_distinguished_from_other_functions() {
     for (source, expected) in [
         ("#[test]\nfn it_works() {", true),
         ("    #[tokio::test(start_paused = true)]\n    // Why.\n    #[ignore]\n    async fn it_works() {", true),
