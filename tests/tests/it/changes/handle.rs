@@ -207,7 +207,7 @@ async fn pending_list_changes_are_coalesced_by_kind() {
                 code(&mut client, "prompts/get", json!({"name": "asks", "arguments": {"style": "Plain"}})).await,
                 if uri.is_empty() { -32602 } else { 0 }
             );
-            let missing = if revision == Revision::V2026_07_28 { -32602 } else { -32002 };
+            let missing = if revision.is_stateless() { -32602 } else { -32002 };
             assert_eq!(
                 code(&mut client, "resources/read", json!({"uri": "test://fixed"})).await,
                 if uri.is_empty() { 0 } else { missing }
