@@ -126,9 +126,13 @@ fn read_revisions(cell: &str) -> Result<Vec<Revision>, String> {
 fn read_page(page: &str) -> Result<String, String> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let mut names = page.split('/');
-    match names.next().is_some_and(|first| ["basic", "server", "client"].contains(&first)) {
-        true if page.contains('/') && names.all(is_name) => Ok(page.to_owned()),
-        _ => Err(format!("`{page}` is no page, expected one such as basic/transports")),
+    let is_page = names.next().is_some_and(|first| ["basic", "server", "client"].contains(&first))
+        && page.contains('/')
+        && names.all(is_name);
+    if is_page {
+        Ok(page.to_owned())
+    } else {
+        Err(format!("`{page}` is no page, expected one such as basic/transports"))
     }
 }
 

@@ -19,7 +19,7 @@ mod sample_request;
 pub use capability::Capability;
 pub use choice::{Choice, ChoiceSet, ElicitChoice};
 pub use elicitation::{Answer, Elicitation, UrlElicitation};
-pub use field::{ElicitField, FieldType, default_json as field_default_json, field_type};
+pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type};
 pub use form::Elicit;
 pub use form_content::FormContent;
 pub use form_field::{FormField, check_field};
