@@ -1,7 +1,7 @@
-//! Arguments in, results out: what the macros expand to, and what a function sees of its call.
+//! The runtime side of annotated functions: decoding arguments, and writing results.
 //!
-//! The expansions call into [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and
-//! meet the error messages of the traits. Nothing here knows a transport.
+//! Macro expansions use [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and see
+//! the error messages of the traits. Nothing here depends on a transport.
 
 pub(crate) mod ask;
 mod blocking;
@@ -44,7 +44,10 @@ pub use state::{Dependency, SharedState, dependency};
 pub(crate) use blocking::run_blocking;
 pub(crate) use client_requests::{AnswerFuture, ClientRequester};
 pub(crate) use completion::CompletionInput;
-pub(crate) use context::{ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff};
+pub(crate) use context::{
+    ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
+    current::{current_call, enter_call},
+};
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};
 pub(crate) use outcome::HandlerErrorKind;

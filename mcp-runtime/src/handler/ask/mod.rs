@@ -14,6 +14,7 @@ mod question;
 mod requested_schema;
 mod roots;
 mod sample_message;
+mod sample_options;
 mod sample_request;
 
 pub use capability::Capability;
@@ -26,4 +27,5 @@ pub use form_field::{FormField, check_field};
 pub use question::{Ask, InvalidAnswer, Question, encoded_question};
 pub use roots::{ListRoots, Root};
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
-pub use sample_request::{IncludeContext, SampleRequest, ToolChoice};
+pub use sample_options::{IncludeContext, ToolChoice};
+pub use sample_request::SampleRequest;
