@@ -2,7 +2,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{current_call, enter_call};
 
-/// The permits of functions that block. It limits how many run at once in a process; further ones wait.
+/// Limits how many blocking functions run at once in a process. Further ones wait for a permit.
 static PERMITS: Semaphore = Semaphore::const_new(256);
 
 /// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.

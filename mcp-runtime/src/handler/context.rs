@@ -228,8 +228,8 @@ impl Context {
         self.inner.parts.client.as_ref()
     }
 
-    /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the extensions
-    /// of the request.
+    /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the
+    /// extensions of the request.
     pub fn principal(&self) -> Option<&str> {
         self.inner.parts.principal.as_deref()
     }
@@ -264,8 +264,8 @@ impl Context {
 
     /// Closes the SSE stream that would carry the response, which frees the connection during a long call.
     ///
-    /// The client reconnects after `retry` and receives the messages that were sent in the meantime. This method affects
-    /// only clients of revision 2025-11-25 over HTTP.
+    /// The client reconnects after `retry` and receives the messages that were sent in the meantime. This method
+    /// affects only clients of revision 2025-11-25 over HTTP.
     ///
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
     pub fn close_sse_stream(&self, retry: Duration) {
@@ -276,8 +276,8 @@ impl Context {
 
     /// Asks the user to fill in a form. `message` explains to the user why.
     ///
-    /// `key` identifies the question among those of this call. In revisions 2025-06-18 to 2025-11-25, the call waits for
-    /// the answer. In revision 2026-07-28, the call ends with the question, and **the function runs again from its
+    /// `key` identifies the question among those of this call. In revisions 2025-06-18 to 2025-11-25, the call waits
+    /// for the answer. In revision 2026-07-28, the call ends with the question, and **the function runs again from its
     /// start** when the client retries the call with the answer: everything before the question runs again unless it is
     /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
     ///
@@ -302,8 +302,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation, and another fault if it responds
-    /// with an error, with an invalid answer, or not in time.
+    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation, and another fault if it
+    /// responds with an error, with an invalid answer, or not in time.
     ///
     /// See [Elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation) and
     /// [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).

@@ -47,8 +47,8 @@ impl<T> Answer<T> {
 ///
 /// Forms must not ask for secrets. Use [`UrlElicitation`] for them.
 ///
-/// Revisions before 2025-06-18 do not support forms. Revision 2025-06-18 does not support lists of choices, so each choice
-/// becomes a boolean named `field.choice`, and it supports defaults of booleans only.
+/// Revisions before 2025-06-18 do not support forms. Revision 2025-06-18 does not support lists of choices, so each
+/// choice becomes a boolean named `field.choice`, and it supports defaults of booleans only.
 ///
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 ///

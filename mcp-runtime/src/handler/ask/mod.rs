@@ -1,7 +1,7 @@
 //! Requests from the server to its client: their content, their encoding in each revision, and decoding of the answers.
 //!
-//! Nothing here sends or waits. An [`Ask`] encodes a [`Question`], which the engine sends to the client, and decodes the
-//! answer.
+//! Nothing here sends or waits. An [`Ask`] encodes a [`Question`], which the engine sends to the client, and decodes
+//! the answer.
 
 mod capability;
 mod choice;

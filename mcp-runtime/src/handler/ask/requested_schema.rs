@@ -41,7 +41,8 @@ pub(super) fn enforced_schema(form: &[FormField]) -> Value {
     serde_json::from_slice(&out).unwrap_or_default()
 }
 
-/// Returns the name of the boolean that represents one of several choices, in revisions that do not support lists of choices.
+/// Returns the name of the boolean that represents one of several choices, in revisions that do not support lists of
+/// choices.
 pub(super) fn boolean_name(field: &FormField, choice: &Choice) -> String {
     format!("{}.{}", field.name, choice.value)
 }
