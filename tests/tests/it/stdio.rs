@@ -130,7 +130,7 @@ fn files_are_served() {
 }
 
 #[test]
-fn what_a_function_prints_goes_to_stderr() {
+fn output_printed_by_functions_goes_to_stderr() {
     let mut server = Running::start(&mut fixture());
     server.send(&call(1, "prints", json!({})));
     assert_eq!(text(&server.receive()), "printed");
