@@ -14,10 +14,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{
-    handler::{Context, current_call},
-    model::Level,
-};
+use crate::{handler::current_call, model::Level};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
