@@ -84,7 +84,7 @@ impl Client {
     }
 
     pub(crate) fn is_stateless(&self) -> bool {
-        self.revision >= Revision::V2026_07_28
+        self.revision.is_stateless()
     }
 
     /// Sends a request, answers what is asked meanwhile, and in 2026-07-28 calls again until it is done.

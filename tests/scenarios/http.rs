@@ -168,7 +168,7 @@ impl Streamable {
         let mut headers = vec![("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
         let method = message["method"].as_str().unwrap_or_default();
         let subject = ["name", "uri"].iter().find_map(|name| message["params"][name].as_str());
-        if revision >= Revision::V2026_07_28 {
+        if revision.is_stateless() {
             headers.extend([("mcp-protocol-version", revision.as_str()), ("mcp-method", method)]);
             if let (Some(subject), "tools/call" | "prompts/get" | "resources/read") = (subject, method) {
                 headers.push(("mcp-name", subject));

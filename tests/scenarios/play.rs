@@ -1,33 +1,33 @@
-//! The scenarios: what is asked, and what must come of it.
+//! The scenarios: requests, and the expected responses.
 
 use mcp_runtime::Revision;
 use serde_json::{Value, json};
 
 use crate::client::{Client, RpcError};
 
-/// One scenario, named as in the official suite where it is there.
+/// A scenario, named as in the official suite if it is part of it.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    pub(crate) revisions: &'static [Revision],
+    pub(crate) has: Revisions,
     pub(crate) play: fn(&mut Client) -> Outcome,
 }
 
 type Outcome = Result<(), String>;
 
-use Revision::{V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28};
+/// Selects the revisions that have a scenario.
+type Revisions = fn(Revision) -> bool;
 
-const ALL: &[Revision] = &[V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28];
-const SESSIONS: &[Revision] = &[V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25];
-const STATELESS: &[Revision] = &[V2026_07_28];
-/// Where users can be asked.
-const ELICITATION: &[Revision] = &[V2025_06_18, V2025_11_25, V2026_07_28];
-const BEFORE_ELICITATION: &[Revision] = &[V2024_11_05, V2025_03_26];
-const RICH_FORMS: &[Revision] = &[V2025_11_25, V2026_07_28];
+const ALL: Revisions = |_| true;
+const SESSIONS: Revisions = |revision| !revision.is_stateless();
+const STATELESS: Revisions = |revision| revision.is_stateless();
+const ELICITATION: Revisions = |revision| revision >= Revision::V2025_06_18;
+const BEFORE_ELICITATION: Revisions = |revision| revision < Revision::V2025_06_18;
+const RICH_FORMS: Revisions = |revision| revision >= Revision::V2025_11_25;
 
 macro_rules! scenarios {
     ($($name:literal $revisions:ident $play:ident)+) => {
         pub(crate) const SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: $name, revisions: $revisions, play: $play }),+];
+            &[$(Scenario { name: $name, has: $revisions, play: $play }),+];
     };
 }
 
@@ -195,7 +195,7 @@ fn image(client: &mut Client) -> Outcome {
 fn audio(client: &mut Client) -> Outcome {
     let result = call(client, "test_audio_content", json!({}))?;
     // 2024-11-05 has no word for it.
-    if client.revision == V2024_11_05 {
+    if client.revision == Revision::V2024_11_05 {
         let resource = content(&result, "resource").ok_or(format!("no resource: {result}"))?;
         return ensure(resource["resource"]["mimeType"] == "audio/wav", "it", resource);
     }

@@ -1,5 +1,6 @@
-//! A server with one function for everything that the protocol can say, for the integration tests.
+//! A server with a function for every part of the protocol, and support for the integration tests.
 
+pub mod golden;
 pub mod schemas;
 
 use std::time::Duration;
@@ -264,12 +265,12 @@ async fn cities(earlier: &EarlierArguments, prefix: &str) -> Vec<&'static str> {
     all.into_iter().filter(|city| city.starts_with(prefix)).collect()
 }
 
-/// The server, as the golden files know it.
+/// Returns the server of the golden files.
 pub fn server() -> Server {
     configure(Server::new("fixture", "1.2.3"), "Hello").only(|entry| entry.module == module_path!())
 }
 
-/// Gives a server what the functions need, and a face.
+/// Adds the state that the functions need, and an identity.
 pub fn configure(server: Server, greeting: &str) -> Server {
     server
         .title("Fixture")

@@ -79,7 +79,8 @@ fn default_response(file: &Value, method: &str, params: &Value) -> Value {
                 Some(&params["protocolVersion"]).filter(|version| revisions.contains(version)).unwrap_or(&revisions[0]);
             json!({"protocolVersion": version, "serverInfo": server, "capabilities": capabilities})
         }
-        "server/discover" if revisions.contains(&json!("2026-07-28")) => json!({
+        // Stateless requests name their revision, which may be newer than 2026-07-28.
+        "server/discover" if revisions.contains(&params["_meta"]["io.modelcontextprotocol/protocolVersion"]) => json!({
             "_meta": {"io.modelcontextprotocol/serverInfo": server},
             "supportedVersions": revisions,
             "capabilities": capabilities,

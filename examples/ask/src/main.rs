@@ -1,7 +1,8 @@
 //! Tools that ask the user before they act: a confirmation, and a form of several steps.
 //!
-//! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25), and those that call again with
-//! the answers (2026-07-28). There the function runs from its start each time, so what must happen once stands in `ctx.once`.
+//! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25) and clients that retry the
+//! call with the answers (2026-07-28). In the latter case the function runs from its start each time, so side effects that
+//! must happen once are wrapped in `ctx.once`.
 //!
 //! ```text
 //! cargo run -p ask
@@ -107,7 +108,7 @@ async fn book_seats(
         return Ok("nothing is booked".to_owned());
     };
     let hall = Hall::from(places.area);
-    // From here on the seats are kept, also while the last question is open: once, however often this function runs.
+    // Hold the seats while the last question is pending: once, however often this function runs.
     let held = ctx.once("held", async { theatre.hold(&play, hall, party.seats) }).await?;
     let Some(number) = held else {
         return Ok(format!("there are not enough seats left for {play}"));
@@ -118,7 +119,7 @@ async fn book_seats(
         theatre.release(number);
         return Ok("nothing is booked".to_owned());
     };
-    // Where clients call again, they may send the same answer twice: the seats are sold only while they are kept.
+    // Clients that retry the call may send the same answer twice. The seats are sold only while they are held.
     if !theatre.book(number, &party.name) {
         return Ok(format!("booking {number} was answered before"));
     }

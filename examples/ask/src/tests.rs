@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The revisions in which users can be asked: two while the call waits, one round by round.
+/// The revisions that support elicitation: two while the call waits, one in several round trips.
 const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
-/// A part of a question, and what the user answers.
+/// A part of a question, and the user's answer to it.
 type Reaction = (&'static str, fn() -> Value);
 
 /// A client whose user gives the same answer to a question whenever it is asked.
@@ -30,7 +30,7 @@ fn party() -> Value {
 }
 
 fn places() -> Value {
-    // Before 2025-11-25 a choice of several is one question each.
+    // Before 2025-11-25, each of several choices is a question of its own.
     accept(json!({"area": "balcony", "extras": ["programme"], "extras.programme": true}))
 }
 
@@ -56,7 +56,7 @@ async fn seats_are_booked_step_by_step() {
 async fn seats_are_held_once_and_given_back() {
     for revision in REVISIONS {
         let mut client = client(revision, &[("Who", party), ("Where", places), ("Book them?", no)]);
-        // Twelve seats: were any of them held twice or kept, they would run out.
+        // There are twelve seats. If any were held twice or not released, they would run out.
         for _ in 0..8 {
             let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
             assert_eq!(result.text(), "nothing is booked", "{revision}");

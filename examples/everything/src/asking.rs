@@ -1,4 +1,4 @@
-//! Tools that ask the client: its user, its model.
+//! Tools that send requests to the client: elicitation and sampling.
 
 use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
 

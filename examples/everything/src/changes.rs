@@ -1,15 +1,15 @@
-//! Changes while the server runs: tools and prompts come and go, a resource has news.
+//! Changes at run time: tools and prompts are enabled and disabled, and a resource is updated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_runtime::{Handle, Server, prompt, resource, resource_uri, tool};
 
-/// Hides what comes and goes, and gives the news.
+/// Disables the optional entries and adds the state of the resource.
 pub(crate) fn hide(server: Server) -> Server {
     server.disabled::<now_and_then>().disabled::<seldom>().with_state(News::default())
 }
 
-/// How often something has happened.
+/// The number of updates.
 #[derive(Default)]
 struct News(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! What a tool can return.
+//! The kinds of content that a tool can return.
 
 use mcp_runtime::{Audio, Content, Image, Resource, tool};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The forms that users are asked to fill in.
+//! The forms of the tools that ask the user.
 
 use mcp_runtime::{Answer, Elicit};
 use serde::Serialize;
@@ -43,7 +43,7 @@ enum Status {
     Pending,
 }
 
-/// Each way to choose: one or several, with and without titles.
+/// Single and multiple choices, with and without titles.
 #[derive(Elicit, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Choices {
@@ -118,7 +118,7 @@ pub(crate) struct Subject {
     pub(crate) context: String,
 }
 
-/// Says what a user did, and what was filled in.
+/// Describes the user's answer.
 pub(crate) fn told<T: Serialize>(answer: Answer<T>) -> String {
     let (action, content) = match answer {
         Answer::Accept(form) => ("accept", serde_json::to_string(&form).unwrap_or_default()),

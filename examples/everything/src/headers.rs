@@ -1,4 +1,4 @@
-//! An argument that HTTP repeats in a header, for proxies that look no further.
+//! An argument that is mirrored in an HTTP header, for proxies that do not read bodies.
 
 use mcp_runtime::tool;
 

@@ -1,4 +1,5 @@
-//! Every feature of the framework in one server: the functions that the official conformance suite calls, one module a topic.
+//! Every feature of the framework in one server: the functions that the official conformance suite calls, one module per
+//! topic.
 //!
 //! ```text
 //! cargo run -p everything -- --http 127.0.0.1:8080
@@ -18,9 +19,9 @@ mod tasks;
 
 use mcp_runtime::{Server, server};
 
-/// A picture of one pixel.
+/// An image of a single pixel.
 const PNG: &[u8] = include_bytes!("../media/pixel.png");
-/// A sound of no length.
+/// An empty audio file.
 const WAV: &[u8] = include_bytes!("../media/silence.wav");
 
 #[server]

@@ -1,4 +1,4 @@
-//! Prompts: what a user picks, with arguments that complete themselves.
+//! Prompts, with completion of arguments.
 
 use mcp_runtime::{Image, PromptMessage, Resource, prompt};
 

@@ -18,7 +18,7 @@ fn static_binary() -> &'static [u8] {
     PNG
 }
 
-/// What there is at one place of the template.
+/// The contents of a templated resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Data {

@@ -1,4 +1,4 @@
-//! Tools whose questions and answers travel in rounds, in revisions that have no requests of the server's own.
+//! Tools that ask the client in several round trips, for revisions without requests from server to client.
 
 use mcp_runtime::{Answer, Capability, Context, Elicitation, Fault, ListRoots, Root, SampleRequest, prompt, tool};
 

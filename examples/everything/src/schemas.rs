@@ -1,4 +1,5 @@
-//! A tool whose schema says what no Rust type can: either a phone number or an address must be there, and which of them.
+//! A tool with a schema that no Rust type can express: either a phone number or an address is required, depending on another
+//! field.
 
 use std::borrow::Cow;
 
@@ -30,7 +31,7 @@ enum Method {
     Email,
 }
 
-/// A schema with `$schema` is a document of its own: clients see it as it stands here, and the framework enforces it.
+/// A schema with `$schema` is a document of its own: it is sent to clients unchanged, and the framework enforces it.
 impl JsonSchema for Contact {
     fn schema_name() -> Cow<'static, str> {
         "Contact".into()

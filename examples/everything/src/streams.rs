@@ -1,4 +1,4 @@
-//! What reaches the client before the result: progress, log messages, and a result that comes on another connection.
+//! Progress and log messages before the result, and a result that is delivered on another connection.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Work that may become a task, which its client asks about later.
+//! Tools whose calls may become tasks, whose results clients fetch later.
 
 use std::time::Duration;
 

@@ -1,14 +1,11 @@
 use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
-const ALL: [Revision; 5] =
-    [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
-
 fn client(revision: Revision) -> TestClient {
     crate::changes::hide(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
-/// What the client's user, model and settings answer.
+/// The answers of the client's user, model and settings.
 fn answer(request: &ServerRequest) -> Value {
     let accept = |content| json!({"action": "accept", "content": content});
     match (request.method.as_str(), request.message()) {
@@ -26,7 +23,7 @@ fn answer(request: &ServerRequest) -> Value {
 
 #[tokio::test]
 async fn every_revision_gets_every_content() {
-    for revision in ALL {
+    for revision in Revision::ALL {
         let mut client = client(revision);
         for tool in [
             "test_simple_text",
@@ -122,7 +119,7 @@ async fn the_schema_that_was_written_by_hand_is_enforced() {
 
 #[tokio::test]
 async fn resources_and_prompts_are_there() {
-    for revision in ALL {
+    for revision in Revision::ALL {
         let mut client = client(revision);
         assert_eq!(client.read("test://static-binary").await.unwrap()[0]["mimeType"], "image/png");
         let read = client.read("test://template/123/data").await.unwrap();

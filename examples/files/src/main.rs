@@ -1,5 +1,5 @@
-//! A directory served as resources. Whatever a client asks for, nothing outside of the directory is read: not through
-//! `..`, not through an absolute path, not through a symbolic link.
+//! Serves a directory as resources. Nothing outside the directory can be read: not through `..`, absolute paths or symbolic
+//! links.
 //!
 //! ```text
 //! cargo run -p files -- --root docs
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with some files, a secret beside it, and links to the secret.
+    /// A directory with some files, a secret next to it, and links to the secret.
     fn client() -> (tempfile::TempDir, TestClient) {
         let top = tempfile::tempdir().unwrap();
         let served = top.path().join("served");

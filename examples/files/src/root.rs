@@ -1,4 +1,4 @@
-//! A directory that cannot be left: every path is resolved inside of it, by capability.
+//! A sandboxed directory: every path is resolved inside it, using capability-based file access.
 
 use std::{
     io::{self, Read as _},
@@ -7,9 +7,9 @@ use std::{
 
 use cap_std::{ambient_authority, fs::Dir};
 
-/// The most files that are listed.
+/// The maximum number of files listed.
 const MOST: usize = 10_000;
-/// The most bytes of a file that are sent.
+/// The maximum size of a file, in bytes.
 const LARGEST: u64 = 8 << 20;
 
 /// The directory.
@@ -30,14 +30,14 @@ impl Root {
         Ok(Self { dir: Dir::open_ambient_dir(path, ambient_authority())? })
     }
 
-    /// Reads a file. Whatever is not a file inside the directory does not exist.
+    /// Reads a file. Anything that is not a file inside the directory is reported as not found.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let path = Path::new(path);
         if !path.components().all(|component| matches!(component, Component::Normal(_))) {
             return Err(missing());
         }
-        // Asked before it is opened: opening a pipe would wait for whoever writes to it.
+        // Checked before opening: opening a named pipe blocks until there is a writer.
         let metadata = self.dir.metadata(path).map_err(|_| missing())?;
         if !metadata.is_file() {
             return Err(missing());
@@ -51,7 +51,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Lists every file, sorted; links, hidden files and what cannot be read are left out.
+    /// Lists all files, sorted. Links, hidden files and unreadable directories are omitted.
     pub(crate) fn files(&self) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         visit(&self.dir, "", &mut found)?;
@@ -68,7 +68,7 @@ fn visit(dir: &Dir, prefix: &str, found: &mut Vec<Found>) -> io::Result<()> {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
         let path = format!("{prefix}{name}");
-        // What vanished in the meantime, or may not be read, is not there for the client either.
+        // A directory that vanished in the meantime or cannot be read is omitted.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
             let _ = entry.open_dir().and_then(|dir| visit(&dir, &format!("{path}/"), found));

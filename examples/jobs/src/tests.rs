@@ -25,7 +25,7 @@ async fn start_task(client: &mut TestClient, name: &str, arguments: Value) -> Va
 
 /// Declares the tasks extension in the request, which is where clients of 2026-07-28 declare it.
 fn with_capabilities(revision: Revision, mut params: Value) -> Value {
-    if revision == Revision::V2026_07_28 {
+    if revision.is_stateless() {
         let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}});
         params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": tasks});
     }

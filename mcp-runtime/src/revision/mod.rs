@@ -3,8 +3,9 @@
 //! A revision is a constant [`Dialect`]: its features, its error codes, and the methods and members that only it has.
 //! This module is the only place that compares revisions; all other code asks `has(Feature::…)`.
 //!
-//! To add a revision, add a file with its dialect and a row in [`table`], and let `UPDATE_GOLDEN=1 cargo test -p
-//! mcp-tests --test it -- recorded` write its golden files.
+//! To add a revision, add a file with its dialect and a row in [`table`], and write its golden files with
+//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
+//! `tests/golden/<revision>` and `tests/golden/conversations/<revision>`.
 
 mod codes;
 mod dialect;

@@ -1,4 +1,4 @@
-//! What a server takes, in which order it lists it, and what it refuses to be built from.
+//! Building a server: what it accepts, the order of its lists, and the errors it reports.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ trait Clock: Send + Sync {
     fn now(&self) -> u64;
 }
 
-/// A clock that stands.
+/// A clock that never advances.
 struct Stopped;
 
 impl Clock for Stopped {
@@ -110,7 +110,7 @@ fn empty() -> Server {
 }
 
 #[test]
-fn what_is_wrong_is_told_all_at_once_with_its_source() {
+fn all_errors_are_reported_with_their_source_location() {
     let server = empty()
         .with::<one::same>()
         .with::<two::same>()
@@ -158,7 +158,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_source() {
 }
 
 #[test]
-fn what_can_never_work_is_refused() {
+fn unusable_configuration_is_rejected() {
     let error = empty().with::<misled::first>().with::<misled::second>().check().unwrap_err();
     let problems = error.problems();
     assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
@@ -180,12 +180,12 @@ struct Older {
 fn older(_older: Older) {}
 
 #[test]
-fn schemas_of_other_dialects_are_refused() {
+fn schemas_of_other_dialects_are_rejected() {
     let error = empty().with::<older>().check().unwrap_err().to_string();
     assert!(error.contains(r##"unsupported `$schema` "http://json-schema.org/draft-07/schema#""##), "{error}");
 }
 
-/// What HTTP is to repeat in headers, and cannot.
+/// Arguments that HTTP headers cannot mirror.
 mod mirrored {
     use mcp_runtime::tool;
     use schemars::JsonSchema;
@@ -230,7 +230,7 @@ mod mirrored {
 }
 
 #[test]
-fn headers_that_cannot_be_mirrored_are_refused() {
+fn arguments_that_cannot_be_mirrored_are_rejected() {
     for (server, expected) in [
         (empty().with::<mirrored::items>(), "an `x-mcp-header` is not reachable through `properties` alone"),
         (empty().with::<mirrored::share>(), "`_share.share` has a header, but is not a string, integer or boolean"),
@@ -242,9 +242,9 @@ fn headers_that_cannot_be_mirrored_are_refused() {
     }
 }
 
-/// A writer that keeps things back is flushed, and a limit is kept to the byte.
+/// Buffered writers are flushed, and size limits are exact to the byte.
 #[tokio::test]
-async fn any_streams_will_do() {
+async fn any_reader_and_writer_are_supported() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
     let server = empty().with::<two::zebra>().max_message_bytes(100).build().unwrap();
@@ -257,7 +257,7 @@ async fn any_streams_will_do() {
         });
         let (reader, mut writer) = split(near);
         let mut answers = BufReader::new(reader).lines();
-        for (length, answer) in [(100, "\"result\":{}"), (101, "a message may have at most 100 bytes")] {
+        for (length, answer) in [(100, "\"result\":{}"), (101, "the message is too large: the limit is 100 bytes")] {
             let mut line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"#.to_owned();
             line.push_str(&format!(r#""p":"{}"}}}}"#, "x".repeat(length - line.len() - 8)));
             assert_eq!(line.len(), length);
@@ -270,7 +270,7 @@ async fn any_streams_will_do() {
     }
 }
 
-/// Holds its thread until it is let go.
+/// Blocks its thread until it is released.
 #[tool]
 fn held(gate: &Gate) {
     let _ = gate.0.lock().unwrap().recv();
@@ -278,9 +278,10 @@ fn held(gate: &Gate) {
 
 struct Gate(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
-/// The answer to `initialize` is out before a function in the same bytes is called, be the writer one that keeps things back.
+/// The response to `initialize` is flushed before a function requested in the same bytes is called, even by a buffered
+/// writer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_greeting_is_answered_while_a_function_holds_the_thread() {
+async fn initialize_is_answered_while_a_function_blocks_the_thread() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
     let (close_sse_stream, gate) = std::sync::mpsc::channel();
@@ -306,14 +307,14 @@ async fn a_greeting_is_answered_while_a_function_holds_the_thread() {
 }
 
 #[tokio::test]
-async fn a_trait_object_is_state_too() {
+async fn state_can_be_a_trait_object() {
     let clock: Arc<dyn Clock> = Arc::new(Stopped);
     let mut client = empty().with::<time>().with_shared(clock).test_client(Revision::V2025_11_25);
     assert_eq!(client.call("time", ()).await.unwrap().text(), "7");
 }
 
 #[tokio::test]
-async fn entries_are_chosen_and_sorted() {
+async fn entries_are_filtered_and_sorted() {
     let all = || empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<two::aardvark>();
     for (server, expected) in [
         (all(), &["aardvark", "same", "zebra"][..]),
@@ -330,7 +331,7 @@ async fn entries_are_chosen_and_sorted() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_no_method() {
+async fn methods_of_features_that_are_not_offered_are_not_found() {
     for revision in Revision::ALL {
         let mut client = empty().test_client(revision);
         for method in [
@@ -371,7 +372,7 @@ async fn pages(client: &mut TestClient, method: &str, member: &str) -> Vec<usize
 }
 
 #[tokio::test]
-async fn lists_come_in_pages() {
+async fn lists_are_paginated() {
     for revision in Revision::ALL {
         let server =
             empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<listed>().with_state(Db);
@@ -383,7 +384,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_connection_has_only_so_many_calls_in_flight() {
+async fn the_calls_in_flight_of_a_connection_are_limited() {
     let mut client = empty().with::<forever>().with::<two::zebra>().max_in_flight(2).test_client(Revision::V2025_11_25);
     for _ in 0..2 {
         client.send_request("tools/call", json!({"name": "forever"}));

@@ -141,7 +141,7 @@ fn listen(client: &mut TestClient, filter: Value) -> (u64, Value) {
 
 /// Has the client be told of every list, as its revision does it.
 fn watch_lists(client: &mut TestClient) {
-    if client.revision() == Revision::V2026_07_28 {
+    if client.revision().is_stateless() {
         listen(client, json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}));
     }
 }

@@ -1,4 +1,4 @@
-//! A tool whose arguments are the fields of one struct: what its schema is, and that it is enforced.
+//! Tools whose arguments are the fields of a single struct: their schema, and its enforcement.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ fn count(#[arg(flatten)] tree: Tree) -> String {
     format!("{} has {}", tree.name, of(&tree))
 }
 
-/// A type that is described by hand.
+/// A type with a handwritten schema.
 macro_rules! described {
     ($name:ident, $generator:ident => $schema:expr) => {
         #[derive(Deserialize)]
@@ -137,7 +137,7 @@ async fn schema_of(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_schema_of_a_type_is_that_of_its_tool() {
+async fn the_tool_has_the_schema_of_the_type() {
     let expected = json!({
         "type": "object",
         "description": "What a person looks for.",
@@ -157,7 +157,7 @@ async fn the_schema_of_a_type_is_that_of_its_tool() {
 }
 
 #[tokio::test]
-async fn a_document_stays_as_it_is() {
+async fn a_schema_document_is_unchanged() {
     let expected = json!({
         "$schema": DIALECT,
         "type": "object",
@@ -191,7 +191,7 @@ async fn the_schema_is_enforced() {
     }
     let bad = [
         ("find", json!({"words": "", "limit": 256, "wrods": "a"}), &["`words`", "`limit`", "`wrods`"][..]),
-        ("find", json!({"within": {}}), &["`words` is missing", "`within.folder` is missing"]),
+        ("find", json!({"within": {}}), &["`words` is required", "`within.folder` is required"]),
         ("count", json!({"name": "a", "children": [{"name": 1}]}), &["`children[0].name`"]),
         ("document", json!({"most": "a", "extra": 1}), &["`most`", "`least` is required", "`extra`"]),
         ("document", json!({"place": {}}), &["`place.folder` is required"]),

@@ -1,4 +1,4 @@
-//! What is asked of a client, in the words of each revision, and how its answers are read.
+//! Requests to the client: their encoding in each revision, and decoding of the answers.
 
 mod answers;
 
@@ -11,7 +11,7 @@ use mcp_runtime::{
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 
-/// Everything that a form can hold.
+/// A field of every kind.
 #[derive(Debug, PartialEq, Elicit)]
 struct Every {
     /// Your name.
@@ -92,7 +92,7 @@ fn properties(ask: &impl Ask, revision: Revision) -> Value {
 }
 
 #[test]
-fn a_form_in_the_words_of_each_revision() {
+fn forms_are_encoded_for_each_revision() {
     let rich = json!({
         "name": { "type": "string", "title": "Name", "description": "Your name.", "minLength": 1, "maxLength": 20, "default": "Jane" },
         "email": { "type": "string", "description": "Where to write to", "format": "email" },
@@ -155,7 +155,7 @@ fn a_form_in_the_words_of_each_revision() {
 }
 
 #[test]
-fn fields_stay_in_their_order() {
+fn fields_keep_their_order() {
     let text = encoded_question(&every(), Revision::V2026_07_28).unwrap();
     let places: Vec<usize> = ["name", "email", "age", "share", "offset", "verified", "agreed", "size", "grade"]
         .iter()
@@ -164,9 +164,9 @@ fn fields_stay_in_their_order() {
     assert!(places.is_sorted(), "{text}");
 }
 
-/// The forms that the official conformance suite wants to see.
+/// The forms that the official conformance suite expects.
 #[test]
-fn forms_of_the_conformance_suite() {
+fn forms_match_the_conformance_suite() {
     #[derive(Elicit)]
     #[allow(dead_code)]
     struct Defaults {
@@ -232,7 +232,7 @@ fn detailed() -> SampleRequest {
 }
 
 #[test]
-fn questions_keep_to_the_official_schemas() {
+fn requests_match_the_official_schemas() {
     fn check<A: Ask>(ask: &A, definition: &str, since: Revision) -> Vec<String> {
         let mut problems = Vec::new();
         for revision in Revision::ALL {
@@ -268,11 +268,11 @@ fn questions_keep_to_the_official_schemas() {
 }
 
 #[test]
-fn urls() {
+fn url_elicitations_are_encoded_and_validated() {
     let params = |revision| spelled(&url(), revision)["params"].clone();
     let mut expected = json!({ "mode": "url", "url": "https://example.com/connect?a=b#c", "message": "Connect." });
     assert_eq!(params(Revision::V2026_07_28), expected);
-    // A session hears by it of the end of what the URL started, so that each question has one of its own.
+    // The id correlates the notification that completes the interaction, so each question has an id of its own.
     let (one, other) = (params(Revision::V2025_11_25), params(Revision::V2025_11_25));
     expected["elicitationId"] = one["elicitationId"].clone();
     assert_eq!(one, expected);
@@ -296,7 +296,7 @@ fn urls() {
 }
 
 #[test]
-fn what_a_client_lacks() {
+fn a_question_unsupported_by_the_revision_is_a_missing_capability() {
     for (fault, expected) in [
         (encoded_question(&every(), Revision::V2025_03_26), json!({ "elicitation": {} })),
         (encoded_question(&url(), Revision::V2025_06_18), json!({ "elicitation": { "url": {} } })),
@@ -307,7 +307,7 @@ fn what_a_client_lacks() {
 }
 
 #[test]
-fn conversations() {
+fn sampling_requests_are_encoded_for_each_revision() {
     let params = |ask: &SampleRequest, revision| spelled(ask, revision)["params"].clone();
     let image = json!({ "type": "image", "data": "AQI=", "mimeType": "image/png" });
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -356,7 +356,7 @@ fn conversations() {
 }
 
 #[test]
-fn conversations_that_make_no_sense() {
+fn invalid_sampling_requests_are_rejected() {
     let tool_use = || SampleToolUse::new("1", "a", serde_json::Map::new());
     let ask = || SampleRequest::new("Hello");
     for (ask, revision, expected) in [
@@ -401,7 +401,7 @@ fn conversations_that_make_no_sense() {
 }
 
 #[test]
-fn a_default_that_breaks_its_own_rules() {
+fn invalid_defaults_are_rejected() {
     #[derive(Elicit)]
     #[allow(dead_code)]
     struct Wrong {

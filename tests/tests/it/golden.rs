@@ -1,59 +1,44 @@
-//! Every method in every revision: the answers as files, so that a change in one is seen and read.
+//! Every method in every revision: the responses are compared with golden files.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- golden` writes the files anew. Every message is validated against the
-//! revision's official schema as well, where that can be found.
+//! [`UPDATE`](mcp_tests::golden::UPDATE) is the command that writes the files. Every message is also validated against the
+//! official schema of the revision, if that is available.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::fs;
 
 use mcp_runtime::{Revision, TestClient};
-use mcp_tests::{schemas::Official, server};
+use mcp_tests::{golden::GoldenFiles, schemas::Official, server};
 use serde_json::{Value, json};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
+const REQUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/requests.json");
 
 #[tokio::test]
-async fn answers_are_as_recorded() {
-    let cases: Vec<Value> =
-        serde_json::from_str(&fs::read_to_string(format!("{FOLDER}/requests.json")).unwrap()).unwrap();
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+async fn responses_match_the_golden_files() {
+    let cases: Vec<Value> = serde_json::from_str(&fs::read_to_string(REQUESTS).unwrap()).unwrap();
     let mut problems = Vec::new();
     for revision in Revision::ALL {
         let mut official = Official::load(revision);
-        // What is asked in the words of a handshake is answered in them, also by a server that speaks without one.
-        let mut handshake = Official::load(revision.min(Revision::V2025_11_25));
-        let folder = Path::new(FOLDER).join(revision.as_str());
-        let mut known = BTreeSet::new();
+        // A stateless server also answers `initialize`, in the newest revision that has it.
+        let by_handshake = |handshake: &Revision| *handshake <= revision && !handshake.is_stateless();
+        let mut handshake = Revision::ALL.into_iter().rfind(by_handshake).and_then(Official::load);
+        let mut golden = GoldenFiles::open("", revision);
         for case in &cases {
             let name = case["case"].as_str().unwrap();
-            assert!(known.insert(format!("{name}.json")), "two cases are called {name}");
             let lines = play(case, revision).await;
             for line in &lines {
                 let official = if case["handshake"] == true { &mut handshake } else { &mut official };
                 let found = official.as_mut().map(|official| official.problems(line, case["method"].as_str()));
-                problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
+                found.into_iter().flatten().for_each(|problem| golden.report(name, &problem));
             }
-            let answers = format!("{:#}\n", Value::Array(lines));
-            let file = folder.join(format!("{name}.json"));
-            if update {
-                fs::create_dir_all(&folder).unwrap();
-                fs::write(file, answers).unwrap();
-            } else if fs::read_to_string(&file).unwrap_or_default() != answers {
-                problems.push(format!("{revision}/{name}: the answer is not the recorded one, it is now\n{answers}"));
-            }
+            golden.check(name, &Value::Array(lines));
         }
-        for file in fs::read_dir(&folder).unwrap() {
-            let name = file.unwrap().file_name().into_string().unwrap();
-            if !known.contains(&name) {
-                problems.push(format!("{revision}/{name} belongs to no case"));
-            }
-        }
+        problems.extend(golden.finish());
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// Every schema is one of JSON Schema 2020-12, and every structured result keeps to the schema of its tool.
+/// Every schema is valid JSON Schema 2020-12, and every structured result matches the schema of its tool.
 #[tokio::test]
-async fn structured_results_fit_their_schemas() {
+async fn structured_results_match_their_schemas() {
     let called = [("person", json!({})), ("people", json!({})), ("maybe_person", json!({"found": true}))];
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);
@@ -70,7 +55,7 @@ async fn structured_results_fit_their_schemas() {
     }
 }
 
-/// Plays one case to a new server: either a method with parameters, or lines as they are.
+/// Plays a case with a new server: either a method with parameters, or raw lines.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
     let mut client = match case["silent"] == true {
         true => TestClient::uninitialized(server(), revision),

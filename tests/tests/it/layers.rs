@@ -1,4 +1,4 @@
-//! Layers around calls: what they see, what they may do, and what goes on as if they were not there.
+//! Layers around calls: what they see, what they can change, and what they do not affect.
 
 mod asking;
 mod built_in;
@@ -135,7 +135,7 @@ fn server() -> (Arc<Runs>, Server) {
     (runs, server)
 }
 
-/// Calls a tool, and gives the text of the answer or the protocol error.
+/// Calls a tool and returns the text of the result or the protocol error.
 async fn text(client: &mut TestClient, name: &str, arguments: Value) -> String {
     match client.call(name, arguments).await {
         Ok(answer) if answer.is_error() => format!("error: {}", answer.text()),
@@ -144,7 +144,7 @@ async fn text(client: &mut TestClient, name: &str, arguments: Value) -> String {
     }
 }
 
-/// What happened, in order.
+/// The events, in order.
 #[derive(Debug, Clone, Default)]
 struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -158,7 +158,7 @@ impl Diary {
     }
 }
 
-/// Writes down what passes it.
+/// Records the calls that pass through it.
 struct Watch(&'static str, Diary);
 
 impl Layer for Watch {
@@ -211,9 +211,9 @@ async fn the_first_layer_is_the_outermost() {
     }
 }
 
-/// Answers are the same with layers and without, to the letter.
+/// Responses are byte-for-byte the same with and without layers.
 #[tokio::test]
-async fn a_layer_that_does_nothing_changes_nothing() {
+async fn a_pass_through_layer_does_not_change_responses() {
     let requests = [
         ("tools/call", json!({"name": "double", "arguments": {"number": 2}})),
         ("tools/call", json!({"name": "double", "arguments": {"number": 200}})),
@@ -248,9 +248,9 @@ async fn a_layer_that_does_nothing_changes_nothing() {
     }
 }
 
-/// A call that is ready at once is answered at once, whatever stands around it.
+/// A call that is ready immediately is answered immediately, also with layers.
 #[tokio::test]
-async fn layers_that_do_not_wait_cost_no_task() {
+async fn layers_that_do_not_wait_do_not_spawn_a_task() {
     let (_, server) = server();
     let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_11_25);
     let call = |name: &str| {
@@ -265,7 +265,7 @@ async fn layers_that_do_not_wait_cost_no_task() {
 }
 
 #[tokio::test]
-async fn every_ending_is_seen() {
+async fn layers_see_every_kind_of_outcome() {
     let cases = [
         ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), CallStatus::Success, None, None),
         ("tools/call", json!({"name": "fails"}), CallStatus::ToolError, Some("password=hunter2"), None),
@@ -301,7 +301,7 @@ async fn every_ending_is_seen() {
 
 /// Before 2025-11-25 invalid arguments are protocol errors.
 #[tokio::test]
-async fn bad_arguments_end_as_the_revision_wants() {
+async fn invalid_arguments_are_reported_as_the_revision_requires() {
     for (revision, ending) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {
         let (diary, (runs, server)) = (Diary::default(), server());
         let mut client = server.layer(Watch("a", diary.clone())).test_client(revision);
@@ -311,7 +311,7 @@ async fn bad_arguments_end_as_the_revision_wants() {
     }
 }
 
-/// Answers without running anything.
+/// Responds without running the function.
 fn instead(answer: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> impl Layer {
     from_fn(move |call: Call, _: Next| {
         let outcome = answer(&call);
@@ -320,7 +320,7 @@ fn instead(answer: impl Fn(&Call) -> Outcome + Send + Sync + 'static) -> impl La
 }
 
 #[tokio::test]
-async fn a_layer_answers_in_place_of_the_function() {
+async fn a_layer_can_respond_instead_of_the_function() {
     for revision in Revision::ALL {
         let (runs, bare) = server();
         let layer = instead(|call| match call.name() {
@@ -356,7 +356,7 @@ async fn a_layer_answers_in_place_of_the_function() {
     }
 }
 
-/// Replaces the argument `number`, or leaves it out.
+/// Replaces or removes the argument `number`.
 fn rewriting(number: Option<Value>) -> impl Layer {
     from_fn(move |mut call: Call, next: Next| {
         let mut arguments: Map<_, _> = serde_json::from_str(call.arguments()).unwrap();
@@ -371,7 +371,7 @@ fn rewriting(number: Option<Value>) -> impl Layer {
 }
 
 #[tokio::test]
-async fn changed_arguments_are_checked_like_any() {
+async fn changed_arguments_are_validated() {
     for (number, ran) in [(Some(json!(21)), 1), (Some(json!(101)), 0), (Some(json!("x")), 0), (None, 0)] {
         let arguments = number.as_ref().map_or(json!({}), |number| json!({ "number": number }));
         for revision in Revision::ALL {
@@ -389,7 +389,7 @@ async fn changed_arguments_are_checked_like_any() {
 }
 
 #[tokio::test]
-async fn a_layer_that_panics_fails_the_call_alone() {
+async fn a_panic_in_a_layer_fails_only_its_call() {
     for revision in [Revision::V2025_03_26, Revision::V2026_07_28] {
         for when in ["at once", "polled", "after"] {
             let (diary, (_, server)) = (Diary::default(), server());
@@ -413,14 +413,14 @@ async fn a_layer_that_panics_fails_the_call_alone() {
 }
 
 #[tokio::test]
-async fn a_decision_that_panics_leaves_the_layer_in_place() {
+async fn a_panic_in_a_filter_keeps_the_layer() {
     let (_, server) = server();
     let server = server.layer_for(|entry| panic!("{}", entry.name), instead(|call| Outcome::error(call, "closed")));
     let mut client = server.test_client(Revision::V2026_07_28);
     assert_eq!(text(&mut client, "double", json!({"number": 2})).await, "error: closed");
 }
 
-/// Counts what is dropped before it was done.
+/// Counts futures that are dropped before completion.
 struct Guard(Arc<Runs>);
 
 impl Layer for Guard {
@@ -463,9 +463,9 @@ async fn calls_are_dropped_with_their_layers() {
     }
 }
 
-/// A layer that waits has the call's time, and may end what it waits for.
+/// Waiting in a layer counts towards the timeout of the call. A layer can cancel what it waits for.
 #[tokio::test]
-async fn a_layer_has_the_time_of_its_call() {
+async fn layers_share_the_timeout_of_the_call() {
     let (runs, server) = server();
     let waits = from_fn(|call: Call, next: Next| async move {
         if call.argument("number") == Some(json!(0)) {
@@ -484,7 +484,7 @@ async fn a_layer_has_the_time_of_its_call() {
 }
 
 #[tokio::test]
-async fn a_layer_may_try_again() {
+async fn a_layer_can_retry() {
     let (runs, server) = server();
     let again = from_fn(|call: Call, next: Next| async move {
         let first = next.clone().run(call.clone()).await;
@@ -499,7 +499,7 @@ async fn a_layer_may_try_again() {
 }
 
 #[tokio::test]
-async fn a_layer_knows_who_calls() {
+async fn layers_see_the_caller() {
     for revision in Revision::ALL {
         let (_, server) = server();
         let tells = instead(|call| {
@@ -515,9 +515,9 @@ async fn a_layer_knows_who_calls() {
     }
 }
 
-/// Calls of a batch are layered one by one.
+/// Each call of a batch passes through the layers.
 #[tokio::test]
-async fn batches_are_answered_whole() {
+async fn a_batch_gets_a_single_response() {
     let (_, server) = server();
     let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_03_26);
     let call = |id: u32, name: &str| {

@@ -1,4 +1,4 @@
-//! What the macros make of functions: the static data that the runtime reads.
+//! The static data that the macros generate from functions.
 
 #![allow(missing_docs, clippy::too_many_arguments, reason = "the functions stand for an author's")]
 
@@ -136,7 +136,7 @@ fn argument<F: Collect>(name: &str) -> &'static ArgumentEntry {
 }
 
 #[test]
-fn options_and_comments_arrive() {
+fn entries_contain_options_and_doc_comments() {
     let Entry::Tool(tool) = only::<search>() else { panic!("expected a tool") };
     let CommonEntry { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
     assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
@@ -158,7 +158,7 @@ fn options_and_comments_arrive() {
 }
 
 #[test]
-fn the_place_of_a_function_is_told() {
+fn entries_contain_the_source_location() {
     let source = common(&only::<bare>()).source;
     assert!(source.file.ends_with("macros.rs"), "{}", source.file);
     assert_eq!((source.package, source.function), ("mcp-tests", "bare"));
@@ -213,7 +213,7 @@ fn constraints_become_rules() {
 }
 
 #[test]
-fn templates_are_taken_apart() {
+fn templates_are_parsed() {
     let Entry::Resource(page) = only::<page>() else { panic!("expected a resource") };
     assert_eq!(page.uri, "notes://{book}{/page}{?words,limit}#end");
     assert_eq!(
@@ -239,7 +239,7 @@ fn templates_are_taken_apart() {
 }
 
 #[test]
-fn functions_run_as_they_are_written() {
+fn handlers_are_sync_or_async_like_their_functions() {
     let runs_at_once = |entry: &Entry| matches!(common(entry).handler, Handler::Sync(_));
     assert!(runs_at_once(&only::<bare>()) && runs_at_once(&only::<page>()) && runs_at_once(&only::<ask>()));
     assert!(!runs_at_once(&only::<search>()) && !runs_at_once(&only::<all>()) && !runs_at_once(&only::<from_a_file>()));
@@ -261,7 +261,7 @@ fn methods_are_collected_with_their_type() {
 }
 
 #[test]
-fn functions_of_other_crates_are_collected_whatever_those_do() {
+fn functions_of_other_crates_are_collected() {
     let local = hygiene_strict::local();
     assert_eq!(local, ["in_a_function"]);
     assert_eq!(hygiene_renamed::renamed("a".to_owned()), "a");
@@ -292,7 +292,7 @@ fn functions_of_other_crates_are_collected_whatever_those_do() {
 }
 
 #[tokio::test]
-async fn functions_stay_functions() {
+async fn annotated_functions_can_be_called_directly() {
     let () = bare();
     from_a_file();
     assert_eq!(page("a".to_owned(), 1, None, None), "a 1 None None");

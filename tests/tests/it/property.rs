@@ -99,7 +99,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 /// Writes a request as its revision wants it.
 fn request(index: usize, id: usize, revision: Revision) -> Value {
     let (method, mut params) = requests().swap_remove(index);
-    if revision == Revision::V2026_07_28 {
+    if revision.is_stateless() {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(revision.as_str());
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     }
@@ -169,7 +169,7 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
     // How often a request that was sent was taken back.
     let mut cancelled: HashMap<String, usize> = HashMap::new();
     let mut expected = 0;
-    if revision != Revision::V2026_07_28 {
+    if !revision.is_stateless() {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
         let initialize = json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params});
         methods.insert("init".to_owned(), vec!["initialize".to_owned()]);

@@ -223,7 +223,7 @@ impl ValidatingClient {
     }
 
     fn is_stateless(&self) -> bool {
-        self.client.revision() >= Revision::V2026_07_28
+        self.client.revision().is_stateless()
     }
 
     fn send(&mut self, method: &str, mut params: Value) -> u64 {

@@ -35,7 +35,7 @@ fn call(revision: Revision, capabilities: Value, tool: &str) -> Value {
 fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) -> Value {
     let mut client = TestClient::uninitialized(server, revision);
     let mut params = json!({"name": tool, "arguments": {}});
-    if revision == Revision::V2026_07_28 {
+    if revision.is_stateless() {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": revision.as_str(),
             "io.modelcontextprotocol/clientCapabilities": capabilities,

@@ -1,14 +1,10 @@
 //! Conversations with scripted clients of every revision, compared with golden files.
 
-use std::{collections::BTreeSet, fs, path::Path};
-
 use mcp_runtime::{Revision, TestClient};
-use mcp_tests::schemas::Official;
+use mcp_tests::{golden::GoldenFiles, schemas::Official};
 use serde_json::{Value, json};
 
 use super::server;
-
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/conversations");
 
 /// A call, and the client's answers in the order of the questions.
 struct Case {
@@ -93,38 +89,20 @@ fn cases() -> Vec<Case> {
 
 #[tokio::test]
 async fn conversations_match_the_golden_files() {
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut problems = Vec::new();
     for revision in Revision::ALL {
         let mut official = Official::load(revision);
-        let folder = Path::new(FOLDER).join(revision.as_str());
-        let mut known = BTreeSet::new();
+        let mut golden = GoldenFiles::open("conversations", revision);
         for case in cases() {
-            let name = case.name;
-            assert!(known.insert(format!("{name}.json")), "two cases have the name {name}");
-            let method = case.method;
-            let transcript = converse(case, revision).await;
-            for message in transcript.iter().filter_map(|line| line.get("server")) {
+            let (name, method) = (case.name, case.method);
+            let said = converse(case, revision).await;
+            for message in said.iter().filter_map(|line| line.get("server")) {
                 let found = official.as_mut().map(|official| official.problems(message, Some(method)));
-                problems.extend(found.into_iter().flatten().map(|problem| format!("{revision}/{name}: {problem}")));
+                found.into_iter().flatten().for_each(|problem| golden.report(name, &problem));
             }
-            let transcript = format!("{:#}\n", masked(Value::Array(transcript)));
-            let file = folder.join(format!("{name}.json"));
-            if update {
-                fs::create_dir_all(&folder).unwrap();
-                fs::write(file, transcript).unwrap();
-            } else if fs::read_to_string(&file).unwrap_or_default() != transcript {
-                problems.push(format!(
-                    "{revision}/{name}: the conversation differs from the golden file, it is now\n{transcript}"
-                ));
-            }
+            golden.check(name, &masked(Value::Array(said)));
         }
-        for file in fs::read_dir(&folder).unwrap() {
-            let name = file.unwrap().file_name().into_string().unwrap();
-            if !known.contains(&name) {
-                problems.push(format!("{revision}/{name} is the golden file of no case"));
-            }
-        }
+        problems.extend(golden.finish());
     }
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
@@ -148,7 +126,7 @@ fn masked(mut transcript: Value) -> Value {
 /// Runs a case and returns the messages of both sides.
 async fn converse(case: Case, revision: Revision) -> Vec<Value> {
     let Case { method, params, capabilities, mut answers, .. } = case;
-    let stateless = revision >= Revision::V2026_07_28;
+    let stateless = revision.is_stateless();
     let mut client = TestClient::uninitialized(server(), revision);
     if !stateless {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,

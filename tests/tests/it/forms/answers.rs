@@ -1,15 +1,15 @@
-//! What clients answer is read.
+//! Decoding of answers.
 
 use super::*;
 
 #[track_caller]
-fn says<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
+fn is_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
     assert_eq!(ask.read(result).unwrap_err().to_string(), expected, "{result}");
 }
 
 #[test]
-fn an_accepted_form() {
-    let least = r#"{"action":"accept","content":{"age":18,"agreed":true,"size":"s"}}"#;
+fn accepted_forms_are_decoded() {
+    let required = r#"{"action":"accept","content":{"age":18,"agreed":true,"size":"s"}}"#;
     let expected = || Every {
         name: "Jane".to_owned(),
         email: None,
@@ -25,7 +25,7 @@ fn an_accepted_form() {
         grades: None,
         r#type: None,
     };
-    assert_eq!(every().read(least), Ok(Answer::Accept(expected())));
+    assert_eq!(every().read(required), Ok(Answer::Accept(expected())));
     let all = r#"{"action":"accept","content":{
         "name":"Jöhn","email":"a@b.c","age":2e1,"share":1,"offset":-5.0,"verified":false,"agreed":false,"size":"Large",
         "grade":"C","old":"One","sizes":["Large","s"],"grades":[],"type":4294967295,"unknown":{"a":[1]}
@@ -53,7 +53,7 @@ fn an_accepted_form() {
 }
 
 #[test]
-fn choices_one_by_one() {
+fn choices_can_be_booleans() {
     let ask = Elicitation::<Several>::new("several", "");
     for (content, sizes, grades) in [
         (r#""sizes.s":true,"sizes.Large":false,"grades.a":false"#, vec![Size::Small], Some(vec![])),
@@ -70,12 +70,12 @@ fn choices_one_by_one() {
         (r#""sizes.s":true,"sizes.Large":true"#, r#"`sizes`: ["s","Large"] must have at most 1 item"#),
         (r#""sizes":[],"grades.b":1"#, "`grades.b`: 1 must be a boolean"),
     ] {
-        says(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
+        is_rejected(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
     }
 }
 
 #[test]
-fn other_actions() {
+fn every_action_is_decoded() {
     for (result, expected) in [
         (r#"{"action":"decline"}"#, Answer::Decline),
         (r#"{"action":"cancel","content":{"age":"x"}}"#, Answer::Cancel),
@@ -103,7 +103,7 @@ fn other_actions() {
 }
 
 #[test]
-fn a_form_that_does_not_fit() {
+fn invalid_form_content_is_rejected() {
     for (field, expected) in [
         (r#""name":5"#, "`name`: 5 must be a string"),
         (r#""name":"""#, r#"`name`: "" must have at least 1 and at most 20 characters"#),
@@ -134,7 +134,7 @@ fn a_form_that_does_not_fit() {
         content.as_object_mut().unwrap().remove(name);
         let rest = content.to_string();
         let result = format!(r#"{{"action":"accept","content":{{{},{field}}}}}"#, rest.trim_matches(['{', '}']));
-        says(&every(), &result, expected);
+        is_rejected(&every(), &result, expected);
     }
     for (result, expected) in [
         ("12345", "12345 must be an object"),
@@ -151,12 +151,12 @@ fn a_form_that_does_not_fit() {
              `size` is required (one of \"s\", \"Large\")",
         ),
     ] {
-        says(&every(), result, expected);
+        is_rejected(&every(), result, expected);
     }
 }
 
 #[test]
-fn what_a_model_answers() {
+fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
         .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","more":1}"#)
         .unwrap();
@@ -186,7 +186,7 @@ fn what_a_model_answers() {
 }
 
 #[test]
-fn what_no_model_answers() {
+fn invalid_sampling_results_are_rejected() {
     let ask = SampleRequest::new("a");
     for (content, expected) in [
         ("5", "`content`: 5 must be an array or an object"),
@@ -203,19 +203,19 @@ fn what_no_model_answers() {
         ),
         (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
     ] {
-        says(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
+        is_rejected(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
     }
     for (result, expected) in [
         ("[]", "[] must be an object"),
         (r#"{"role":"system","model":"m","content":[]}"#, r#"`role`: "system" must be one of "user", "assistant""#),
         (r#"{"content":[]}"#, r#"`role` is required (one of "user", "assistant"); `model` is required (string)"#),
     ] {
-        says(&ask, result, expected);
+        is_rejected(&ask, result, expected);
     }
 }
 
 #[test]
-fn roots() {
+fn roots_are_decoded() {
     let read =
         |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
     assert_eq!(read(r#"{"roots":[]}"#), []);
@@ -229,6 +229,6 @@ fn roots() {
         (r#"{"roots":["file:///a"]}"#, r#"`roots[0]`: "file:///a" must be an object"#),
         (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is required (string)"),
     ] {
-        says(&ListRoots, result, expected);
+        is_rejected(&ListRoots, result, expected);
     }
 }

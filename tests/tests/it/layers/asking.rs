@@ -1,4 +1,4 @@
-//! Layers around functions that ask their client.
+//! Layers around functions that send requests to the client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,9 +26,9 @@ async fn greet(ctx: &Context, runs: &Runs) -> Result<String, Fault> {
     })
 }
 
-/// The questions pass through, and what was answered to them is not kept for others.
+/// Requests to the client pass through, and results that depend on their answers are not cached.
 #[tokio::test]
-async fn questions_pass_through() {
+async fn requests_to_the_client_pass_through() {
     for (revision, seen) in
         [(Revision::V2025_11_25, &["success"][..]), (Revision::V2026_07_28, &["input_required", "success"])]
     {

@@ -1,4 +1,4 @@
-//! The layers that come with the framework.
+//! The built-in layers.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ use super::{Runs, log::Log, server, text};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn calls_are_logged_without_what_they_hold() {
+async fn calls_are_logged_without_their_contents() {
     let (log, _guard) = Log::listen();
     let calls = [
         ("tools/call", json!({"name": "double", "arguments": {"number": 2}}), "double", "tool", "success"),
@@ -54,7 +54,7 @@ fn logs() -> Result<(), String> {
     Err("password=hunter2".to_owned())
 }
 
-/// Clients get the log of functions, not that of layers, which knows what they must not.
+/// Events of functions are forwarded to clients. Events of layers are not: they contain what clients must not see.
 #[tokio::test]
 async fn the_log_of_layers_is_not_forwarded() {
     use tracing_subscriber::layer::SubscriberExt as _;
@@ -122,19 +122,19 @@ async fn errors_are_masked_and_logged() {
 }
 
 #[tokio::test]
-async fn the_log_has_the_reference_that_the_client_got() {
+async fn the_log_contains_the_reference_sent_to_the_client() {
     let (log, _guard) = Log::listen();
     let mut client = server().1.layer(MaskErrors::new()).test_client(Revision::V2026_07_28);
     let answer = text(&mut client, "fails", json!({})).await;
     let reference = answer.rsplit(' ').next().unwrap();
     let logged = log.take("function failed name");
-    assert!(logged[0].contains(&format!(" reference={reference:?} why=\"password=hunter2\"")), "{logged:?}");
+    assert!(logged[0].contains(&format!(" reference={reference:?} reason=\"password=hunter2\"")), "{logged:?}");
     let other = text(&mut client, "fails", json!({})).await;
     assert!(!other.ends_with(reference));
 }
 
 #[tokio::test]
-async fn errors_of_some_types_are_shown() {
+async fn errors_of_allowed_types_are_not_masked() {
     let (_, server) = server();
     let mut client =
         server.with::<prints>().layer(MaskErrors::new().show::<OutOfPaper>()).test_client(Revision::V2026_07_28);
@@ -143,7 +143,7 @@ async fn errors_of_some_types_are_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_come_too_often_are_refused() {
+async fn calls_over_the_rate_limit_are_rejected() {
     for revision in Revision::ALL {
         let (runs, server) = server();
         let limit = RateLimit::new(4, Duration::from_secs(2));
@@ -166,7 +166,7 @@ async fn calls_that_come_too_often_are_refused() {
     }
 }
 
-/// How many of ten calls of each of two tools pass.
+/// Returns how many of ten calls of each of two tools succeed.
 async fn passed(limit: RateLimit) -> [usize; 2] {
     let (_, server) = server();
     let mut client = server.layer(limit).test_client(Revision::V2026_07_28);
@@ -181,7 +181,7 @@ async fn passed(limit: RateLimit) -> [usize; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rates_are_counted_by_key() {
+async fn rates_are_limited_by_key() {
     let limit = |calls| RateLimit::new(calls, HOUR);
     let number =
         |call: &mcp_runtime::layers::Call| (call.argument("number").unwrap().as_u64().unwrap() % 2).to_string();
@@ -204,7 +204,7 @@ async fn rates_are_counted_by_key() {
     }
 }
 
-/// Of many keys few are remembered, and those that are still count.
+/// The number of keys is bounded, and evicting keys does not reset the others.
 #[tokio::test(start_paused = true)]
 async fn keys_are_bounded() {
     let keys = Arc::new(AtomicUsize::new(0));
@@ -276,7 +276,7 @@ fn counting() -> (Arc<Runs>, Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_kept_for_their_time() {
+async fn results_are_cached_until_they_expire() {
     for revision in Revision::ALL {
         let (runs, server) = counting();
         let mut client = server.layer(CacheReadOnly::new(HOUR)).test_client(revision);
@@ -295,9 +295,9 @@ async fn answers_are_kept_for_their_time() {
     }
 }
 
-/// How often a function runs that is called three times.
+/// Returns how often a function runs that is called three times.
 #[tokio::test]
-async fn only_what_may_be_is_kept() {
+async fn only_cacheable_results_are_cached() {
     let cache = || CacheReadOnly::new(HOUR);
     for (cache, name, ran) in [
         (cache(), "counts", 1),
@@ -332,9 +332,9 @@ async fn only_what_may_be_is_kept() {
     }
 }
 
-/// Revisions spell results differently, so that no answer is given in another one.
+/// Revisions encode results differently, so results are cached per revision.
 #[tokio::test]
-async fn an_answer_is_for_its_revision() {
+async fn results_are_cached_per_revision() {
     let (runs, server) = server();
     let server = server.layer(CacheReadOnly::new(HOUR)).build().unwrap();
     for revision in Revision::ALL {
@@ -348,7 +348,7 @@ async fn an_answer_is_for_its_revision() {
 }
 
 #[tokio::test]
-async fn a_cache_that_is_shared_can_be_cleared() {
+async fn a_shared_cache_can_be_cleared() {
     let (runs, server) = counting();
     let cache = Arc::new(CacheReadOnly::new(HOUR));
     let mut client = server.layer(Arc::clone(&cache)).test_client(Revision::V2025_11_25);
@@ -373,7 +373,7 @@ mod other {
 }
 
 #[tokio::test]
-async fn an_answer_is_not_given_for_another_function_of_the_same_name() {
+async fn functions_of_the_same_name_do_not_share_cached_results() {
     let (_, server) = counting();
     let handle: Handle = server.handle();
     let mut client = server.layer(CacheReadOnly::new(HOUR)).test_client(Revision::V2025_11_25);
@@ -384,9 +384,9 @@ async fn an_answer_is_not_given_for_another_function_of_the_same_name() {
     assert_eq!(text(&mut client, "counts", json!({})).await, "another");
 }
 
-/// Layers within the cache do not see what it answers, those around it do.
+/// Cached results bypass the layers inside the cache but not those around it.
 #[tokio::test]
-async fn the_order_of_layers_decides_what_counts() {
+async fn the_order_of_layers_determines_what_they_see() {
     let (_, server) = counting();
     let limit = RateLimit::new(1, HOUR);
     let pass = from_fn(|call, next: Next| async move { next.run(call).await });
@@ -396,6 +396,6 @@ async fn the_order_of_layers_decides_what_counts() {
         assert_eq!(text(&mut client, "counts", json!({ "what": what })).await, "1 1");
     }
     assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("rate limit"));
-    // A refusal is not kept either.
+    // Rejections are not cached either.
     assert!(text(&mut client, "counts", json!({"what": 2})).await.contains("rate limit"));
 }

@@ -1,4 +1,4 @@
-//! Who calls, over HTTP: a middleware around the service says it, and layers keep callers apart.
+//! Callers over HTTP: a middleware authenticates them, and layers distinguish them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ fn service(layer: impl Layer) -> HttpService {
     server.layer(layer).build().unwrap().into_http_service(HttpOptions::default())
 }
 
-/// Calls `counts` as somebody, and gives the text of the answer.
+/// Calls `counts` as a principal and returns the text of the result.
 async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counts", "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -53,7 +53,7 @@ async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_is_for_its_caller() {
+async fn results_are_cached_per_caller() {
     let mut service = service(CacheReadOnly::new(HOUR));
     for (principal, expected) in [
         (Some("ada"), "1"),
@@ -70,7 +70,7 @@ async fn an_answer_is_for_its_caller() {
 }
 
 #[tokio::test]
-async fn each_caller_has_a_rate_of_its_own() {
+async fn rates_are_limited_per_caller() {
     let mut service = service(RateLimit::new(2, HOUR).per_caller());
     for principal in [Some("ada"), Some("grace"), None] {
         for passes in [true, true, false] {

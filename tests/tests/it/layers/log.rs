@@ -1,4 +1,4 @@
-//! What the log says, for tests.
+//! Captures log events.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -17,14 +17,14 @@ use tracing::{
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Listens until the guard is dropped.
+    /// Captures events until the guard is dropped.
     pub(super) fn listen() -> (Self, DefaultGuard) {
         let log = Self::default();
         let guard = tracing::subscriber::set_default(log.clone());
         (log, guard)
     }
 
-    /// Takes the events with this message.
+    /// Returns and removes the events with this message.
     pub(super) fn take(&self, message: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(message)).collect()

@@ -276,7 +276,8 @@ mod tests {
 
     fn session() -> Session {
         let response = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
-        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response).expect("a session")
+        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
+            .expect("a session")
     }
 
     #[test]
