@@ -25,7 +25,7 @@ struct Comparison<'a> {
     new: Document<'a>,
     role: Role,
     /// The pairs with references that are being compared. A pair that recurs inside itself counts as equal.
-    open: BTreeSet<(String, String)>,
+    in_progress: BTreeSet<(String, String)>,
     /// Whether equal references have equal targets in both documents.
     same_targets: bool,
     /// The number of pairs that may still be compared, shared with nested comparisons.
@@ -40,7 +40,7 @@ pub fn compare(old: &Value, new: &Value, role: Role) -> Vec<Difference> {
         old: Document(old),
         new: Document(new),
         role,
-        open: BTreeSet::new(),
+        in_progress: BTreeSet::new(),
         same_targets: normal::have_same_targets(old, new),
         remaining: Rc::new(Cell::new(MAX_PAIRS)),
         report: Report::default(),
@@ -57,10 +57,10 @@ impl Comparison<'_> {
         }
         let is_reference = old.get("$ref").is_some() || new.get("$ref").is_some();
         let pair = if is_reference { (old.to_string(), new.to_string()) } else { (String::new(), String::new()) };
-        if is_reference && !self.open.insert(pair.clone()) {
+        if is_reference && !self.in_progress.insert(pair.clone()) {
             return;
         }
-        match self.remaining.get().checked_sub(1).filter(|_| self.open.len() < MAX_DEPTH) {
+        match self.remaining.get().checked_sub(1).filter(|_| self.in_progress.len() < MAX_DEPTH) {
             Some(left) => {
                 self.remaining.set(left);
                 let (old, new) = (self.old.normal(old), self.new.normal(new));
@@ -69,7 +69,7 @@ impl Comparison<'_> {
             None => self.report.difference(Effect::Changed, "is too large to compare"),
         }
         if is_reference {
-            self.open.remove(&pair);
+            self.in_progress.remove(&pair);
         }
     }
 
@@ -161,7 +161,7 @@ impl Comparison<'_> {
             old: self.old,
             new: self.new,
             role: self.role,
-            open: self.open.clone(),
+            in_progress: self.in_progress.clone(),
             same_targets: self.same_targets,
             remaining: Rc::clone(&self.remaining),
             report: Report::default(),

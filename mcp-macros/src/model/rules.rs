@@ -199,8 +199,7 @@ fn regex(pattern: &LitStr, errors: &mut Errors) -> Option<(String, Regex)> {
     }
 }
 
-/// Returns whether the name is valid in a header: a token of [RFC
-/// 9110](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
+/// Returns whether the name is valid in a header: a [token](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
 fn is_header(kind: Kind, header: &LitStr, errors: &mut Errors) -> bool {
     let name = header.value();
     if kind != Kind::Tool {

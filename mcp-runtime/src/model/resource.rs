@@ -4,8 +4,7 @@ use super::{Annotations, Icon};
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
-/// See [Resource
-/// contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
+/// See [contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
