@@ -380,6 +380,17 @@ impl Drop for Http {
 }
 
 #[test]
+fn newer_revisions_that_the_server_announces_are_checked() {
+    let server = Server::new(&json!({"speaks": ["2025-11-25", "2026-07-28", "2031-01-02", "2030-01-02", "draft"]}));
+    let report = server.run(&["check"]).good();
+    let known = "  2025-11-25  ok: no entries, ping\n  2026-07-28  ok: no entries\n";
+    let newer = "  2030-01-02  ok: no entries\n  2031-01-02  ok: no entries\n";
+    assert!(report.contains(&format!("{known}{newer}\n")), "{report}");
+    let report = server.run(&["check", "--revision", "2026-07-28"]).good();
+    assert!(!report.contains("2031-01-02"), "{report}");
+}
+
+#[test]
 fn every_revision_is_supported_over_stdio_and_http() {
     let all = "handshakes\n\
         \x20 2024-11-05  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\

@@ -79,7 +79,8 @@ fn answer(file: &Value, method: &str, params: &Value) -> Value {
                 Some(&params["protocolVersion"]).filter(|version| speaks.contains(version)).unwrap_or(&speaks[0]);
             json!({"protocolVersion": version, "serverInfo": server, "capabilities": capabilities})
         }
-        "server/discover" if speaks.contains(&json!("2026-07-28")) => json!({
+        // The revisions that announce themselves in each request, later ones included.
+        "server/discover" if speaks.contains(&params["_meta"]["io.modelcontextprotocol/protocolVersion"]) => json!({
             "_meta": {"io.modelcontextprotocol/serverInfo": server},
             "supportedVersions": speaks,
             "capabilities": capabilities,

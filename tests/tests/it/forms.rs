@@ -166,7 +166,7 @@ fn fields_keep_their_order() {
 
 /// The forms that the official conformance suite expects.
 #[test]
-fn forms_of_the_conformance_suite() {
+fn forms_match_the_conformance_suite() {
     #[derive(Elicit)]
     #[allow(dead_code)]
     struct Defaults {
@@ -268,7 +268,7 @@ fn requests_match_the_official_schemas() {
 }
 
 #[test]
-fn url_elicitations() {
+fn url_elicitations_are_encoded_and_validated() {
     let params = |revision| spelled(&url(), revision)["params"].clone();
     let mut expected = json!({ "mode": "url", "url": "https://example.com/connect?a=b#c", "message": "Connect." });
     assert_eq!(params(Revision::V2026_07_28), expected);
@@ -296,7 +296,7 @@ fn url_elicitations() {
 }
 
 #[test]
-fn missing_capabilities() {
+fn a_question_unsupported_by_the_revision_is_a_missing_capability() {
     for (fault, expected) in [
         (encoded_question(&every(), Revision::V2025_03_26), json!({ "elicitation": {} })),
         (encoded_question(&url(), Revision::V2025_06_18), json!({ "elicitation": { "url": {} } })),
@@ -307,7 +307,7 @@ fn missing_capabilities() {
 }
 
 #[test]
-fn sampling_requests() {
+fn sampling_requests_are_encoded_for_each_revision() {
     let params = |ask: &SampleRequest, revision| spelled(ask, revision)["params"].clone();
     let image = json!({ "type": "image", "data": "AQI=", "mimeType": "image/png" });
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -356,7 +356,7 @@ fn sampling_requests() {
 }
 
 #[test]
-fn invalid_sampling_requests() {
+fn invalid_sampling_requests_are_rejected() {
     let tool_use = || SampleToolUse::new("1", "a", serde_json::Map::new());
     let ask = || SampleRequest::new("Hello");
     for (ask, revision, expected) in [

@@ -77,7 +77,7 @@ fn write(directory: &Path, server: Server) {
 }
 
 #[test]
-fn a_changed_function_fails() {
+fn changes_since_the_lock_file_fail() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
     let none = "`mcp.lock.json` does not exist yet\nhelp: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to write it";
@@ -88,7 +88,7 @@ fn a_changed_function_fails() {
 }
 
 #[test]
-fn a_main_that_is_no_server_is_told() {
+fn a_main_that_is_not_a_server_is_rejected() {
     let expected = "`main` is neither `main!()` nor a `#[server]` function\nhelp: pass the server instead: `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
     for main in [|| {}, || drop(old().build())] {
         let said = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));

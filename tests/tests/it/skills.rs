@@ -72,7 +72,7 @@ fn uris(items: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_extension_is_declared_where_there_is_one() {
+async fn the_extension_is_declared_if_skills_are_served() {
     for revision in Revision::ALL {
         for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
             let mut client = TestClient::uninitialized(server, revision);
@@ -96,7 +96,7 @@ async fn the_extension_is_declared_where_there_is_one() {
 
 /// The entries are complete, say what the files say, and are the same from `skills/get`.
 #[tokio::test]
-async fn entries_describe_the_files() {
+async fn lists_contain_front_matter_and_file_digests() {
     for page in [1, 2, 1000] {
         let mut client = client(server().page_size(page));
         let skills = all(&mut client, "skills/list", "skills", json!({})).await;
@@ -151,7 +151,7 @@ fn manifest(uri: &str, path: &str) -> Value {
 
 /// What the official schema of each revision knows of, is as it says.
 #[tokio::test]
-async fn results_are_valid() {
+async fn results_match_the_official_schemas() {
     for revision in Revision::ALL {
         let Some(mut official) = Official::load(revision) else { continue };
         let mut client = server().test_client(revision);
@@ -204,7 +204,7 @@ async fn files_are_resources_in_every_revision() {
 
 /// Nothing but the exact URI of a file that was read leads anywhere, and least of all to the file system.
 #[tokio::test]
-async fn nothing_else_can_be_read() {
+async fn only_exact_uris_of_served_files_can_be_read() {
     let absolute = format!("skill://{DIRECTORY}/git-workflow/SKILL.md");
     let wrong = [
         "skill://mcp-conformance-nonexistent-skill-9f3a2b/SKILL.md",
@@ -249,7 +249,7 @@ async fn nothing_else_can_be_read() {
 }
 
 #[tokio::test]
-async fn parameters_are_checked() {
+async fn invalid_parameters_are_rejected() {
     let mut client = client(server());
     for (method, params) in [
         ("skills/list", json!({"cursor": "nowhere"})),
@@ -297,7 +297,7 @@ async fn directories_list_their_children() {
 
 /// To those who do not see a skill it is as if it were not there, with all its files.
 #[tokio::test]
-async fn skills_are_hidden_like_functions() {
+async fn a_hidden_skill_hides_its_files() {
     let hides = |hidden: &'static str| {
         client(server().visible_to(move |_, entry| {
             assert_eq!((entry.kind, entry.krate, entry.has_tag("skill")), (EntryKind::Resource, "", true));

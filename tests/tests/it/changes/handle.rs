@@ -87,7 +87,7 @@ async fn capabilities(server: Server, revision: Revision) -> Value {
 }
 
 #[tokio::test]
-async fn changes_are_declared_where_there_is_a_handle() {
+async fn change_notifications_are_declared_if_a_handle_exists() {
     let plain = json!({"tools": {}, "prompts": {}, "resources": {}});
     let resources = json!({"subscribe": true, "listChanged": true});
     let changing = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": resources});
@@ -104,7 +104,7 @@ async fn changes_are_declared_where_there_is_a_handle() {
 }
 
 #[tokio::test]
-async fn a_handle_of_a_built_server_counts_for_those_that_come_later() {
+async fn a_handle_taken_late_affects_only_later_connections() {
     for revision in HANDSHAKES {
         let built = server().build().unwrap();
         let mut early = built.test_client(revision);
@@ -120,7 +120,7 @@ async fn a_handle_of_a_built_server_counts_for_those_that_come_later() {
 }
 
 #[tokio::test]
-async fn without_a_handle_nobody_subscribes() {
+async fn subscription_methods_are_unknown_without_a_handle() {
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);
         for method in ["resources/subscribe", "resources/unsubscribe", "subscriptions/listen"] {
@@ -132,7 +132,7 @@ async fn without_a_handle_nobody_subscribes() {
 
 /// Everything that a handle can do, one after the other: what it says, what is listed and what clients are told then.
 #[tokio::test]
-async fn lists_and_calls_follow() {
+async fn each_operation_changes_lists_and_calls_and_notifies() {
     type Step = (&'static str, fn(&Handle) -> bool, bool, &'static [&'static str], &'static [&'static str]);
     let steps: [Step; 14] = [
         ("add", |handle| handle.add::<comes>().is_ok(), true, &["comes", "stays"], &["tools/list_changed"]),
@@ -189,7 +189,7 @@ async fn lists_and_calls_follow() {
 
 /// Each kind has its own notification, and several changes before a client reads are told once.
 #[tokio::test]
-async fn every_kind_is_told_of_once() {
+async fn pending_list_changes_are_coalesced_by_kind() {
     for revision in Revision::ALL {
         let built = server().build().unwrap();
         let handle = built.handle();
@@ -217,7 +217,7 @@ async fn every_kind_is_told_of_once() {
 }
 
 #[tokio::test]
-async fn what_was_offered_stays_offered_and_what_comes_is_offered_from_then_on() {
+async fn features_appear_with_their_first_entry_and_never_disappear() {
     for revision in Revision::ALL {
         let built = empty().with::<stays>().build().unwrap();
         let handle = built.handle();
@@ -242,7 +242,7 @@ async fn what_was_offered_stays_offered_and_what_comes_is_offered_from_then_on()
 }
 
 #[tokio::test]
-async fn a_server_begins_with_something_disabled() {
+async fn entries_can_be_disabled_initially() {
     for revision in Revision::ALL {
         let built = empty().with::<stays>().disabled::<comes>().disabled::<asks>().build().unwrap();
         let handle = built.handle();
@@ -256,7 +256,7 @@ async fn a_server_begins_with_something_disabled() {
 
 /// What cannot be added leaves everything as it was.
 #[tokio::test]
-async fn bad_entries_are_refused() {
+async fn invalid_entries_are_rejected() {
     let early = server();
     let handle = early.handle();
     assert!(handle.add::<comes>().unwrap_err().to_string().contains("before the server is built"));
@@ -291,7 +291,7 @@ async fn bad_entries_are_refused() {
 }
 
 #[tokio::test]
-async fn a_function_takes_a_handle() {
+async fn functions_can_use_a_handle() {
     for revision in Revision::ALL {
         let mut client = server().with::<learns>().test_client(revision);
         watch_lists(&mut client);
@@ -307,7 +307,7 @@ async fn a_function_takes_a_handle() {
 }
 
 #[tokio::test]
-async fn calls_in_flight_go_on() {
+async fn removing_a_tool_does_not_affect_calls_in_flight() {
     for revision in Revision::ALL {
         let gate = Arc::new(Semaphore::new(0));
         let built = empty().with::<takes_time>().with_shared(Arc::clone(&gate)).build().unwrap();
@@ -324,7 +324,7 @@ async fn calls_in_flight_go_on() {
 
 /// A change costs what changes: nothing is compiled or made again for what stays.
 #[tokio::test]
-async fn what_stays_is_not_made_again() {
+async fn unchanged_entries_are_not_rebuilt() {
     let built = server().with::<counts>().build().unwrap();
     let handle = built.handle();
     let mut client = built.test_client(Revision::V2025_11_25);
@@ -344,7 +344,7 @@ async fn what_stays_is_not_made_again() {
 
 /// A cursor that was given leads on, whatever came and went.
 #[tokio::test]
-async fn cursors_outlive_changes() {
+async fn cursors_remain_valid_after_changes() {
     for revision in Revision::ALL {
         let built = empty().with::<stays>().with::<comes>().with::<same_page::also>().page_size(1).build().unwrap();
         let handle = built.handle();
@@ -371,7 +371,7 @@ mod same_page {
 
 /// Nobody waits for a change, and nobody sees half of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_go_on_while_the_server_changes() {
+async fn readers_are_not_blocked_by_changes() {
     let built = server().page_size(1).build().unwrap();
     let handle = built.handle();
     let over = Arc::new(AtomicBool::new(false));

@@ -16,7 +16,7 @@ fn built() -> (BuiltServer, Handle) {
 }
 
 #[tokio::test]
-async fn the_lines_are_these() {
+async fn notifications_contain_the_subscription_id() {
     let (built, handle) = built();
     let mut client = built.test_client(REVISION);
     let (id, honoured) =
@@ -38,7 +38,7 @@ async fn the_lines_are_these() {
 
 /// What is asked for, and what of it can be had.
 #[tokio::test]
-async fn the_filter_is_honoured_as_far_as_it_can_be() {
+async fn the_supported_part_of_a_filter_is_acknowledged() {
     for (wanted, honoured) in [
         (json!({}), json!({})),
         (json!({"toolsListChanged": false, "other": 1}), json!({})),
@@ -64,7 +64,7 @@ async fn the_filter_is_honoured_as_far_as_it_can_be() {
 
 /// Nothing is told that was not asked for, and everything under the id that asked.
 #[tokio::test]
-async fn subscriptions_do_not_mix() {
+async fn each_subscription_receives_only_what_it_requested() {
     let (built, handle) = built();
     let mut client = built.test_client(REVISION);
     let (tools, _) = listen(&mut client, json!({"toolsListChanged": true}));
@@ -98,7 +98,7 @@ async fn subscriptions_do_not_mix() {
 }
 
 #[tokio::test]
-async fn bad_filters_are_refused() {
+async fn invalid_filters_are_rejected() {
     let (built, _handle) = built();
     let mut client = built.test_client(REVISION);
     let many: Vec<_> = (0..1025).map(|id| format!("test://item/{id}")).collect();
@@ -127,7 +127,7 @@ async fn bad_filters_are_refused() {
 
 /// An id comes back as it was written, and is taken as long as its request listens.
 #[tokio::test]
-async fn ids_are_told_as_they_came() {
+async fn subscription_ids_are_returned_unchanged() {
     let (built, handle) = built();
     let mut client = built.test_client(REVISION);
     let listen = |id: &str| {
@@ -151,7 +151,7 @@ async fn ids_are_told_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_cancelled_subscription_is_over_and_not_answered() {
+async fn a_cancelled_subscription_ends_without_a_response() {
     let (built, handle) = built();
     let mut client = built.test_client(REVISION);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]});
@@ -170,7 +170,7 @@ async fn a_cancelled_subscription_is_over_and_not_answered() {
 }
 
 #[tokio::test]
-async fn so_many_requests_listen_on_a_connection() {
+async fn the_subscriptions_of_a_connection_are_limited() {
     let server = server().max_in_flight(1);
     let handle = server.handle();
     let built = server.build().unwrap();
@@ -225,7 +225,7 @@ impl Streams {
 
 /// At the end of the input: what was to be told, then the answer, whatever call goes on.
 #[tokio::test]
-async fn a_subscription_ends_with_its_answer() {
+async fn subscriptions_end_with_a_response_at_the_end_of_input() {
     let gate = std::sync::Arc::new(Semaphore::new(0));
     let server = server().with::<takes_time>().with_shared(std::sync::Arc::clone(&gate));
     let handle = server.handle();
@@ -258,7 +258,7 @@ async fn a_subscription_ends_with_its_answer() {
 
 /// Also where the request is the last line, without an end.
 #[tokio::test]
-async fn a_subscription_may_be_the_last_word() {
+async fn a_subscription_request_may_be_the_last_message() {
     let (built, _handle) = built();
     let mut client = Streams::open(&built);
     client.send("listen", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
@@ -271,7 +271,7 @@ async fn a_subscription_may_be_the_last_word() {
 
 /// Two eras on one connection: a session is told as a session, and its requests of 2026-07-28 under their ids.
 #[tokio::test]
-async fn a_session_listens_as_well() {
+async fn a_session_may_also_send_subscription_requests() {
     let (built, handle) = built();
     let mut client = built.test_client(Revision::V2025_03_26);
     let meta = json!({

@@ -15,7 +15,7 @@ fn uris(client: &mut TestClient) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_lines_are_these() {
+async fn notifications_are_encoded_for_sessions() {
     for revision in HANDSHAKES {
         let built = server().build().unwrap();
         let handle = built.handle();
@@ -38,7 +38,7 @@ async fn the_lines_are_these() {
 }
 
 #[tokio::test]
-async fn updates_go_to_those_that_subscribed() {
+async fn only_subscribers_receive_resource_updates() {
     for revision in HANDSHAKES {
         let built = server().with::<other>().build().unwrap();
         let handle = built.handle();
@@ -69,7 +69,7 @@ async fn updates_go_to_those_that_subscribed() {
 }
 
 #[tokio::test]
-async fn bad_subscriptions_are_refused() {
+async fn invalid_subscriptions_are_rejected() {
     for revision in HANDSHAKES {
         let built = server().disabled::<other>().build().unwrap();
         let _handle = built.handle();
@@ -94,7 +94,7 @@ async fn bad_subscriptions_are_refused() {
 }
 
 #[tokio::test]
-async fn a_session_subscribes_to_so_many_resources() {
+async fn the_subscriptions_of_a_session_are_limited() {
     let built = server().build().unwrap();
     let _handle = built.handle();
     let mut client = built.test_client(Revision::V2025_11_25);
@@ -119,7 +119,7 @@ async fn a_session_subscribes_to_so_many_resources() {
 
 /// What changes between `initialize` and `notifications/initialized` is told after it.
 #[tokio::test]
-async fn nothing_is_told_before_the_client_is_ready() {
+async fn no_notification_precedes_initialized() {
     for revision in HANDSHAKES {
         let server = server();
         let handle = server.handle();
@@ -140,7 +140,7 @@ async fn nothing_is_told_before_the_client_is_ready() {
 
 /// Before a session there is nobody to tell, and after it nobody either.
 #[tokio::test]
-async fn others_are_not_told() {
+async fn clients_without_a_session_are_not_notified() {
     let built = server().build().unwrap();
     let handle = built.handle();
     let mut stateless = built.test_client(Revision::V2026_07_28);

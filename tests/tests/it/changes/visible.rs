@@ -31,7 +31,7 @@ fn by_client(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
 
 /// Hidden, disabled, removed or never there: nobody can tell.
 #[tokio::test]
-async fn what_is_not_seen_is_not_there() {
+async fn hidden_entries_are_indistinguishable_from_missing_ones() {
     let complete = |reference: Value, name: &str| json!({"ref": reference, "argument": {"name": name, "value": ""}});
     let requests = [
         ("tools/list", json!({})),
@@ -81,7 +81,7 @@ async fn what_is_not_seen_is_not_there() {
 }
 
 #[tokio::test]
-async fn callers_see_different_servers() {
+async fn visibility_depends_on_the_caller() {
     for revision in Revision::ALL {
         let built = everything()
             .visible_to(move |caller, entry| {
@@ -106,7 +106,7 @@ async fn callers_see_different_servers() {
 }
 
 #[tokio::test]
-async fn pages_hold_what_is_seen() {
+async fn pages_contain_only_visible_entries() {
     for revision in Revision::ALL {
         let built = everything().visible_to(by_client).page_size(1).build().unwrap();
         let mut client = built.test_client(revision);
@@ -127,7 +127,7 @@ async fn pages_hold_what_is_seen() {
 
 /// Whoever may keep the first page may keep the others, and those alone.
 #[tokio::test]
-async fn every_page_is_for_the_same_callers() {
+async fn all_pages_have_the_same_cache_scope() {
     for (server, scope) in [(everything(), "public"), (everything().visible_to(|_, _| true), "private")] {
         let mut client = server.page_size(1).test_client(Revision::V2026_07_28);
         for method in ["tools/list", "resources/templates/list", "resources/list", "prompts/list"] {
@@ -149,7 +149,7 @@ async fn every_page_is_for_the_same_callers() {
 
 /// Whatever a client did before on its connection.
 #[tokio::test]
-async fn lists_are_the_same_on_every_connection() {
+async fn lists_do_not_depend_on_the_connection() {
     for revision in Revision::ALL {
         let built = everything().build().unwrap();
         let handle = built.handle();
@@ -167,7 +167,7 @@ async fn lists_are_the_same_on_every_connection() {
 }
 
 #[tokio::test]
-async fn everybody_is_told_of_lists_and_nobody_of_hidden_resources() {
+async fn updates_of_hidden_resources_are_not_notified() {
     let built = everything().visible_to(by_client).build().unwrap();
     let handle = built.handle();
     let mut client = built.test_client(Revision::V2026_07_28);
@@ -180,7 +180,7 @@ async fn everybody_is_told_of_lists_and_nobody_of_hidden_resources() {
 }
 
 #[tokio::test]
-async fn a_decision_that_panics_hides() {
+async fn a_panic_in_the_visibility_filter_hides_the_entry() {
     let built = server().visible_to(|_, entry| entry.name != "stays" || panic!("a secret")).build().unwrap();
     let mut client = built.test_client(Revision::V2025_11_25);
     assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());

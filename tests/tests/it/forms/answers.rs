@@ -8,7 +8,7 @@ fn is_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
 }
 
 #[test]
-fn an_accepted_form() {
+fn accepted_forms_are_decoded() {
     let required = r#"{"action":"accept","content":{"age":18,"agreed":true,"size":"s"}}"#;
     let expected = || Every {
         name: "Jane".to_owned(),
@@ -53,7 +53,7 @@ fn an_accepted_form() {
 }
 
 #[test]
-fn choices_as_booleans() {
+fn choices_can_be_booleans() {
     let ask = Elicitation::<Several>::new("several", "");
     for (content, sizes, grades) in [
         (r#""sizes.s":true,"sizes.Large":false,"grades.a":false"#, vec![Size::Small], Some(vec![])),
@@ -75,7 +75,7 @@ fn choices_as_booleans() {
 }
 
 #[test]
-fn other_actions() {
+fn every_action_is_decoded() {
     for (result, expected) in [
         (r#"{"action":"decline"}"#, Answer::Decline),
         (r#"{"action":"cancel","content":{"age":"x"}}"#, Answer::Cancel),
@@ -103,7 +103,7 @@ fn other_actions() {
 }
 
 #[test]
-fn invalid_form_content() {
+fn invalid_form_content_is_rejected() {
     for (field, expected) in [
         (r#""name":5"#, "`name`: 5 must be a string"),
         (r#""name":"""#, r#"`name`: "" must have at least 1 and at most 20 characters"#),
@@ -156,7 +156,7 @@ fn invalid_form_content() {
 }
 
 #[test]
-fn sampling_results() {
+fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
         .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","more":1}"#)
         .unwrap();
@@ -186,7 +186,7 @@ fn sampling_results() {
 }
 
 #[test]
-fn invalid_sampling_results() {
+fn invalid_sampling_results_are_rejected() {
     let ask = SampleRequest::new("a");
     for (content, expected) in [
         ("5", "`content`: 5 must be an array or an object"),
@@ -215,7 +215,7 @@ fn invalid_sampling_results() {
 }
 
 #[test]
-fn roots() {
+fn roots_are_decoded() {
     let read =
         |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
     assert_eq!(read(r#"{"roots":[]}"#), []);

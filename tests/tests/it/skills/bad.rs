@@ -44,7 +44,7 @@ fn problems(directories: &[&Path]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_skill_file_says_wrongly_is_told() {
+fn invalid_front_matter_is_reported() {
     let long = format!("---\nname: one\ndescription: D\nlong: {}\n---\n", "x".repeat(70_000));
     let verbose = format!("---\nname: one\ndescription: {}\n---\n", "é".repeat(1025));
     let deep = format!("---\nname: one\ndescription: D\ndeep:\n{}x\n---\n", "- ".repeat(20_000));
@@ -89,7 +89,7 @@ fn what_a_skill_file_says_wrongly_is_told() {
 }
 
 #[test]
-fn names_follow_the_rule() {
+fn skill_names_are_validated() {
     let longest = "a".repeat(64);
     let too_long = "a".repeat(65);
     for (name, fits) in [
@@ -114,7 +114,7 @@ fn names_follow_the_rule() {
 
 /// Everything that is wrong is told at once.
 #[test]
-fn limits_hold_for_each_skill() {
+fn the_files_and_bytes_of_each_skill_are_limited() {
     let folder = Folder::new();
     folder.skill("full");
     (1..512).for_each(|number| folder.write(&format!("full/{}/{number}", number % 7), "x"));
@@ -133,7 +133,7 @@ fn limits_hold_for_each_skill() {
 }
 
 #[test]
-fn directories_that_cannot_be_served_are_refused() {
+fn unusable_directories_are_rejected() {
     let missing = Folder::new();
     let [problem] = &problems(&[&missing.0.join("nowhere")])[..] else { panic!("one problem") };
     assert!(problem.contains("nowhere` cannot be read: "), "{problem}");
@@ -182,7 +182,7 @@ fn taken() -> &'static str {
 }
 
 #[test]
-fn a_resource_cannot_stand_where_a_skill_does() {
+fn a_resource_with_the_uri_of_a_skill_file_is_rejected() {
     let error = server().with::<taken>().check().unwrap_err();
     assert!(
         error.problems()[0].ends_with("and a file of a skill have the same URI `skill://git-workflow/SKILL.md`"),
@@ -192,7 +192,7 @@ fn a_resource_cannot_stand_where_a_skill_does() {
 }
 
 #[tokio::test]
-async fn a_directory_without_skills_is_an_empty_list() {
+async fn a_directory_without_skills_is_listed_as_empty() {
     let folder = Folder::new();
     folder.write("notes/README.md", "nothing");
     let mut client = client(Server::empty("none", "1.0.0").skills(&folder.0));
@@ -202,7 +202,7 @@ async fn a_directory_without_skills_is_an_empty_list() {
 
 /// What was read when the server was built is served, with its digest, whatever becomes of the file.
 #[tokio::test]
-async fn a_file_that_changes_keeps_its_digest() {
+async fn files_are_served_as_read_at_startup() {
     let folder = Folder::new();
     folder.skill("one");
     folder.write("one/data.txt", "before");
@@ -221,7 +221,7 @@ mod links {
     use super::*;
 
     #[test]
-    fn links_must_not_lead_out() {
+    fn links_out_of_the_directory_are_rejected() {
         let outside = Folder::new();
         outside.write("secret", "secret");
         for (link, target, expected) in [
@@ -248,7 +248,7 @@ mod links {
 
     /// A pipe would be waited for.
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn special_files_are_rejected() {
         let folder = Folder::new();
         folder.skill("one");
         let _socket = std::os::unix::net::UnixListener::bind(folder.0.join("one/socket")).unwrap();
@@ -257,7 +257,7 @@ mod links {
 
     /// Links that multiply are counted.
     #[test]
-    fn a_maze_of_links_ends() {
+    fn the_number_of_visited_directories_is_limited() {
         let folder = Folder::new();
         for level in 0..25 {
             fs::create_dir(folder.0.join(level.to_string())).unwrap();
