@@ -74,7 +74,10 @@ fn tables_are_checked() {
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
-        ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds` |", &[]),
+        (
+            "| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds_are_determined_by_the_first_byte` |",
+            &[],
+        ),
         ("| a-1 | 2025-03-26 | basic/transports | Answer. |", &["line 3: expected 5 cells, found 4"]),
         (
             "| a-1 | 2025-03-26 | basic/transports | Answer. | `golden: ping` | more |",
