@@ -32,8 +32,8 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         None => Err(unknown_argument(referenced, &name)),
         Some(Completed::By(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
-            let completing = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
-            complete_with_function(request, referenced.common, function, uses_context, completing, out)
+            let input = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+            complete_with_function(request, referenced.common, function, uses_context, input, out)
         }
         Some(Completed::From(values)) => {
             let prefix = value.to_lowercase();
@@ -84,13 +84,13 @@ fn complete_with_function(
     common: &'static CommonEntry,
     function: &'static ServerFnEntry,
     uses_context: bool,
-    completing: CompletionInput,
+    input: CompletionInput,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
-    let env = CallEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
+    let env = CallEnv { completion: Some(input), ..server_fn_env(request, call.context.clone()) };
     let running = Box::pin(async move {
         let completions = match run_server_fn(function, common.blocking, env).await {
             Ok(ServerFnOutput::Completions(completions)) => completions,
