@@ -112,9 +112,10 @@ fn send(
     }
     let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
     let is_chunked = headers.iter().any(|(name, _)| name == "transfer-encoding");
-    let body = match is_chunked {
-        true => Body::Chunked { stream, left: 0, over: false },
-        false => Body::Length(stream.take(length.unwrap_or(0))),
+    let body = if is_chunked {
+        Body::Chunked { stream, left: 0, over: false }
+    } else {
+        Body::Length(stream.take(length.unwrap_or(0)))
     };
     Ok(Response { status, headers, body: BufReader::new(body) })
 }

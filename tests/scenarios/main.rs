@@ -91,9 +91,10 @@ fn processes_with_the_same_key_continue_each_others_requests() {
     ] {
         let mut client = connect(command);
         let answered = client.request_once("tools/call", third.clone());
-        match goes_on {
-            true => assert_eq!(answered.unwrap()["resultType"], "complete", "{what}"),
-            false => assert_eq!(answered.unwrap_err().code(), -32602, "{what}"),
+        if goes_on {
+            assert_eq!(answered.unwrap()["resultType"], "complete", "{what}");
+        } else {
+            assert_eq!(answered.unwrap_err().code(), -32602, "{what}");
         }
         assert_eq!(client.end(), [] as [String; 0]);
     }

@@ -19,7 +19,8 @@ mod v2025_11_25;
 mod v2026_07_28;
 
 pub(crate) use dialect::Dialect;
-pub(crate) use feature::{Feature, Features};
+pub(crate) use feature::Feature;
+pub use feature::Features;
 pub use table::Revision;
 
 macro_rules! define_dialects {

@@ -57,9 +57,10 @@ async fn structured_results_match_their_schemas() {
 
 /// Plays a case with a new server: either a method with parameters, or raw lines.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
-    let mut client = match case["silent"] == true {
-        true => TestClient::uninitialized(server(), revision),
-        false => server().test_client(revision),
+    let mut client = if case["silent"] == true {
+        TestClient::uninitialized(server(), revision)
+    } else {
+        server().test_client(revision)
     };
     if let Some(method) = case["method"].as_str() {
         client.send_request(method, case["params"].clone());

@@ -77,12 +77,11 @@ async fn the_extension_is_declared_if_skills_are_served() {
         for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
             let mut client = TestClient::uninitialized(server, revision);
             let is_stateless = revision.is_stateless();
-            let introduction = match is_stateless {
-                true => client.request("server/discover", json!({})).await.unwrap(),
-                false => {
-                    let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-                    client.request("initialize", params).await.unwrap()
-                }
+            let introduction = if is_stateless {
+                client.request("server/discover", json!({})).await.unwrap()
+            } else {
+                let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+                client.request("initialize", params).await.unwrap()
             };
             let capabilities = &introduction["capabilities"];
             let extensions = (is_stateless && is_served).then(|| json!({EXTENSION: {"directoryRead": true}}));

@@ -14,7 +14,7 @@ use crate::{
     error::{Fault, FaultClass},
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
-        write_tool_error,
+        enter_call, write_tool_error,
     },
     jsonrpc::Id,
     revision::Feature,
@@ -45,7 +45,7 @@ impl Callee {
         log_context: Option<&Context>,
         id: &Id<'_>,
     ) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| Context::enter(log_context, || function(input))))
+        catch_unwind(AssertUnwindSafe(|| enter_call(log_context, || function(input))))
             .unwrap_or_else(|panic| Err(self.panic_fault(&*panic, id).into()))
     }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult};
+use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult, enter_call};
 
 /// The time after which a function that blocks its thread is reported in the log.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
@@ -77,11 +77,10 @@ impl Future for GuardedCall {
         let log_context = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let start = warns_if_slow.then(Instant::now);
-        let polled =
-            catch_unwind(AssertUnwindSafe(|| match Context::enter(log_context, || running.as_mut().poll(cx)) {
-                Poll::Ready(finished) => Ok(finished),
-                Poll::Pending => Err(running),
-            }));
+        let polled = catch_unwind(AssertUnwindSafe(|| match enter_call(log_context, || running.as_mut().poll(cx)) {
+            Poll::Ready(finished) => Ok(finished),
+            Poll::Pending => Err(running),
+        }));
         if let Some(start) = start {
             warn_if_slow(name, start.elapsed());
         }

@@ -245,7 +245,7 @@ pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Co
     CallEnv {
         states: Arc::clone(&request.engine().states),
         context,
-        completing: None,
+        completion: None,
         encoding: Arc::clone(request.encoding()),
         structured: false,
         wraps: false,

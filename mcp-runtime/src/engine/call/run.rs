@@ -18,7 +18,7 @@ use super::{
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
     error::FaultClass,
-    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, entry::Handler},
+    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, enter_call, entry::Handler},
     jsonrpc::Id,
 };
 
@@ -65,7 +65,7 @@ impl PreparedCall<'_> {
             uri: input.uri,
             mime_type: input.contract.mime_type,
         };
-        let run = || Context::enter(self.log_context(), || function(&mut reply));
+        let run = || enter_call(self.log_context(), || function(&mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.callee.panic_fault(&*panic, &self.id).into()));
         let outcome = with_missing_capability(outcome, self.context.as_deref());

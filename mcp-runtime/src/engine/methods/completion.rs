@@ -16,7 +16,7 @@ use crate::{
         entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
-    registry::{Completed, Function},
+    registry::{CompletionSource, Function},
     revision::encode::{self, Object},
 };
 
@@ -28,14 +28,14 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(params::member(argument, "name"), "argument.name")?;
     let value = params::string(params::member(argument, "value"), "argument.value")?;
-    match referenced.completed(&name) {
+    match referenced.completion_source(&name) {
         None => Err(unknown_argument(referenced, &name)),
-        Some(Completed::By(function, uses_context)) => {
+        Some(CompletionSource::Function(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
-            let completing = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
-            complete_with_function(request, referenced.common, function, uses_context, completing, out)
+            let input = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+            complete_with_function(request, referenced.common, function, uses_context, input, out)
         }
-        Some(Completed::From(values)) => {
+        Some(CompletionSource::Values(values)) => {
             let prefix = value.to_lowercase();
             let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
             let result = write_completions(request.encoding(), &Completions::new(matches));
@@ -84,13 +84,13 @@ fn complete_with_function(
     common: &'static CommonEntry,
     function: &'static ServerFnEntry,
     uses_context: bool,
-    completing: CompletionInput,
+    input: CompletionInput,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
-    let env = CallEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
+    let env = CallEnv { completion: Some(input), ..server_fn_env(request, call.context.clone()) };
     let running = Box::pin(async move {
         let completions = match run_server_fn(function, common.blocking, env).await {
             Ok(ServerFnOutput::Completions(completions)) => completions,

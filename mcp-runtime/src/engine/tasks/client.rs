@@ -80,7 +80,7 @@ impl ClientRequester for TaskClient {
 
     /// With the extension, a question stays open until its response is valid. In a session, a response answers a
     /// JSON-RPC request and cannot be repeated.
-    fn asks_again(&self) -> bool {
+    fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
     }
 

@@ -129,8 +129,8 @@ impl ClientRequester for DeferredTask {
         self.requester().ask(question, is_valid)
     }
 
-    fn asks_again(&self) -> bool {
-        self.requester().asks_again()
+    fn retries_invalid_answers(&self) -> bool {
+        self.requester().retries_invalid_answers()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

@@ -164,9 +164,10 @@ async fn sealed_state_is_bound_to_its_principal() {
     let again = || call("order", json!({"requestState": state, "inputResponses": order}));
     for (principal, is_hers) in [(Some("eve"), false), (None, false), (Some("ada"), true)] {
         let response = send(again(), principal).await;
-        match is_hers {
-            true => assert_eq!(response["result"]["resultType"], "input_required", "{response}"),
-            false => assert_eq!(response["error"]["code"], -32602, "{principal:?}"),
+        if is_hers {
+            assert_eq!(response["result"]["resultType"], "input_required", "{response}");
+        } else {
+            assert_eq!(response["error"]["code"], -32602, "{principal:?}");
         }
     }
 }
