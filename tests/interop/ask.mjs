@@ -101,7 +101,7 @@ async function checkForm(t, client, user, revision) {
 
     user.asked = [];
     user.answer = () => cancelled;
-    t.equal(await said(t, client, 'book_seats', { play }), 'nothing is booked', 'who cancels books nothing');
+    t.equal(await said(t, client, 'book_seats', { play }), 'nothing was booked', 'who cancels books nothing');
     t.equal(user.asked.length, 1, 'who cancels is asked nothing more');
 }
 
@@ -109,11 +109,11 @@ async function checkConfirmation(t, client, user, revision) {
     const play = newPlay();
     const number = await book(t, client, user, revision, play);
     const question = `Cancel booking ${number}, 2 seats for Grace (${play})?`;
-    const stands = `booking ${number} stands`;
+    const kept = `booking ${number} was kept`;
     const answers = [
-        [declined, stands],
-        [cancelled, stands],
-        [accept({ sure: false }), stands],
+        [declined, kept],
+        [cancelled, kept],
+        [accept({ sure: false }), kept],
         [sure, `booking ${number} is cancelled`],
     ];
     for (const [answer, told] of answers) {
@@ -123,7 +123,7 @@ async function checkConfirmation(t, client, user, revision) {
         t.equal(user.asked.map(params => params.message), [question], 'the question before a booking is cancelled');
     }
     user.asked = [];
-    t.equal(await said(t, client, 'cancel_booking', { number }), `there is no booking ${number}`, 'a booking that is gone');
+    t.equal(await said(t, client, 'cancel_booking', { number }), `booking ${number} not found`, 'a booking that is gone');
     t.equal(user.asked, [], 'nobody is asked about a booking that is gone');
 }
 
@@ -132,10 +132,10 @@ async function checkSeats(t, client, user, revision) {
     const play = newPlay();
     const eight = answers(revision, play, 8);
     const all = [
-        [declined, 'nothing is booked'],
-        [declined, 'nothing is booked'],
+        [declined, 'nothing was booked'],
+        [declined, 'nothing was booked'],
         [sure, /^booking \d+: 8 seats in the Balcony/],
-        [sure, `there are not enough seats left for ${play}`],
+        [sure, `not enough seats left for ${play}`],
     ];
     for (const [last, told] of all) {
         user.answer = message => (message.endsWith('Book them?') ? last : eight[message]);

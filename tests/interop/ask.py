@@ -114,7 +114,7 @@ async def check_form(t: Checks, client: Any, user: User, revision: str) -> None:
     t.equal(pay["properties"]["sure"]["type"], "boolean", "the last form")
 
     user.answer = lambda message: CANCELLED
-    t.equal(await said(t, client, "book_seats", {"play": play}), "nothing is booked", "who cancels books nothing")
+    t.equal(await said(t, client, "book_seats", {"play": play}), "nothing was booked", "who cancels books nothing")
     t.equal(len(user.messages()), 1, "who cancels is asked nothing more")
 
 
@@ -123,11 +123,11 @@ async def check_confirmation(t: Checks, client: Any, user: User, revision: str) 
     number = await book(t, client, user, revision, play)
     user.messages()
     question = f"Cancel booking {number}, 2 seats for Grace ({play})?"
-    stands = f"booking {number} stands"
+    kept = f"booking {number} was kept"
     all_answers = [
-        (DECLINED, stands),
-        (CANCELLED, stands),
-        (accept(sure=False), stands),
+        (DECLINED, kept),
+        (CANCELLED, kept),
+        (accept(sure=False), kept),
         (SURE, f"booking {number} is cancelled"),
     ]
     for answer, told in all_answers:
@@ -135,7 +135,7 @@ async def check_confirmation(t: Checks, client: Any, user: User, revision: str) 
         t.equal(await said(t, client, "cancel_booking", {"number": number}), told, f"the answer {answer}")
         t.equal(user.messages(), [question], "the question before a booking is cancelled")
     told = await said(t, client, "cancel_booking", {"number": number})
-    t.equal(told, f"there is no booking {number}", "a booking that is gone")
+    t.equal(told, f"booking {number} not found", "a booking that is gone")
     t.equal(user.messages(), [], "nobody is asked about a booking that is gone")
 
 
@@ -143,12 +143,12 @@ async def check_seats(t: Checks, client: Any, user: User, revision: str) -> None
     """The hall has twelve seats: held twice or never given back, they would run out."""
     play = new_play()
     eight = answers(revision, play, 8)
-    nothing = re.escape("nothing is booked")
+    nothing = re.escape("nothing was booked")
     all_answers = [
         (DECLINED, nothing),
         (DECLINED, nothing),
         (SURE, r"booking \d+: 8 seats in the Balcony.*"),
-        (SURE, re.escape(f"there are not enough seats left for {play}")),
+        (SURE, re.escape(f"not enough seats left for {play}")),
     ]
     for last, told in all_answers:
         user.answer = lambda message: last if message.endswith("Book them?") else eight.get(message)

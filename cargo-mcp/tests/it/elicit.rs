@@ -80,7 +80,7 @@ fn a_form_can_be_changed_before_it_is_sent() {
         terminal.types(ESCAPE);
         terminal.sees("Decline");
         terminal.types(&format!("{DOWN}{ENTER}"));
-        terminal.sees("nothing is booked");
+        terminal.sees("nothing was booked");
         assert_eq!(terminal.ends(), 0, "{revision}");
     }
 }
