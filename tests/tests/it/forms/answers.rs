@@ -103,7 +103,7 @@ fn every_action_is_decoded() {
 }
 
 #[test]
-fn invalid_form_content_assert_rejected() {
+fn invalid_form_content_is_rejected() {
     for (field, expected) in [
         (r#""name":5"#, "`name`: 5 must be a string"),
         (r#""name":"""#, r#"`name`: "" must have at least 1 and at most 20 characters"#),
