@@ -16,7 +16,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     if let [argument] = arguments
         && argument.flattened
     {
-        let schema = (argument.of.schema)(&mut generator).to_value();
+        let schema = (argument.ty.schema)(&mut generator).to_value();
         let input = schema::whole_input(schema, generator)?;
         return Contract::new(arguments, input.schema, !input.implied);
     }
@@ -33,8 +33,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
         properties.push(Property {
             name: argument.name,
             description: argument.description,
-            schema: (argument.of.schema)(&mut generator).to_value(),
-            required: default.is_none() && !(argument.of.optional)(),
+            schema: (argument.ty.schema)(&mut generator).to_value(),
+            required: default.is_none() && !(argument.ty.optional)(),
             default,
             keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });

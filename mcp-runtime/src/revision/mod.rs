@@ -14,7 +14,8 @@ mod feature;
 mod table;
 
 pub(crate) use dialect::Dialect;
-pub(crate) use feature::{Feature, Features};
+pub(crate) use feature::Feature;
+pub use feature::Features;
 pub use table::Revision;
 
 macro_rules! define_dialects {

@@ -257,7 +257,7 @@ async fn any_reader_and_writer_are_supported() {
         });
         let (reader, mut writer) = split(near);
         let mut answers = BufReader::new(reader).lines();
-        for (length, answer) in [(100, "\"result\":{}"), (101, "a message may have at most 100 bytes")] {
+        for (length, answer) in [(100, "\"result\":{}"), (101, "the message is too large: the limit is 100 bytes")] {
             let mut line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"#.to_owned();
             line.push_str(&format!(r#""p":"{}"}}}}"#, "x".repeat(length - line.len() - 8)));
             assert_eq!(line.len(), length);

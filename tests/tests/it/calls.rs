@@ -316,7 +316,7 @@ async fn a_batch_is_bounded() {
     let batch = |size: u32| serde_json::Value::Array((0..size).map(ping).collect()).to_string();
     assert_eq!(client.send_raw(batch(100).as_bytes())[0].as_array().unwrap().len(), 100);
     let refused = client.send_raw(batch(101).as_bytes());
-    assert_eq!(refused[0]["error"]["message"], "invalid request: a batch may have at most 100 messages");
+    assert_eq!(refused[0]["error"]["message"], "invalid request: the batch is too large: the limit is 100 messages");
 }
 
 mod failing {

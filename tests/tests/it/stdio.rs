@@ -332,7 +332,7 @@ fn an_oversized_line_is_rejected_and_discarded() {
     server.send("\n");
     let refused = server.receive();
     assert_eq!(refused["error"]["code"], -32600);
-    assert_eq!(refused["error"]["message"], "invalid request: a message may have at most 16777216 bytes");
+    assert_eq!(refused["error"]["message"], "invalid request: the message is too large: the limit is 16777216 bytes");
     server.send(&call(1, "add", json!({"a": 1, "b": 2})));
     assert_eq!(text(&server.receive()), "3");
     assert_eq!(server.end(), (vec![], Some(0)));

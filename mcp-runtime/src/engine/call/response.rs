@@ -17,7 +17,7 @@ pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id<'_>) {
     out.extend_from_slice(BEFORE_RESULT);
 }
 
-/// Returns whether a response has a result. It must have been written by this module.
+/// Returns whether a response has a result. Reads only responses that this module has written.
 #[cfg(feature = "http")]
 pub(crate) fn is_result(response: &[u8]) -> bool {
     let rest = response.strip_prefix(BEFORE_ID);
@@ -55,7 +55,7 @@ pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'
     response.end();
 }
 
-/// Returns a result without members of its own.
+/// Returns the result of a method that returns no data.
 pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
     let mut out = vec![b'{'];
     encoding.end_result(&mut out, None);

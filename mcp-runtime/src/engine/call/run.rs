@@ -1,4 +1,4 @@
-//! Runs calls: to completion on the spot if possible, and as a tokio task only if they have to wait.
+//! Runs calls: to completion in place if possible, and as a tokio task only if they have to wait.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
-    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, entry::Handler},
+    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, enter_call, entry::Handler},
     jsonrpc::Id,
 };
 
@@ -63,7 +63,7 @@ impl PreparedCall<'_> {
             uri: input.uri,
             mime_type: input.contract.mime_type,
         };
-        let run = || Context::enter(self.log_context(), || function(&mut reply));
+        let run = || enter_call(self.log_context(), || function(&mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.callee.panic_fault(&*panic, &self.id).into()));
         let outcome = with_missing_capability(outcome, self.context.as_deref());
@@ -78,7 +78,7 @@ impl PreparedCall<'_> {
         self.run_guarded(call, out);
     }
 
-    /// Does the same with the future of a layer. The function that it wraps has its own guard.
+    /// Like [`run_future`](Self::run_future), for the future of a layer. The function that it wraps has its own guard.
     pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) {
         let call = GuardedCall::layer(running, self.callee.name);
         self.run_guarded(call, out);
@@ -88,7 +88,7 @@ impl PreparedCall<'_> {
         call.handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some()).map(Arc::clone);
         // If the future is not ready, the spawned task polls it again with a waker of its own.
         let cx = &mut TaskContext::from_waker(Waker::noop());
-        // A call that is a task from the start must not run before it is handed off.
+        // A call that becomes a task immediately must be handed off before its function runs.
         let polled = match Pin::new(&mut call).poll_handoff(cx) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending => Pin::new(&mut call).poll(cx),
@@ -96,8 +96,8 @@ impl PreparedCall<'_> {
         warn_if_slow(self.callee.name, self.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => result.map_err(|panic| self.callee.panic_fault(&*panic, &self.id)),
-            Poll::Pending if self.spawn(call.warning_if_slow()) => return,
-            // Two concurrent HTTP requests have the same id.
+            Poll::Pending if self.spawn(call.with_slow_warning()) => return,
+            // Only a concurrent HTTP request of the same session can have taken the id.
             Poll::Pending => Err(response::duplicate_id(&self.id)),
         };
         self.end_context();

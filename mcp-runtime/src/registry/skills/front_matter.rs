@@ -136,10 +136,10 @@ fn check_name(name: String, directory: &str) -> Result<String, String> {
             "the name {name:?} is none for a skill: it takes at most {LONGEST_NAME} small letters, digits and single hyphens between them"
         ));
     }
-    match name == directory {
-        true => Ok(name),
-        false => Err(format!("the name `{name}` differs from that of its directory, `{directory}`")),
+    if name != directory {
+        return Err(format!("the name `{name}` differs from that of its directory, `{directory}`"));
     }
+    Ok(name)
 }
 
 fn check_description(description: String) -> Result<String, String> {

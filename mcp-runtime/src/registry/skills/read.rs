@@ -38,10 +38,7 @@ impl Skills {
         for directory in directories {
             reader.read_root(directory);
         }
-        match reader.problems.is_empty() {
-            true => Ok(reader.finish(!directories.is_empty())),
-            false => Err(reader.problems),
-        }
+        if reader.problems.is_empty() { Ok(reader.finish(!directories.is_empty())) } else { Err(reader.problems) }
     }
 }
 
@@ -194,9 +191,10 @@ impl Reader {
                 within: place.within,
             });
         } else if !place.within.is_empty() {
-            match metadata.is_file() {
-                true => self.read_file(&path, &target, &segments, place),
-                false => self.blame(&path, "is neither a file nor a directory"),
+            if metadata.is_file() {
+                self.read_file(&path, &target, &segments, place);
+            } else {
+                self.blame(&path, "is neither a file nor a directory");
             }
         }
     }
@@ -248,10 +246,10 @@ impl Reader {
     /// How many bytes some skills still take; none if one of them takes nothing more.
     fn room(&self, within: &[usize]) -> Option<usize> {
         let skills = || within.iter().map(|&skill| &self.skills[skill]);
-        match skills().any(|skill| skill.is_full) {
-            true => None,
-            false => skills().map(|skill| MOST_BYTES - skill.bytes).min(),
+        if skills().any(|skill| skill.is_full) {
+            return None;
         }
+        skills().map(|skill| MOST_BYTES - skill.bytes).min()
     }
 
     /// Counts a file of some skills; false if that is more than one of them takes.
@@ -392,9 +390,10 @@ fn uri(segments: &[String]) -> String {
 fn encode(segment: &str) -> String {
     let mut encoded = String::with_capacity(segment.len());
     for byte in segment.bytes() {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            true => encoded.push(char::from(byte)),
-            false => encoded.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
         }
     }
     encoded

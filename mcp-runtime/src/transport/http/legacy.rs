@@ -136,7 +136,7 @@ impl LegacyService {
         if !headers::is_json(&request.headers) {
             return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
         }
-        if client.outbox.unread() > self.endpoint.engine().limits.unread {
+        if client.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
         Ok(client)

@@ -106,8 +106,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
     };
     let engine = Arc::clone(endpoint.engine());
     let mut connection = match &session {
-        Some(session) => Connection::of_session(body.at, engine, Arc::clone(&session.session)),
-        None => Connection::of_exchange(body.at, engine),
+        Some(session) => Connection::for_session(body.at, engine, Arc::clone(&session.session)),
+        None => Connection::for_exchange(body.at, engine),
     };
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
@@ -211,7 +211,7 @@ impl Exchange {
     /// Collects pending output and returns the kind of the response, or `None` if it is not known yet.
     fn poll_kind(&mut self) -> Option<ResponseKind> {
         let outbox = self.connection.outbox();
-        let is_settled = outbox.awaited() == 0;
+        let is_settled = outbox.call_count() == 0;
         outbox.drain(&mut self.lines);
         if outbox.is_listening() {
             return Some(ResponseKind::EventStream);

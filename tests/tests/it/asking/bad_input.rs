@@ -75,7 +75,7 @@ async fn an_invalid_answer_fails_the_call() {
             json!({"error": {"code": -1, "message": "not today"}}),
             "the client answered `elicitation/create` with an error: not today",
         ),
-        (json!({"error": "oh"}), "the client answered `elicitation/create` with an error: an error"),
+        (json!({"error": "oh"}), "the client answered `elicitation/create` with an error: (no message)"),
     ] {
         let mut client = connect(server());
         let mut message = json!({"jsonrpc": "2.0", "id": ask(&mut client, 1).await});

@@ -128,7 +128,7 @@ async fn the_log_contains_the_reference_sent_to_the_client() {
     let answer = text(&mut client, "fails", json!({})).await;
     let reference = answer.rsplit(' ').next().unwrap();
     let logged = log.take("function failed name");
-    assert!(logged[0].contains(&format!(" reference={reference:?} why=\"password=hunter2\"")), "{logged:?}");
+    assert!(logged[0].contains(&format!(" reference={reference:?} reason=\"password=hunter2\"")), "{logged:?}");
     let other = text(&mut client, "fails", json!({})).await;
     assert!(!other.ends_with(reference));
 }
