@@ -25,7 +25,7 @@ pub(crate) trait Transport {
     fn close(&mut self) -> Result<(), String>;
 }
 
-/// A client, which records and validates what it receives.
+/// A client that records and validates the messages it receives.
 pub(crate) struct Client {
     transport: Box<dyn Transport>,
     pub(crate) revision: Revision,

@@ -270,7 +270,7 @@ pub fn server() -> Server {
     configure(Server::new("fixture", "1.2.3"), "Hello").only(|entry| entry.module == module_path!())
 }
 
-/// Adds the state that the functions need, and an identity.
+/// Adds the state that the functions need and the information about the server.
 pub fn configure(server: Server, greeting: &str) -> Server {
     server
         .title("Fixture")

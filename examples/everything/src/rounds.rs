@@ -57,7 +57,7 @@ async fn test_input_required_result_tampered_state(ctx: &Context) -> Result<Stri
     Ok(if answer.is_accepted() { "the state is unchanged" } else { "not confirmed" }.to_owned())
 }
 
-/// Ask only for what the client supports.
+/// Ask only questions that the client supports.
 #[tool(read_only)]
 async fn test_input_required_result_capabilities(ctx: &Context) -> Result<String, Fault> {
     if ctx.supports(Capability::Elicitation) {

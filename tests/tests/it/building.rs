@@ -1,4 +1,4 @@
-//! Building a server: what it accepts, the order of its lists, and the errors it reports.
+//! Building a server: supported configurations, the order of lists, and build errors.
 
 use std::{sync::Arc, time::Duration};
 

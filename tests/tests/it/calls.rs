@@ -11,7 +11,7 @@ use std::{
 use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::json;
 
-/// What the functions observed, for assertions.
+/// Observations of the functions, for assertions.
 #[derive(Debug, Default)]
 struct Observed {
     dropped: AtomicUsize,

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a person looks for.
+/// A search query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Query {
@@ -140,7 +140,7 @@ async fn schema_of(name: &str) -> Value {
 async fn the_tool_has_the_schema_of_the_type() {
     let expected = json!({
         "type": "object",
-        "description": "What a person looks for.",
+        "description": "A search query.",
         "properties": {
             "words": { "type": "string", "minLength": 1, "description": "Words that must appear." },
             "limit": { "type": "integer", "minimum": 0, "maximum": 255 },

@@ -1,4 +1,4 @@
-//! Layers around calls: what they see, what they can change, and what they do not affect.
+//! Layers around calls: their order, their access to calls and outcomes, and their isolation.
 
 mod asking;
 mod built_in;
