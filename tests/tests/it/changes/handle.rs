@@ -273,7 +273,7 @@ async fn invalid_entries_are_rejected() {
     let mut client = built.test_client(Revision::V2025_11_25);
     for (refused, why) in [
         (handle.add::<needs_missing_state>(), "needs `&it::changes::handle::Missing`"),
-        (handle.add::<slow>(), "it was given no state"),
+        (handle.add::<slow>(), "the server has no state"),
         (handle.add::<same::permanent>(), "two tools are named `permanent`"),
         (handle.add::<same::item>(), "match the same URIs"),
     ] {
