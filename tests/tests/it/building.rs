@@ -126,7 +126,7 @@ fn all_errors_are_reported_with_their_source_location() {
     let source = include_str!("building.rs");
     let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
     let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
-    let given = "the server has none: add `.with_state(…)` (it was only given `u8`)";
+    let given = "the server has only `u8`\nhelp: add `.with_state(…)`";
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [

@@ -267,7 +267,7 @@ async fn invalid_entries_are_rejected() {
     let mut client = built.test_client(Revision::V2025_11_25);
     for (refused, why) in [
         (handle.add::<needy>(), "needs `&it::changes::handle::Needed`"),
-        (handle.add::<takes_time>(), "it was given no state"),
+        (handle.add::<takes_time>(), "the server has no state"),
         (handle.add::<same::stays>(), "two tools are named `stays`"),
         (handle.add::<same::item>(), "match the same URIs"),
     ] {

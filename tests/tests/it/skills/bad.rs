@@ -52,31 +52,31 @@ fn invalid_front_matter_is_reported() {
     let laughs: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
     let laughs = format!("---\nname: one\ndescription: D\nl0: &l0 [x, x]\n{laughs}---\n");
     for (contents, expected) in [
-        ("".as_bytes(), "it has no front matter: its first line must be `---`"),
-        (b"# One\n", "it has no front matter: its first line must be `---`"),
+        ("".as_bytes(), "it has no front matter, expected `---` as its first line"),
+        (b"# One\n", "it has no front matter, expected `---` as its first line"),
         (b"\n---\nname: one\ndescription: D\n---\n", "it has no front matter"),
         ("\u{feff}---\nname: one\ndescription: D\n---\n".as_bytes(), "it has no front matter"),
-        (b"---\nname: one\ndescription: D\n", "its front matter has no end: a second line `---` is missing"),
+        (b"---\nname: one\ndescription: D\n", "its front matter is not closed, expected a second line `---`"),
         (b"---\n---\n", "its front matter must be an object, with `name` and `description`"),
         (b"---\n- one\n---\n", "its front matter must be an object"),
-        (b"---\nname: [one\ndescription: D\n---\n", "its front matter is no YAML: "),
-        (b"---\nname: one\nname: one\ndescription: D\n---\n", "its front matter is no YAML: "),
+        (b"---\nname: [one\ndescription: D\n---\n", "its front matter is not valid YAML: "),
+        (b"---\nname: one\nname: one\ndescription: D\n---\n", "its front matter is not valid YAML: "),
         (b"---\nname: one\n---\n", "`description` is missing in its front matter"),
         (b"---\nname: one\ndescription: ' '\n---\n", "`description` in its front matter is empty"),
         (b"---\nname: one\ndescription: 7\n---\n", "`description` in its front matter must be a string, but it is 7"),
         (b"---\ndescription: D\n---\n", "`name` is missing in its front matter"),
         (b"---\nname: 1\ndescription: D\n---\n", "`name` in its front matter must be a string, but it is 1"),
         (b"---\nname: other\ndescription: D\n---\n", "the name `other` differs from that of its directory, `one`"),
-        (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is none for a skill"),
-        (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "for which JSON has no word"),
-        (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is no string"),
-        (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "for which JSON has no word"),
-        (b"---\nname: one\ndescription: \xff\n---\n", "is no UTF-8"),
+        (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is invalid, expected 1 to 64 lowercase letters"),
+        (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "which JSON cannot represent"),
+        (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is not a string"),
+        (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "which JSON cannot represent"),
+        (b"---\nname: one\ndescription: \xff\n---\n", "is not valid UTF-8"),
         (long.as_bytes(), "its front matter has more than 65536 bytes"),
         (verbose.as_bytes(), "`description` in its front matter has more than 1024 characters"),
-        (deep.as_bytes(), "its front matter nests deeper than 32 levels"),
+        (deep.as_bytes(), "its front matter is nested more than 32 levels deep"),
         (deep_flow.as_bytes(), "its front matter "),
-        (laughs.as_bytes(), "its front matter is no YAML: "),
+        (laughs.as_bytes(), "its front matter is not valid YAML: "),
     ] {
         let folder = Folder::new();
         folder.write("one/SKILL.md", contents);
@@ -126,8 +126,8 @@ fn the_files_and_bytes_of_each_skill_are_limited() {
     folder.write("heavy/one-more", "x");
     let path = |name: &str| folder.0.join(name).display().to_string();
     let expected = [
-        format!("`{}` is a skill that has more than 512 files, which clients need not take", path("full")),
-        format!("`{}` is a skill that has more than 16777216 bytes, which clients need not take", path("heavy")),
+        format!("`{}` is a skill with more than 512 files, the maximum that clients must accept", path("full")),
+        format!("`{}` is a skill with more than 16777216 bytes, the maximum that clients must accept", path("heavy")),
     ];
     assert_eq!(problems(&[&folder.0]), expected);
 }
@@ -144,7 +144,7 @@ fn unusable_directories_are_rejected() {
 
     let directory = Folder::new();
     directory.write("one/SKILL.md/file", "");
-    assert!(problems(&[&directory.0])[0].ends_with("SKILL.md` is a directory, where a file must be"));
+    assert!(problems(&[&directory.0])[0].ends_with("SKILL.md` is a directory, expected a file"));
 
     let file = Folder::new();
     file.write("file", "");
@@ -152,7 +152,7 @@ fn unusable_directories_are_rejected() {
 
     let deep = Folder::new();
     deep.skill(&format!("{}one", "d/".repeat(40)));
-    assert!(problems(&[&deep.0])[0].contains("stands deeper than 32 directories"));
+    assert!(problems(&[&deep.0])[0].contains("is nested more than 32 directories deep"));
 }
 
 /// Several directories are one space of names, in which nothing may stand twice.
@@ -171,7 +171,7 @@ async fn several_directories_are_served_together() {
         third.skill(again);
         let problems = problems(&[&first.0, &third.0]);
         assert_eq!(problems.len(), 1, "{again}: {problems:?}");
-        assert!(problems[0].contains("would be `skill://") && problems[0].contains("and so would"), "{problems:?}");
+        assert!(problems[0].contains("has the same URI `skill://"), "{problems:?}");
     }
 }
 
@@ -225,15 +225,15 @@ mod links {
         let outside = Folder::new();
         outside.write("secret", "secret");
         for (link, target, expected) in [
-            ("one/file", outside.0.join("secret"), Some("is a link that leads out of the directory of skills")),
-            ("one/directory", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
-            ("one/up", "../..".into(), Some("is a link that leads out of the directory of skills")),
-            ("one/root", "/".into(), Some("is a link that leads out of the directory of skills")),
-            ("beside", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
-            ("one/loop", "..".into(), Some("is a link to a directory that it stands in")),
+            ("one/file", outside.0.join("secret"), Some("is a link to a target outside the directory of skills")),
+            ("one/directory", outside.0.clone(), Some("is a link to a target outside the directory of skills")),
+            ("one/up", "../..".into(), Some("is a link to a target outside the directory of skills")),
+            ("one/root", "/".into(), Some("is a link to a target outside the directory of skills")),
+            ("beside", outside.0.clone(), Some("is a link to a target outside the directory of skills")),
+            ("one/loop", "..".into(), Some("is a link to a directory that contains it")),
             ("one/itself", "itself".into(), Some("cannot be read: ")),
             ("one/dangling", "nowhere".into(), Some("cannot be read: ")),
-            ("one/null", "/dev/null".into(), Some("is a link that leads out of the directory of skills")),
+            ("one/null", "/dev/null".into(), Some("is a link to a target outside the directory of skills")),
             ("one/shared.md", "../two/SKILL.md".into(), None),
         ] {
             let folder = Folder::new();
@@ -268,7 +268,7 @@ mod links {
         folder.skill("25");
         let problems = problems(&[&folder.0]);
         assert!(
-            problems.iter().any(|problem| problem.contains("is one too many")),
+            problems.iter().any(|problem| problem.contains("exceeds the limit of 16384 files and directories")),
             "{:?}",
             &problems[..3.min(problems.len())]
         );
