@@ -13,7 +13,8 @@ use tokio::process::Command;
 use crate::{
     failure::Failure,
     program::{ProcessObserver, Program},
-    target::{Revision, Target},
+    revision::Revision,
+    target::Target,
 };
 
 /// A connection with a handler for the requests and notifications of the server.
@@ -22,18 +23,6 @@ pub(crate) type Connection<H> = RunningService<RoleClient, H>;
 /// Returns the name and version that `cargo mcp` sends to servers.
 pub(crate) fn identity() -> Implementation {
     Implementation::new("cargo-mcp", env!("CARGO_PKG_VERSION"))
-}
-
-impl From<Revision> for ProtocolVersion {
-    fn from(revision: Revision) -> Self {
-        match revision {
-            Revision::V2024_11_05 => Self::V_2024_11_05,
-            Revision::V2025_03_26 => Self::V_2025_03_26,
-            Revision::V2025_06_18 => Self::V_2025_06_18,
-            Revision::V2025_11_25 => Self::V_2025_11_25,
-            Revision::V2026_07_28 => Self::V_2026_07_28,
-        }
-    }
 }
 
 /// Starts a program or connects to a URL, and performs the handshake.
@@ -68,7 +57,9 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
     let legacy_version = Some(ProtocolVersion::LATEST_WITH_INITIALIZE);
     let mode = match revision {
         None => ClientLifecycleMode::Auto { preferred_versions: modern, legacy_version },
-        Some(Revision::V2026_07_28) => ClientLifecycleMode::Discover { preferred_versions: modern },
+        Some(revision) if revision.is_stateless() => {
+            ClientLifecycleMode::Discover { preferred_versions: vec![revision.into()] }
+        }
         Some(_) => ClientLifecycleMode::Initialize,
     };
     let handshake = async {
@@ -130,9 +121,9 @@ fn timeout_failure(target: &Target, timeout: Duration, observer: &ProcessObserve
     match (target, observer.stray_line()) {
         (_, Some(line)) => failure.help(stray_line_help(&line)),
         (Target::Program { .. }, None) => {
-            failure.help("check that it is a server on stdin and stdout; `--connect-timeout` gives it more time")
+            failure.help("check that it is a server on stdin and stdout; `--connect-timeout` extends the limit")
         }
-        (Target::Url { .. }, None) => failure.help("`--connect-timeout` gives it more time"),
+        (Target::Url { .. }, None) => failure.help("`--connect-timeout` extends the limit"),
     }
 }
 
@@ -221,8 +212,8 @@ fn causes(error: &ClientInitializeError) -> Vec<String> {
     std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
 }
 
-/// The failure of a request without a result.
-pub(crate) fn refused(what: &str, error: ServiceError) -> Failure {
+/// Returns the failure of a request without a result.
+pub(crate) fn request_failure(what: &str, error: ServiceError) -> Failure {
     match error {
         ServiceError::McpError(ErrorData { code, message, data, .. }) => {
             let failure = Failure::tool(format_args!("{what}: {message} (code {})", code.0));

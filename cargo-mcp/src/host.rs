@@ -31,7 +31,7 @@ use crate::{
     console::Console,
     elicit::{Answers, in_terminal, until_done},
     failure::Failure,
-    target::Revision,
+    revision::Revision,
 };
 
 /// How to answer the requests of a server.

@@ -13,6 +13,7 @@ mod near;
 mod probe;
 mod program;
 mod raw_connection;
+mod revision;
 mod schema;
 mod session;
 mod sse;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::{
     failure::Failure,
     raw_connection::{RawConnection, TransportError},
-    target::{Revision, Target},
+    revision::Revision,
+    target::Target,
 };
 
 /// The error code for an unknown method.
@@ -34,6 +35,8 @@ pub(crate) struct RawSession {
     pub(crate) server: Value,
     pub(crate) capabilities: Value,
     pub(crate) instructions: Option<String>,
+    /// The revisions that the server announces. Empty in revisions without `server/discover`.
+    pub(crate) announced: Vec<Revision>,
     next_id: u64,
     /// The time that the server has for each response.
     timeout: Duration,
@@ -73,12 +76,13 @@ pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Dura
         server: Value::Null,
         capabilities: Value::Null,
         instructions: None,
+        announced: Vec::new(),
         next_id: 1,
         timeout,
     };
-    let has_discovery = revision >= Revision::V2026_07_28;
+    let has_discovery = revision.is_stateless();
     if has_discovery {
-        session.connection.set_revision(revision.as_str());
+        session.connection.set_revision(revision);
     }
     let (method, params) = if has_discovery {
         ("server/discover", json!({}))
@@ -101,12 +105,14 @@ pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Dura
         result["serverInfo"].clone()
     };
     session.capabilities = result["capabilities"].clone();
+    let versions = result["supportedVersions"].as_array().into_iter().flatten();
+    session.announced = versions.filter_map(Value::as_str).filter_map(Revision::announced).collect();
     session.instructions = result["instructions"].as_str().map(str::to_owned);
     if let Some(problem) = check_result(&result, revision) {
         return Ok(problem);
     }
     if !has_discovery {
-        session.connection.set_revision(revision.as_str());
+        session.connection.set_revision(revision);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         if let Err(error) = session.connection.notify(&initialized, timeout).await {
             return Ok(Handshake::Failed(error));
@@ -121,7 +127,7 @@ fn check_result(result: &Value, revision: Revision) -> Option<Handshake> {
     if !result["capabilities"].is_object() {
         return invalid("the result has no `capabilities` object");
     }
-    if revision >= Revision::V2026_07_28 {
+    if revision.is_stateless() {
         let Some(versions) = result["supportedVersions"].as_array() else {
             return invalid("the result has no `supportedVersions` array");
         };
@@ -146,7 +152,7 @@ fn check_result(result: &Value, revision: Revision) -> Option<Handshake> {
 /// Returns an error if the server cannot be reached or supports no revision.
 pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result<RawSession, Failure> {
     let mut why = String::new();
-    for revision in Revision::ALL.into_iter().rev() {
+    for revision in Revision::known().rev() {
         match handshake(target, revision, timeout).await? {
             Handshake::Accepted(session) => return Ok(*session),
             Handshake::Rejected(reason) | Handshake::Invalid(reason) => why = reason,
@@ -156,7 +162,7 @@ pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result
     Err(connection_failure(target, &why))
 }
 
-/// The failure of a server that supports no revision.
+/// Returns the failure of a server that supports no revision.
 pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
     let failure = Failure::connection(format_args!("cannot connect to {target}: {why}"));
     match target {
@@ -178,7 +184,7 @@ impl RawSession {
     ///
     /// Returns an error response, or the reason why there is no valid response.
     pub(crate) async fn request(&mut self, method: &str, mut params: Value) -> Result<Value, RequestError> {
-        if self.revision >= Revision::V2026_07_28 {
+        if self.revision.is_stateless() {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": identity(),

@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, sse::EventReader, target::Target};
+use crate::{failure::Failure, revision::Revision, sse::EventReader, target::Target};
 
 /// A connection to a server.
 pub(crate) enum RawConnection {
@@ -138,7 +138,7 @@ impl RawConnection {
     }
 
     /// Sets the revision that HTTP requests name in their headers.
-    pub(crate) fn set_revision(&mut self, revision: &'static str) {
+    pub(crate) fn set_revision(&mut self, revision: Revision) {
         if let Self::Http(http) = self {
             http.revision = Some(revision);
         }
@@ -220,7 +220,7 @@ pub(crate) struct HttpConnection {
     url: String,
     headers: HeaderMap,
     session: Option<HeaderValue>,
-    revision: Option<&'static str>,
+    revision: Option<Revision>,
 }
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -270,9 +270,9 @@ impl HttpConnection {
             headers.insert(SESSION_ID, session.clone());
         }
         if let Some(revision) = self.revision {
-            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision));
+            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision.as_str()));
         }
-        if let Some(message) = message.filter(|_| self.revision == Some("2026-07-28")) {
+        if let Some(message) = message.filter(|_| self.revision.is_some_and(Revision::is_stateless)) {
             add_mirrored_headers(&mut headers, message);
         }
         let sent = self.client.post(&self.url).headers(headers).body(body).send().await;
@@ -293,7 +293,7 @@ fn is_http_error(status: StatusCode, response: &Value) -> bool {
         && response.get("result").is_none()
 }
 
-/// Adds the headers that repeat parts of the message, as 2026-07-28 requires.
+/// Adds the headers that repeat parts of the message, as stateless revisions require.
 fn add_mirrored_headers(headers: &mut HeaderMap, message: &Value) {
     let name = message["params"]["name"].as_str().or(message["params"]["uri"].as_str());
     for (header, value) in [("mcp-method", message["method"].as_str()), ("mcp-name", name)] {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_http_errors_from_json_rpc_errors() {
+    fn distinguishes_http_errors_from_json_rpc_errors() {
         let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
         for (status, response, expected) in [
             (StatusCode::NOT_FOUND, error(-32600), true),

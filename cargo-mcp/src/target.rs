@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{
     failure::Failure,
+    revision::Revision,
     workspace::{BuildArgs, Workspace},
 };
 
@@ -17,7 +18,7 @@ pub(crate) struct TargetArgs {
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
     /// Protocol revision to use [default: the newest that both sides support]
-    #[arg(long, value_name = "REVISION", value_enum, help_heading = "Connection")]
+    #[arg(long, value_name = "REVISION", value_parser = Revision::parser(), help_heading = "Connection")]
     pub(crate) revision: Option<Revision>,
     /// Set an environment variable for the server, such as `RUST_LOG=debug` (may be repeated)
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Connection")]
@@ -30,37 +31,6 @@ pub(crate) struct TargetArgs {
     pub(crate) connect_timeout: u64,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
-}
-
-/// A protocol revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum Revision {
-    #[value(name = "2024-11-05")]
-    V2024_11_05,
-    #[value(name = "2025-03-26")]
-    V2025_03_26,
-    #[value(name = "2025-06-18")]
-    V2025_06_18,
-    #[value(name = "2025-11-25")]
-    V2025_11_25,
-    #[value(name = "2026-07-28")]
-    V2026_07_28,
-}
-
-impl Revision {
-    /// All revisions, the oldest first.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
-        }
-    }
 }
 
 /// A resolved server.

@@ -82,13 +82,13 @@ impl Handle {
         let _ = self.target.engine.set(Arc::downgrade(engine));
     }
 
-    /// Adds a function, or the functions of a `#[tools]` block, by the type of that name. Enables those that have already
-    /// been added.
+    /// Adds a function, or the functions of a `#[tools]` block. `C` is the type of the same name. Enables functions that
+    /// have already been added.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`Server::build`](crate::Server::build): duplicate names, missing state, invalid schemas.
-    /// In this case nothing is added. Also returns an error if the server has not been built yet or has been dropped.
+    /// In that case, nothing is added. Also returns an error if the server has not been built yet or has been dropped.
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
@@ -96,19 +96,19 @@ impl Handle {
         added.map(drop)
     }
 
-    /// Removes the functions of a type. Returns whether any of them was present.
+    /// Removes a function, or the functions of a block. Returns whether any of them was present.
     pub fn remove<C: Collect>(&self) -> bool {
         self.change(|registry| registry.without(C::entries()))
     }
 
-    /// Enables the functions of a type. Returns whether any of them was disabled.
+    /// Enables a function, or the functions of a block. Returns whether any of them was disabled.
     pub fn enable<C: Collect>(&self) -> bool {
         self.change(|registry| registry.set_enabled_entries(C::entries(), true))
     }
 
-    /// Disables the functions of a type. Returns whether any of them was enabled.
+    /// Disables a function, or the functions of a block. Returns whether any of them was enabled.
     ///
-    /// To clients, disabled functions do not exist.
+    /// Clients cannot see or call disabled functions.
     pub fn disable<C: Collect>(&self) -> bool {
         self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
@@ -139,7 +139,7 @@ impl Handle {
 
     /// Notifies the clients that are subscribed to a resource that it has changed.
     ///
-    /// Notifications of the same resource are coalesced until the client reads them. Without subscribers the cost is
+    /// Notifications about the same resource are coalesced until the client reads them. Without subscribers, the cost is
     /// negligible.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
@@ -159,7 +159,7 @@ impl Handle {
     fn missing_engine(&self) -> &'static str {
         match self.target.engine.get() {
             None => "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` instead",
-            Some(_) => "the server of this handle has been dropped",
+            Some(_) => "a handle cannot add functions after its server has been dropped",
         }
     }
 }

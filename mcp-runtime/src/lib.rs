@@ -87,7 +87,8 @@ macro_rules! locked_test {
     };
 }
 
-/// What the macros' expansions name. Nothing here is for authors, and anything may change in any version.
+/// The items that macro expansions refer to, and the types in the hidden methods of public traits. They are not part of
+/// the public API and may change in any release.
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
@@ -99,13 +100,15 @@ pub mod __private {
 
     pub use crate::{
         __package as package,
-        cli::{IntoServer, MainFn, Package, ServerFuture, default_main, start},
+        cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            Argument, ArgumentSlot, CallEnv, CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input,
-            PromptOutput, Reply, ResourceOutput, ServerFnFuture, SharedState, ToolOutput,
+            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CallEnv, CallFuture,
+            ClientRequests, CompleteKind, Decode, Dependency, Finished, HandlerError, HandlerResult, Input, ListKind,
+            PromptOutput, PromptReply, Reply, ResourceOutput, ResourceReply, ServerFnFuture, ServerFnOutput,
+            ServerFnReturn, SharedState, SyncFn, ToolOutput, ToolReply,
             ask::{
-                Choice, ChoiceSet, Elicit, ElicitChoice, FieldType, FormContent, FormField, InvalidAnswer, Question,
-                check_field, encoded_question, field_default_json, field_type,
+                Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
+                Question, check_field, encoded_question, field_default_json, field_type,
             },
             complete, complete_dependencies, dependency,
             entry::{
@@ -116,5 +119,6 @@ pub mod __private {
             list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource, write_tool,
         },
         model::{Icon, Role},
+        revision::Features,
     };
 }

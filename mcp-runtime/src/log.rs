@@ -14,7 +14,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{handler::Context, model::Level};
+use crate::{handler::current_call, model::Level};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
@@ -50,7 +50,7 @@ struct ForwardToClient;
 
 impl<S: Subscriber> Layer<S> for ForwardToClient {
     fn on_event(&self, event: &Event<'_>, _: LayerContext<'_, S>) {
-        let Some(context) = Context::current() else { return };
+        let Some(context) = current_call() else { return };
         let level = match *event.metadata().level() {
             tracing::Level::ERROR => Level::Error,
             tracing::Level::WARN => Level::Warning,

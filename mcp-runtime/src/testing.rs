@@ -13,8 +13,8 @@ use crate::{
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
-/// Every message passes through the server's engine, byte for byte as a real client would send it. Calls of async
-/// functions that wait need a tokio runtime, as in `#[tokio::test]`.
+/// Every message passes through the server's engine, byte for byte as a real client would send it. Calling an async
+/// function that waits requires a tokio runtime, as in `#[tokio::test]`.
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -37,7 +37,7 @@ pub struct TestClient {
     connection: Connection,
     revision: Revision,
     next_id: u64,
-    /// The lines that were received and not yet taken.
+    /// The lines that were received but not yet taken.
     unread: Vec<u8>,
     notifications: Vec<Value>,
     responder: Option<Responder>,
@@ -60,7 +60,7 @@ pub struct ServerRequest {
     pub method: String,
     /// The parameters.
     pub params: Value,
-    /// The key of the question, which clients see in revision 2026-07-28 only.
+    /// The key of the question. Only revision 2026-07-28 sends it to clients.
     pub key: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl ServerRequest {
     }
 }
 
-/// The maximum number of rounds of one request, in case a function never stops asking.
+/// The maximum number of rounds of one request, in case a function never stops asking questions.
 const MAX_ROUNDS: usize = 100;
 
 /// The error object of a JSON-RPC error response.
@@ -98,7 +98,7 @@ impl std::error::Error for RpcError {}
 pub struct CallResult(pub Value);
 
 impl CallResult {
-    /// Returns the text content, its items joined by line breaks.
+    /// Returns the text content, with line breaks between its items.
     pub fn text(&self) -> String {
         let content = self.0["content"].as_array().into_iter().flatten();
         content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
@@ -296,7 +296,7 @@ impl TestClient {
     ///
     /// # Panics
     ///
-    /// Panics if the server still asks for input after 100 rounds.
+    /// Panics if the server still requires input after 100 rounds.
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let mut id = self.send_request(method, params.clone());
         for _ in 0..MAX_ROUNDS {
@@ -342,7 +342,7 @@ impl TestClient {
     ///
     /// # Panics
     ///
-    /// Panics if no response can arrive because the request was cancelled, answered before, or never sent.
+    /// Panics if no response can arrive because the request was cancelled, already answered, or never sent.
     pub async fn answer(&mut self, id: u64) -> Result<Value, RpcError> {
         loop {
             let is_idle = self.in_flight() == 0;
@@ -352,7 +352,7 @@ impl TestClient {
             if self.answer_requests() {
                 continue;
             }
-            assert!(!is_idle, "no request {id} is in flight: it was cancelled, answered before, or never sent");
+            assert!(!is_idle, "request {id} is not in flight: it was cancelled, already answered, or never sent");
             self.wait().await;
         }
     }

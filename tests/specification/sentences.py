@@ -53,10 +53,21 @@ def plain(text):
     return re.sub(r"\s+", " ", text).strip()
 
 
+def comments(code):
+    """Returns the documentation comments of TypeScript code as text."""
+    found = []
+    for comment in re.findall(r"/\*\*(.*?)\*/", code, flags=re.S):
+        lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment.splitlines()]
+        kept = [line for line in lines if not line.startswith(("@", "{@includeCode"))]
+        found.append(re.sub(r"\{@\w+ ([^|}]*)(\|[^}]*)?\}", r"\1", "\n".join(kept)))
+    # A heading ends the paragraphs and lists of the comment before it.
+    return "".join(f"\n\n# Comment\n\n{comment}\n\n# Code\n\n" for comment in found)
+
+
 def blocks(page):
     """Yields each paragraph, list item and table row, together with the sentences that introduce its list."""
     page = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.S)
-    page = re.sub(r"^(\s*)(```|~~~).*?^\s*\2\s*$", "", page, flags=re.S | re.M)
+    page = re.sub(r"^(\s*)(```|~~~)(.*?)^\s*\2\s*$", lambda fence: comments(fence.group(3)), page, flags=re.S | re.M)
     page = re.sub(r"\{/\*.*?\*/\}", "", page, flags=re.S)
     # What introduces the lists around the current block: the indentation of each introduction (-1 for a paragraph), and its text.
     introductions = []
@@ -102,36 +113,18 @@ def split(text):
 
 
 def sentences_of(page):
-    """Yields each normative sentence of a page. A list introduced by a keyword makes each of its items normative."""
-    seen = set()
-    found = list(blocks(page))
-    for position, (text, introductions) in enumerate(found):
-        lead = split(introductions[-1])[-1] if introductions else ""
-        following = found[position + 1][1] if position + 1 < len(found) else []
-        for index, sentence in enumerate(split(text)):
+    """Returns each normative sentence of a page once. A list introduced by a keyword makes each of its items normative."""
+    found, repeated = [], set()
+    for text, introductions in blocks(page):
+        lead = plain(split(introductions[-1])[-1]) if introductions else ""
+        for index, sentence in enumerate(map(plain, split(text))):
             if KEYWORDS.search(sentence):
-                full = sentence
+                found.append(sentence)
             elif index == 0 and KEYWORDS.search(lead):
-                full = f"{lead} {sentence}"
-            else:
-                continue
-            full = plain(full)
-            # The items of the list that a sentence introduces repeat it.
-            if full in seen or (full.endswith(":") and text in following):
-                continue
-            seen.add(full)
-            yield full
-
-
-def comments(schema):
-    """Returns the documentation comments of a TypeScript schema as a page."""
-    pages = []
-    for comment in re.findall(r"/\*\*(.*?)\*/", schema, flags=re.S):
-        lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment.splitlines()]
-        kept = [line for line in lines if not line.startswith(("@", "{@includeCode"))]
-        pages.append(re.sub(r"\{@\w+ ([^|}]*)(\|[^}]*)?\}", r"\1", "\n".join(kept)))
-    # A heading ends the paragraphs and lists of the comment before it.
-    return "\n\n# Comment\n\n".join(pages)
+                found.append(f"{lead} {sentence}")
+                repeated.add(lead)
+    # The items of the list that a sentence introduces repeat it, unless each of them has a keyword of its own.
+    return [sentence for sentence in dict.fromkeys(found) if sentence not in repeated]
 
 
 def git(checkout, *arguments):

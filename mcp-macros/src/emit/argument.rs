@@ -5,12 +5,14 @@ use syn::Path;
 use super::{docs::docs, here, option, slice};
 use crate::model::{Argument, Bound, Default, Rule};
 
+/// Emits the static data of an argument.
+///
 /// ```text
 /// ArgumentEntry {
 ///     name: "limit",
 ///     title: None,
 ///     description: "How many notes to return.",
-///     of: ArgumentType::of::<usize>(),
+///     ty: ArgumentType::of::<usize>(),
 ///     default: Some(ArgumentDefault::Json("10")),
 ///     rules: &[Rule::Minimum(Bound::Integer(1)), Rule::Maximum(Bound::Integer(100))],
 ///     complete: None,
@@ -33,7 +35,7 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             name: #name,
             title: #title,
             description: #description,
-            of: #private::ArgumentType::of::<#of>(),
+            ty: #private::ArgumentType::of::<#of>(),
             default: #default,
             rules: #rules,
             complete: #complete,
@@ -47,7 +49,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = of_type(value, of);
+            let value = annotated(value, of);
             quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#of>(#value)))
         }
     }
@@ -82,6 +84,8 @@ fn bound(bound: &Bound, private: &TokenStream) -> TokenStream {
     }
 }
 
+/// Emits the static data of a function that lists resources or completes an argument.
+///
 /// ```text
 /// ServerFnEntry {
 ///     function: "all_files",
@@ -101,21 +105,23 @@ pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenSt
     }
 }
 
-/// `slot_or_json::<usize>("10")`
+/// Emits the slot into which an argument is decoded, such as `slot_or_json::<usize>("10")`.
 pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     let of = &argument.of;
     match &argument.default {
         None => quote_spanned!(here()=> #private::slot::<#of>()),
         Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#of>(#json)),
         Some(Default::Expression(value)) => {
-            let value = of_type(value, of);
+            let value = annotated(value, of);
             quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value))
         }
     }
 }
 
-/// Emits an expression such that its errors have the same text wherever it is used, so that the compiler reports them once.
-pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
+/// Emits an expression with a type annotation.
+///
+/// The tokens are the same wherever the expression is emitted, so that the compiler reports an error in it only once.
+pub(super) fn annotated(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
             let value: #of = #value;

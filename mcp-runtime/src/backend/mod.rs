@@ -1,6 +1,6 @@
 //! State that outlives a connection, behind traits, so that several processes can share a store.
 //!
-//! This layer stores records and knows nothing of the protocol. The engine decides what happens to them.
+//! This layer stores records and knows nothing about the protocol. The engine decides what happens to the records.
 
 mod memory;
 mod record;

@@ -8,13 +8,13 @@ use super::time::{Timestamp, millis};
 
 /// A task as a [`TaskStore`](crate::TaskStore) keeps it: a call that runs detached from the request that started it.
 ///
-/// Records serialise as one flat object; times and durations become whole milliseconds.
+/// A record serializes as one flat object. Times and durations become whole milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskRecord {
-    /// The id that clients use, 192 random bits.
+    /// The id that clients use: 192 random bits, encoded as text.
     pub id: String,
-    /// The principal or session that the task belongs to; empty if knowing the id is enough.
+    /// The principal or session that the task belongs to. Empty if knowing the id is enough to use the task.
     pub owner: String,
     /// The number of changes since the task was created.
     pub version: u64,
@@ -32,9 +32,9 @@ pub struct TaskRecord {
     /// How often a client should poll the task.
     #[serde(with = "millis")]
     pub poll_interval: Duration,
-    /// The requests that the function sent to its client and has not yet seen the responses to.
+    /// The requests to the client whose responses the function has not received yet.
     pub inputs: Vec<TaskInput>,
-    /// The result or the error of the call, once it has finished.
+    /// The result or the error of the call. `None` until it has finished, and if it was cancelled.
     pub outcome: Option<TaskOutcome>,
 }
 
@@ -84,7 +84,7 @@ pub struct TaskCursor {
 }
 
 impl TaskCursor {
-    /// Creates the position of a task, which need not exist any more.
+    /// Creates the position of a task. The task need not exist any more.
     pub fn new(created: Timestamp, id: impl Into<String>) -> Self {
         Self { created, id: id.into() }
     }
@@ -139,7 +139,7 @@ impl TaskInput {
     }
 }
 
-/// A client's response to a request of the server's.
+/// A client's response to a request from the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputResponse {

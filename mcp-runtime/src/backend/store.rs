@@ -20,13 +20,13 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 /// assert!(server.check().is_ok());
 /// ```
 ///
-/// # Who calls what
+/// # Callers
 ///
-/// The process that received the call inserts the task before its client learns the id. From then on that process
+/// The process that received the call inserts the task before its client learns the id. From then on, that process
 /// *runs* the task: it waits for changes, and replaces the record when the function reports progress, sends a request to
 /// its client, or finishes. Any process, the running one included, loads and lists tasks for clients, waits for changes
 /// for `tasks/result` and `subscriptions/listen`, and replaces a record to cancel its task or to store a response. The
-/// methods are therefore called concurrently, also for the same task.
+/// methods are therefore called concurrently, even for the same task.
 ///
 /// # Atomicity
 ///
@@ -43,12 +43,12 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 ///
 /// The runtime drops futures before they resolve: when a request times out or is cancelled, when the function finishes
 /// while its process waits for changes, at shutdown. A dropped `insert` or `replace` may still take effect, but never
-/// in part. A task whose insertion was dropped is run by no process and expires.
+/// in part. A task whose insertion was dropped is not run by any process and eventually expires.
 ///
 /// # Errors
 ///
-/// An error may leave open whether the record was written. It is logged; the client only learns that the server failed.
-/// An error fails the request that it occurs in. If it occurs in the process that runs the task, that process drops the
+/// A failed operation may or may not have written the record. Errors are logged; the client only learns that the server
+/// failed. An error fails the request in which it occurs. If it occurs in the process that runs the task, that process drops the
 /// function and marks the task as failed, retrying for a few seconds while the store keeps failing.
 pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     /// Adds a task. Resolves to `false`, leaving the store as it was, if the id is taken or a limit is reached.
@@ -64,8 +64,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     /// and changes nothing.
     fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool>;
 
-    /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor), starting after
-    /// `after` if it is given. The task at `after` need not exist any more.
+    /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor). Starts after the cursor
+    /// `after` if there is one; its task need not exist any more.
     fn page<'a>(
         &'a self,
         owner: &'a str,
@@ -105,7 +105,7 @@ impl<T: TaskStore + ?Sized> TaskStore for Arc<T> {
     }
 }
 
-/// How many tasks a store may hold, finished ones included.
+/// The maximum numbers of tasks in a store, including finished ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskLimits {
@@ -116,7 +116,7 @@ pub struct TaskLimits {
 }
 
 impl Default for TaskLimits {
-    /// Returns the limits of a server that sets none: 1024 tasks in total, 128 per owner.
+    /// Returns the default limits: 1024 tasks in total and 128 per owner.
     fn default() -> Self {
         Self { total: 1024, per_owner: 128 }
     }

@@ -1,4 +1,4 @@
-//! Points in time, exact to the millisecond.
+//! Points in time with millisecond precision.
 
 use std::{
     fmt,
@@ -52,7 +52,7 @@ impl Timestamp {
     }
 }
 
-/// Truncates to the millisecond; times before the Unix epoch become the epoch.
+/// Truncates to whole milliseconds. Times before the Unix epoch become the epoch.
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         Self(time.duration_since(UNIX_EPOCH).map_or(0, whole_millis))
@@ -73,7 +73,7 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Serialises durations as whole milliseconds.
+/// Serializes durations as whole milliseconds.
 pub(super) mod millis {
     use std::time::Duration;
 

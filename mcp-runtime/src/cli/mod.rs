@@ -9,6 +9,6 @@ mod package;
 mod show;
 mod start;
 
-pub use main_fn::{IntoServer, MainFn, ServerFuture, default_main};
+pub use main_fn::{IntoServer, MainError, MainFn, ServerFuture, default_main};
 pub use package::Package;
 pub use start::start;

@@ -304,7 +304,7 @@ mod tests {
         let keys = parse(&["--state-key", &first, &format!("--state-key={second}")]).unwrap().state_keys;
         assert_eq!(keys, [first.parse().unwrap(), second.parse().unwrap()]);
         assert_eq!(parse_keys(&format!("{first}, {second},")).unwrap(), keys);
-        assert!(parse_keys("no key").unwrap_err().0.starts_with("`MCP_STATE_KEY`: a state key is 32 bytes"));
+        assert!(parse_keys("no key").unwrap_err().0.starts_with("`MCP_STATE_KEY`: invalid key, expected 32 bytes"));
     }
 
     #[test]
@@ -319,7 +319,8 @@ mod tests {
             (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],
-                "`--state-key`: a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one",
+                "`--state-key`: invalid key, expected 32 bytes as 64 hexadecimal digits or as base64\n\
+                 help: generate one with `openssl rand -hex 32`",
             ),
             (&["--list", "--schema"], &format!("conflicting options, expected at most one of {ONE_OF}")),
         ] {

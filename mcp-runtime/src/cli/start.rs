@@ -133,7 +133,7 @@ async fn serve_http(
     let path = options.path.clone();
     let listener = server.bind_http(address, options).await?;
     super::address::report(package, &format!("http://{}{path}", listener.address()))?;
-    listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace)).await;
+    listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace_period)).await;
     Ok(())
 }
 

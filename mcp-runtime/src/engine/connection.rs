@@ -22,7 +22,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    error::Fault,
+    error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
     revision::{self, Dialect, Feature},
 };
@@ -45,12 +45,12 @@ pub(crate) struct ReceiveOutcome {
     pub(crate) is_malformed: bool,
     /// The transmission was a response to a request that the server never made.
     pub(crate) is_response: bool,
-    /// The request was rejected because a limit was reached.
-    pub(crate) is_overloaded: bool,
+    /// The class of the fault with which the request was rejected before a function ran.
+    pub(crate) fault: Option<FaultClass>,
 }
 
 impl ReceiveOutcome {
-    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, is_overloaded: false };
+    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, fault: None };
     const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
     const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
 }
@@ -58,19 +58,19 @@ impl ReceiveOutcome {
 impl Connection {
     /// Creates a connection on which a session may be opened.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self::at(Instant::now(), engine, false)
+        Self::without_session(Instant::now(), engine, false)
     }
 
-    /// Creates a connection for a single exchange. A session that is opened on it gets an outbox of its own for messages
-    /// that belong to no request.
+    /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages that
+    /// belong to no request.
     #[cfg(feature = "http")]
-    pub(crate) fn of_exchange(now: Instant, engine: Arc<Engine>) -> Self {
-        Self::at(now, engine, true)
+    pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
+        Self::without_session(now, engine, true)
     }
 
     /// Creates a connection for a single exchange of an open session, with an outbox of its own.
     #[cfg(feature = "http")]
-    pub(crate) fn of_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
+    pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
         let (in_flight, level) = (Arc::clone(&session.in_flight), Arc::clone(&session.level));
         let context = ConnectionContext {
             engine,
@@ -85,7 +85,7 @@ impl Connection {
         Self { context }
     }
 
-    fn at(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
+    fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
         let level = Arc::new(SessionLevel::default());
         let context = ConnectionContext {
             engine,
@@ -124,15 +124,15 @@ impl Connection {
         &self.context.outbox
     }
 
-    /// Handles one transmission that arrived at `now`, and writes the responses that are available at once as lines. The
-    /// others become available to [`drain`](Self::drain) later.
+    /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as lines.
+    /// The others become available to [`drain`](Self::drain) later.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
-                let why = format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1);
-                return self.reject(&Fault::Parse(why), out);
+                let message = format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1);
+                return self.reject(&Fault::Parse(message), out);
             }
         };
         match parse(text) {
@@ -169,10 +169,11 @@ impl Connection {
         self.context.clock.last()
     }
 
-    /// Rejects a message that exceeds the maximum size. The message need not have been read to its end.
+    /// Rejects a message that exceeds the maximum size. The message need not have been read completely.
     pub(crate) fn reject_oversized(&self, out: &mut Vec<u8>) {
-        let why = format!("a message may have at most {} bytes", self.context.engine.limits.message);
-        self.reject(&Fault::InvalidRequest(why), out);
+        let message =
+            format!("the message is too large: the limit is {} bytes", self.context.engine.limits.message_bytes);
+        self.reject(&Fault::InvalidRequest(message), out);
     }
 
     /// Moves the responses and notifications that have become available into a buffer. Returns whether there were any.
@@ -187,7 +188,7 @@ impl Connection {
 
     /// Returns the number of calls in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        self.context.outbox.awaited()
+        self.context.outbox.call_count()
     }
 
     /// Ends the open `subscriptions/listen` requests with their responses.
@@ -195,7 +196,7 @@ impl Connection {
         self.context.in_flight.end_listeners();
     }
 
-    /// Cancels every call in flight.
+    /// Cancels every call in flight and every open `subscriptions/listen` request.
     pub(crate) fn cancel_all(&self) {
         self.context.in_flight.cancel_all();
     }
@@ -238,8 +239,8 @@ impl Connection {
                 }
                 return ReceiveOutcome::RESPONSE;
             }
-            Err(Malformed::Parse(why)) => (None, Fault::Parse(why)),
-            Err(Malformed::Invalid(id, why)) => (id, Fault::InvalidRequest(why.to_owned())),
+            Err(Malformed::Parse(reason)) => (None, Fault::Parse(reason)),
+            Err(Malformed::Invalid(id, reason)) => (id, Fault::InvalidRequest(reason.to_owned())),
         };
         response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
@@ -248,15 +249,15 @@ impl Connection {
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {
         let dialect = self.default_dialect();
         if !dialect.has(Feature::Batching) {
-            let why = format!("protocol version {} does not support batches", dialect.name());
-            return self.reject(&Fault::InvalidRequest(why), out);
+            let message = format!("protocol version {} does not support batches", dialect.name());
+            return self.reject(&Fault::InvalidRequest(message), out);
         }
-        let limit = self.context.engine.limits.batch;
+        let limit = self.context.engine.limits.batch_messages;
         match messages.clone().take(limit + 1).count() {
             0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
             count if count > limit => {
-                let why = format!("a batch may have at most {limit} messages");
-                return self.reject(&Fault::InvalidRequest(why), out);
+                let message = format!("the batch is too large: the limit is {limit} messages");
+                return self.reject(&Fault::InvalidRequest(message), out);
             }
             _ => {}
         }
@@ -293,6 +294,7 @@ impl Connection {
         let dialect = match RequestDialect::determine(session, connection.source.as_deref(), &message.method, &params) {
             Ok(dialect) => dialect,
             Err(fault) => {
+                // An error about the version that a request names cannot be encoded in that version.
                 let session = session.filter(|_| params.meta.protocol_version.is_none());
                 response::write_error(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
                 return ReceiveOutcome::MALFORMED;
@@ -305,7 +307,7 @@ impl Connection {
             Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
-                ReceiveOutcome { is_overloaded: matches!(fault, Fault::Overloaded(_)), ..ReceiveOutcome::REQUEST }
+                ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
         }
     }

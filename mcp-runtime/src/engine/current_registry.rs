@@ -1,4 +1,4 @@
-//! The registry that the server offers now, and its replacement.
+//! The current registry of a server, and its replacement.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::{
     registry::{Kinds, Registry},
 };
 
-/// The registry that the server offers now. Readers never wait for a change.
+/// The current registry of a server. Readers never wait for a change.
 #[derive(Debug)]
 pub(super) struct CurrentRegistry {
     registry: ArcSwap<Registry>,
@@ -26,12 +26,12 @@ impl CurrentRegistry {
         self.registry.load()
     }
 
-    /// Replaces the registry by the one that `change` returns. Returns the kinds of entries that changed, or `None` if
+    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None` if
     /// `change` returns no registry.
     ///
     /// # Errors
     ///
-    /// Returns the error of `change`, in which case nothing changes.
+    /// Returns the error of `change`. In that case, nothing changes.
     pub(super) fn change(
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,

@@ -18,35 +18,39 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Returns the protocol error to answer with, in which case nothing was written.
+/// Returns the protocol error to respond with. In that case, nothing has been written.
 pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let offers = request.registry.capabilities();
-    let changes = request.engine().announces_changes();
+    let capabilities = request.registry.capabilities();
+    let announces_changes = request.engine().announces_changes();
     let has = |feature| request.has(feature);
     match method {
-        "tools/call" if offers.tools => tools::call_tool(request, out),
-        "tools/list" if offers.tools => lists::list(request, ListKind::Tools, out),
-        "resources/read" if offers.resources => resources::read(request, out),
-        "resources/list" if offers.resources => lists::list(request, ListKind::Resources, out),
-        "resources/templates/list" if offers.resources => lists::list(request, ListKind::Templates, out),
-        "prompts/get" if offers.prompts => prompts::get(request, out),
-        "prompts/list" if offers.prompts => lists::list(request, ListKind::Prompts, out),
-        "completion/complete" if offers.completions => completion::complete(request, out),
+        "tools/call" if capabilities.tools => tools::call_tool(request, out),
+        "tools/list" if capabilities.tools => lists::list(request, ListKind::Tools, out),
+        "resources/read" if capabilities.resources => resources::read(request, out),
+        "resources/list" if capabilities.resources => lists::list(request, ListKind::Resources, out),
+        "resources/templates/list" if capabilities.resources => lists::list(request, ListKind::Templates, out),
+        "prompts/get" if capabilities.prompts => prompts::get(request, out),
+        "prompts/list" if capabilities.prompts => lists::list(request, ListKind::Prompts, out),
+        "completion/complete" if capabilities.completions => completion::complete(request, out),
         "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
-        "logging/setLevel" if offers.logging && has(Feature::LogLevel) => logging::set_level(request, out),
-        "resources/subscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
+        "logging/setLevel" if capabilities.logging && has(Feature::LogLevel) => logging::set_level(request, out),
+        "resources/subscribe" if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::subscribe(request, out)
         }
-        "resources/unsubscribe" if offers.resources && changes && has(Feature::ResourceSubscriptions) => {
+        "resources/unsubscribe"
+            if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) =>
+        {
             subscriptions::unsubscribe(request, out)
         }
-        "skills/list" if offers.skills && has(Feature::Extensions) => skills::list(request, out),
-        "skills/get" if offers.skills && has(Feature::Extensions) => skills::get(request, out),
-        "resources/directory/read" if offers.skills && has(Feature::Extensions) => skills::read_directory(request, out),
-        "subscriptions/listen" if (changes || offers.tasks) && has(Feature::Listening) => {
+        "skills/list" if capabilities.skills && has(Feature::Extensions) => skills::list(request, out),
+        "skills/get" if capabilities.skills && has(Feature::Extensions) => skills::get(request, out),
+        "resources/directory/read" if capabilities.skills && has(Feature::Extensions) => {
+            skills::read_directory(request, out)
+        }
+        "subscriptions/listen" if (announces_changes || capabilities.tasks) && has(Feature::Listening) => {
             subscriptions::listen(request)
         }
-        method if offers.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
+        method if capabilities.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
         "initialize" if has(Feature::Handshake) => lifecycle::initialize(request, out),
         "server/discover" if has(Feature::RequestMeta) => lifecycle::discover(request, out),
         method => lifecycle::dialect_method(method, request, out),

@@ -11,14 +11,17 @@ use crate::{
     revision::{Dialect, Feature, Revision, encode, encode::Object},
 };
 
-/// Returns the encoding of a dialect. Its results name the server with its name and version only; `server/discover`
-/// returns the full identity.
+/// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover` returns
+/// the full identity.
 pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
-    Encoding { is_private, ..identified(dialect, &Implementation { name, version, ..Implementation::default() }) }
+    Encoding {
+        is_private,
+        ..encoding_with_identity(dialect, &Implementation { name, version, ..Implementation::default() })
+    }
 }
 
-fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
+fn encoding_with_identity(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
     let mut member = Vec::new();
     if dialect.has(Feature::ResultType) {
         member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
@@ -37,17 +40,17 @@ fn identified(dialect: &'static Dialect, identity: &Implementation) -> Encoding 
 pub(super) struct Introduction<'a> {
     pub(super) identity: &'a Implementation,
     pub(super) instructions: Option<&'a str>,
-    pub(super) offers: ServerCapabilities,
+    pub(super) capabilities: ServerCapabilities,
     /// Whether the lists may change.
     pub(super) announces_changes: bool,
-    /// How long clients may cache it.
+    /// How long clients may cache the result.
     pub(super) ttl: Duration,
 }
 
 impl Introduction<'_> {
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn write(&self, dialect: &'static Dialect) -> Vec<u8> {
-        let encoding = &identified(dialect, self.identity);
+        let encoding = &encoding_with_identity(dialect, self.identity);
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         if encoding.has(Feature::Handshake) {
@@ -56,7 +59,7 @@ impl Introduction<'_> {
             let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
             encode::array(result.key("supportedVersions"), versions, write::string);
         }
-        capabilities(result.key("capabilities"), self.offers, self.announces_changes, encoding);
+        write_capabilities(result.key("capabilities"), self.capabilities, self.announces_changes, encoding);
         if encoding.has(Feature::Handshake) {
             encode::implementation(result.key("serverInfo"), encoding.features, self.identity);
         }
@@ -67,39 +70,43 @@ impl Introduction<'_> {
     }
 }
 
-/// Writes the capabilities of the server.
-fn capabilities(out: &mut Vec<u8>, offers: ServerCapabilities, changes: bool, encoding: &Encoding) {
-    let of = |changing: &'static [u8]| if changes { changing } else { b"{}" };
+fn write_capabilities(
+    out: &mut Vec<u8>,
+    capabilities: ServerCapabilities,
+    announces_changes: bool,
+    encoding: &Encoding,
+) {
+    let if_announced = |capability: &'static [u8]| if announces_changes { capability } else { b"{}" };
     let mut object = Object::begin(out);
-    for (name, offered, capability) in [
-        ("completions", offers.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
-        ("logging", offers.logging, b"{}"),
-        ("prompts", offers.prompts, of(br#"{"listChanged":true}"#)),
-        ("resources", offers.resources, of(br#"{"subscribe":true,"listChanged":true}"#)),
+    for (name, is_supported, capability) in [
+        ("completions", capabilities.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
+        ("logging", capabilities.logging, b"{}"),
+        ("prompts", capabilities.prompts, if_announced(br#"{"listChanged":true}"#)),
+        ("resources", capabilities.resources, if_announced(br#"{"subscribe":true,"listChanged":true}"#)),
         (
             "tasks",
-            offers.tasks && encoding.has(Feature::SessionTasks),
+            capabilities.tasks && encoding.has(Feature::SessionTasks),
             br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
         ),
-        ("tools", offers.tools, of(br#"{"listChanged":true}"#)),
+        ("tools", capabilities.tools, if_announced(br#"{"listChanged":true}"#)),
     ] {
-        if offered {
+        if is_supported {
             object.raw(name, capability);
         }
     }
     if encoding.has(Feature::Extensions) {
-        extensions(&mut object, offers, encoding);
+        write_extensions(&mut object, capabilities, encoding);
     }
     object.end();
 }
 
-fn extensions(capabilities: &mut Object<'_>, offers: ServerCapabilities, encoding: &Encoding) {
-    let tasks = offers.tasks && encoding.has(Feature::TaskExtension);
-    if !(offers.skills || tasks) {
+fn write_extensions(object: &mut Object<'_>, capabilities: ServerCapabilities, encoding: &Encoding) {
+    let tasks = capabilities.tasks && encoding.has(Feature::TaskExtension);
+    if !(capabilities.skills || tasks) {
         return;
     }
-    let mut extensions = Object::begin(capabilities.key("extensions"));
-    if offers.skills {
+    let mut extensions = Object::begin(object.key("extensions"));
+    if capabilities.skills {
         extensions.raw("io.modelcontextprotocol/skills", br#"{"directoryRead":true}"#);
     }
     if tasks {

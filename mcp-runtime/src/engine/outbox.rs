@@ -12,10 +12,10 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use crate::{handler::Peer, model::Level};
+use crate::{error::FaultClass, handler::Peer, model::Level};
 
-/// The number of unread bytes in an outbox at which further notifications are dropped.
-pub(super) const UNREAD_NOTIFICATIONS: usize = 1 << 20;
+/// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
+pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A counter of the unread bytes in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;
@@ -45,14 +45,14 @@ pub(super) trait PendingNotifications: Send + Sync {
     /// Writes the pending notifications as lines, and clears them.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Returns whether it has ended, so that nothing must be written any more.
+    /// Returns whether the subscription has ended, so that nothing more may be written.
     fn is_ended(&self) -> bool;
 }
 
-/// Encoded messages that wait for the transport.
+/// Encoded messages that are waiting for the transport.
 ///
 /// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops reading
-/// requests while too much output is unread. Notifications are dropped beyond [`UNREAD_NOTIFICATIONS`].
+/// requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
     /// Notified when the transport has taken the contents.
@@ -73,8 +73,10 @@ struct Contents {
     /// The number of listeners whose responses will arrive here.
     listeners: usize,
     waker: Option<Waker>,
-    /// Set when a function wants the SSE stream closed: the time after which the client should reconnect.
+    /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     close_after: Option<Duration>,
+    /// The class of the fault with which a call ended.
+    fault: Option<FaultClass>,
     meter: Option<Meter>,
     /// The number of bytes that `meter` includes.
     metered: usize,
@@ -88,11 +90,11 @@ impl Outbox {
     }
 
     /// Returns the number of calls whose responses will arrive here.
-    pub(crate) fn awaited(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         self.contents().calls
     }
 
-    /// Returns whether it is empty and, apart from pending notifications, will stay empty.
+    /// Returns whether the outbox is empty and, apart from pending notifications, will stay empty.
     #[cfg(feature = "http")]
     pub(crate) fn is_finished(&self) -> bool {
         let contents = self.contents();
@@ -149,7 +151,7 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let output = self.poll_output_or_close_request(cx);
-        if self.awaited() == 0 { Poll::Ready(()) } else { output }
+        if self.call_count() == 0 { Poll::Ready(()) } else { output }
     }
 
     /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE stream.
@@ -177,7 +179,7 @@ impl Outbox {
         self.contents().wake();
     }
 
-    /// Counts a request to the client. It may outlive its call, since it may have to be withdrawn.
+    /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
     pub(super) fn open_question(&self) {
         self.contents().questions += 1;
     }
@@ -190,16 +192,27 @@ impl Outbox {
     }
 
     /// Counts a call.
-    pub(super) fn open(&self) {
+    pub(super) fn open_call(&self) {
         self.contents().calls += 1;
     }
 
-    /// Removes a call from the count, and adds what it writes.
-    pub(super) fn close(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Removes a call from the count, and adds the lines that `write` writes.
+    pub(super) fn close_call(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.calls -= 1;
         write(&mut contents.lines);
         contents.wake();
+    }
+
+    /// Records the class of the fault with which a call ends. Must precede the response.
+    pub(super) fn set_fault(&self, fault: FaultClass) {
+        self.contents().fault = Some(fault);
+    }
+
+    /// Returns the class of the fault with which a call ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn fault(&self) -> Option<FaultClass> {
+        self.contents().fault
     }
 
     /// Counts a listener, and adds its acknowledgement.
@@ -210,7 +223,7 @@ impl Outbox {
         contents.wake();
     }
 
-    /// Removes a listener from the count, and adds what it writes after its pending notifications.
+    /// Removes a listener from the count, and adds the lines that `write` writes after the pending notifications.
     pub(super) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.listeners -= 1;
@@ -222,7 +235,7 @@ impl Outbox {
     /// Queues a subscription with pending notifications.
     pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
         let mut contents = self.contents();
-        // It may have ended in the meantime.
+        // The subscription may have ended in the meantime.
         if !pending.is_ended() {
             contents.pending.push(pending);
             contents.wake();
@@ -238,10 +251,10 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// Returns a future that completes when the message may be offered again, if the outbox is full.
+    /// If the outbox is full, returns a future that completes when the message can be offered again.
     pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
         let mut contents = self.contents();
-        if !contents.lines.is_empty() && contents.lines.len() + message.len() > UNREAD_NOTIFICATIONS {
+        if !contents.lines.is_empty() && contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             return Err(Arc::clone(&self.drained).notified_owned());
         }
         contents.push_line(message);
@@ -341,7 +354,7 @@ impl Contents {
 impl Peer for Outbox {
     fn notify(&self, message: &[u8]) -> bool {
         let mut contents = self.contents();
-        if contents.lines.len() + message.len() > UNREAD_NOTIFICATIONS {
+        if contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             let is_first = !std::mem::replace(&mut contents.has_dropped, true);
             drop(contents);
             if is_first {
@@ -366,7 +379,7 @@ impl Peer for Outbox {
 
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox").field("awaited", &self.awaited()).finish_non_exhaustive()
+        f.debug_struct("Outbox").field("calls", &self.call_count()).finish_non_exhaustive()
     }
 }
 

@@ -31,9 +31,9 @@ pub(crate) struct Profile {
     pub(crate) forwards_log: bool,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
-    /// Decides which entries a caller sees. Without it, every caller sees everything.
+    /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
     pub(crate) visibility: Option<Visibility>,
-    /// The store of tasks. Without it, tasks are kept in memory.
+    /// The store of tasks. `None` to keep them in memory.
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Profile {
 pub(crate) struct Engine {
     current: CurrentRegistry,
     pub(crate) subscriptions: Arc<Subscriptions>,
-    /// Whether clients are told that the lists may change.
+    /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) identity: Implementation,
@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
-    /// One per entry of [`Revision::ALL`].
+    /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
 
@@ -72,7 +72,7 @@ impl Engine {
             states: Arc::new(states),
             identity,
             instructions,
-            state_keys: Arc::new(StateKeys::new(state_keys, limits.round)),
+            state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Returns the registry that the server offers now.
+    /// Returns the current registry.
     pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
         self.current.load()
     }
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
-        Pager { encoding: self.encoding(dialect), page: self.limits.page, ttl: Some(self.limits.list_ttl) }
+        Pager { encoding: self.encoding(dialect), page_size: self.limits.page_size, ttl: Some(self.limits.list_ttl) }
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
@@ -105,7 +105,7 @@ impl Engine {
             let introduction = Introduction {
                 identity: &self.identity,
                 instructions: self.instructions.as_deref(),
-                offers: registry.capabilities(),
+                capabilities: registry.capabilities(),
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
             };
@@ -113,11 +113,12 @@ impl Engine {
         })
     }
 
-    /// Replaces the registry by the one that `change` returns, and notifies subscribers. Returns `true` if there is one.
+    /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it was
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// Returns the error of `change`, in which case nothing changes.
+    /// Returns the error of `change`. In that case, nothing changes.
     pub(crate) fn change(
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
@@ -129,10 +130,10 @@ impl Engine {
         Ok(changed.is_some())
     }
 
-    /// Declares from now on that the lists may change.
+    /// Makes the server declare from now on that its lists may change.
     pub(crate) fn announce_changes(&self) {
         if !self.announces_changes.swap(true, Ordering::AcqRel) {
-            // Cannot fail: the change never does.
+            // The change returns no error, so this cannot fail.
             let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
         }
     }

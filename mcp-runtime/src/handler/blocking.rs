@@ -1,26 +1,26 @@
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-use super::Context;
+use super::{current_call, enter_call};
 
-/// Limits how many functions of a process block at once. Further functions wait for a permit.
+/// Limits how many blocking functions run at once in a process. Further ones wait for a permit.
 static PERMITS: Semaphore = Semaphore::const_new(256);
 
 /// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped before a thread is available, `run` is not run. Once started, it runs to its end.
+/// If the future is dropped before a thread is available, `run` is never called. Once started, it runs to completion.
 ///
 /// # Panics
 ///
 /// Propagates a panic of `run`.
 pub(crate) async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let permit = PERMITS.acquire().await.ok()?;
-    let current = Context::current();
+    let context = current_call();
     let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
         // The thread is occupied until `run` returns, even if the call has been cancelled by then.
         let _permit = permit;
-        Context::enter(current.as_ref(), run)
+        enter_call(context.as_ref(), run)
     }));
     match (&mut task.0).await {
         Ok(result) => Some(result),
@@ -31,7 +31,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Se
     }
 }
 
-/// Aborts a task on drop, which removes a blocking task from the queue if it has not started.
+/// A handle that aborts its task on drop, which removes a blocking task from the queue if it has not started.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {

@@ -1,7 +1,7 @@
-//! Requests to the client, written as straight-line code in every revision.
+//! Requests to the client, which functions await like any other future, whatever the revision.
 //!
-//! A [`ClientRequester`] decides how a request reaches the client: it is either sent while the call waits, or it ends
-//! the call, which then runs again with the client's answer.
+//! A [`ClientRequester`] decides how a request reaches the client: either the call waits for the answer, or the call
+//! ends with the request and runs again with the answer.
 
 use std::{
     future::poll_fn,
@@ -17,22 +17,22 @@ use super::{
 };
 use crate::{error::Fault, revision::Features};
 
-/// How often a client is asked the same question while its answers are invalid.
+/// The maximum number of times that a client is asked the same question because its answers are invalid.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// Resolves to the client's result, as JSON.
+/// The future of the client's result, as JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
 
 /// Sends the requests of one call to its client.
 pub(crate) trait ClientRequester: Send + Sync {
-    /// The capabilities that the client declared, as JSON.
+    /// Returns the capabilities that the client declared, as JSON.
     fn capabilities(&self) -> &str;
 
     /// Sends a request. An answer that is already known is used only if `is_valid` accepts it.
     fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture;
 
     /// Returns whether the client is asked again after an invalid answer.
-    fn asks_again(&self) -> bool {
+    fn retries_invalid_answers(&self) -> bool {
         false
     }
 
@@ -46,7 +46,7 @@ pub(crate) trait ClientRequester: Send + Sync {
     fn poll_suspended(&self, cx: &mut task::Context<'_>) -> Poll<Result<Vec<u8>, Fault>>;
 }
 
-/// Sends requests to the client of one call and waits for the answers.
+/// The requests of one call to its client. Sends them, waits for the answers, and stores values between rounds.
 #[derive(Clone, Copy)]
 pub struct ClientRequests<'a> {
     pub(super) requester: Option<&'a dyn ClientRequester>,
@@ -75,14 +75,14 @@ impl ClientRequests<'_> {
                     false
                 }
             };
-            let asking = requester.ask(question, &is_valid);
+            let answer = requester.ask(question, &is_valid);
             let result = {
                 let _waiting = self.wait.start();
-                self.until_ended(asking).await?
+                self.until_ended(answer).await?
             };
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
-                Err(why) if requester.asks_again() && attempts.next().is_some() => {
+                Err(why) if requester.retries_invalid_answers() && attempts.next().is_some() => {
                     tracing::debug!(key, %why, "invalid answer, asking again");
                 }
                 Err(why) => {
@@ -93,9 +93,9 @@ impl ClientRequests<'_> {
     }
 
     /// Waits for an answer, but not beyond the end of the call: a spawned task would otherwise wait forever.
-    async fn until_ended(self, mut asking: AnswerFuture) -> Result<String, Fault> {
+    async fn until_ended(self, mut answer: AnswerFuture) -> Result<String, Fault> {
         let mut ended = pin!(self.lifetime.ended());
-        poll_fn(|cx| match asking.as_mut().poll(cx) {
+        poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(answer),
             Poll::Pending => {
                 ended.as_mut().poll(cx).map(|()| Err(Fault::internal("the call ended before its client answered")))
@@ -123,7 +123,7 @@ impl ClientRequests<'_> {
 
     pub(super) fn supports(self, capability: Capability) -> bool {
         let Some(requester) = self.requester else { return false };
-        let capability = capability.within(self.features);
+        let capability = capability.declared_as(self.features);
         capability.is_some_and(|capability| capability.is_declared_in(requester.capabilities()))
     }
 
@@ -135,7 +135,7 @@ impl ClientRequests<'_> {
     }
 }
 
-/// Several requests to the client that are sent at once.
+/// Several requests to the client that are sent at once: a tuple of up to six, or a vector.
 pub trait AskAll {
     /// The answers, in the order of the requests.
     type Answers;
@@ -149,15 +149,15 @@ impl<A: Ask> AskAll for Vec<A> {
     type Answers = Vec<A::Answer>;
 
     async fn ask_all(self, client: ClientRequests<'_>) -> Result<Self::Answers, Fault> {
-        let mut asking: Vec<_> = self.into_iter().map(|ask| Box::pin(client.ask(ask))).collect();
-        let mut answers: Vec<Option<A::Answer>> = asking.iter().map(|_| None).collect();
+        let mut pending: Vec<_> = self.into_iter().map(|ask| Box::pin(client.ask(ask))).collect();
+        let mut answers: Vec<Option<A::Answer>> = pending.iter().map(|_| None).collect();
         poll_fn(|cx| {
-            for (asking, answer) in asking.iter_mut().zip(&mut answers) {
+            for (future, answer) in pending.iter_mut().zip(&mut answers) {
                 if answer.is_none()
-                    && let Poll::Ready(result) = asking.as_mut().poll(cx)
+                    && let Poll::Ready(result) = future.as_mut().poll(cx)
                 {
                     match result {
-                        Ok(found) => *answer = Some(found),
+                        Ok(value) => *answer = Some(value),
                         Err(fault) => return Poll::Ready(Err(fault)),
                     }
                 }
@@ -185,7 +185,7 @@ macro_rules! ask_all {
                         && let Poll::Ready(result) = $ask.as_mut().poll(cx)
                     {
                         match result {
-                            Ok(found) => $answer = Some(found),
+                            Ok(value) => $answer = Some(value),
                             Err(fault) => return Poll::Ready(Err(fault)),
                         }
                     })+

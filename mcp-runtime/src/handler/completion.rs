@@ -1,4 +1,4 @@
-//! `completion/complete`: what a completion function receives and returns.
+//! The inputs and the result of completion functions (`completion/complete`).
 
 use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
 
@@ -20,7 +20,7 @@ impl EarlierArguments {
     }
 }
 
-/// What a completion function receives in addition to shared state.
+/// The values that a completion function can receive in addition to shared state.
 #[derive(Debug, Clone)]
 pub(crate) struct CompletionInput {
     pub(crate) value: Arc<str>,
@@ -45,7 +45,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Creates a result from all matches. The first 100 are sent, the rest only counted.
+    /// Creates a result from all matches. The first 100 are sent, the rest are only counted.
     pub fn new(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut values = values.into_iter();
         let first: Vec<String> = values.by_ref().take(MAX_VALUES).map(Into::into).collect();

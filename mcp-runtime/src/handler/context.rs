@@ -1,11 +1,11 @@
 pub(super) mod client_wait;
+pub(crate) mod current;
 pub(super) mod lifetime;
 mod log;
 mod peer;
 mod progress;
 
 use std::{
-    cell::RefCell,
     fmt,
     future::poll_fn,
     pin::{Pin, pin},
@@ -36,7 +36,8 @@ pub(crate) use self::{
     peer::{Peer, RequestHead},
 };
 
-/// The request that a function handles: progress, logging, cancellation, requests to the client, and who the caller is.
+/// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
+/// cancellation, and identifies the caller.
 ///
 /// A function receives it by declaring a parameter of type `&Context`. Clones are cheap and may outlive the call; a
 /// clone that outlives its call sends nothing.
@@ -52,7 +53,7 @@ struct Inner {
     client_wait: ClientWait,
 }
 
-/// What the engine knows about a call.
+/// The properties of a call, as provided by the engine.
 pub(crate) struct ContextParts {
     pub(crate) peer: Arc<dyn Peer>,
     pub(crate) dialect: &'static Dialect,
@@ -65,11 +66,11 @@ pub(crate) struct ContextParts {
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
-    /// Sends requests to the client; `None` if the protocol does not allow any.
+    /// The channel for requests to the client; `None` if the protocol does not allow any.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
-    /// Receives the status messages of a call that is, or may become, a task.
+    /// The receiver of status messages if the call is, or may become, a task.
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
-    /// Turns the call into a task, if it may become one.
+    /// The means to turn the call into a task; `None` if it cannot become one.
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The caller as authenticated by the transport.
     pub(crate) principal: Option<Box<str>>,
@@ -85,7 +86,8 @@ pub(crate) trait StatusMessages: Send + Sync {
 
 /// Turns a running call into a task.
 ///
-/// It is declared next to [`Context`] because each holds the other: the rest of the call runs with the same context.
+/// It is declared next to [`Context`] because the two refer to each other: the rest of the call runs with the same
+/// context.
 pub(crate) trait TaskHandoff: Send + Sync {
     /// Requests the handoff, which happens when the call is next pending. Resolves when it has succeeded or failed.
     fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -95,19 +97,6 @@ pub(crate) trait TaskHandoff: Send + Sync {
 
     /// Takes over the rest of the function. The returned future completes the original call in its place.
     fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
-}
-
-thread_local! {
-    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
-}
-
-/// Restores the previous current call on drop, also when unwinding.
-struct RestoreCurrent(Option<Context>);
-
-impl Drop for RestoreCurrent {
-    fn drop(&mut self) {
-        CURRENT.set(self.0.take());
-    }
 }
 
 impl Context {
@@ -203,14 +192,14 @@ impl Context {
     /// Returns whether the call was cancelled or its connection closed.
     ///
     /// Blocking code should check this periodically. The future of an async function is dropped when its call is
-    /// cancelled, so it has no need to.
+    /// cancelled, so it does not need to.
     pub fn is_cancelled(&self) -> bool {
         self.inner.lifetime.is_cancelled()
     }
 
     /// Waits until the call ends, because it was cancelled or because it has returned its result.
     ///
-    /// It is meant for spawned tasks that should stop with their call.
+    /// Use it in spawned tasks that should stop with their call.
     ///
     /// # Cancel safety
     ///
@@ -219,28 +208,28 @@ impl Context {
         self.inner.lifetime.ended().await;
     }
 
-    /// The id of the request, as JSON. Log records of the call carry the same id.
+    /// Returns the id of the request, as JSON. Log records of the call carry the same id.
     pub fn request_id(&self) -> &str {
         self.inner.parts.id.as_json()
     }
 
-    /// The requested tool, prompt or URI.
+    /// Returns the name of the tool or prompt, or the URI of the resource.
     pub fn name(&self) -> &str {
         &self.inner.parts.name
     }
 
-    /// The protocol revision of the request.
+    /// Returns the protocol revision of the request.
     pub fn revision(&self) -> Revision {
         self.inner.parts.dialect.revision()
     }
 
-    /// The name and version that the client reports about itself. They are not verified.
+    /// Returns the name and version that the client reports about itself. They are not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
         self.inner.parts.client.as_ref()
     }
 
-    /// The authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the extensions of the
-    /// request.
+    /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the
+    /// extensions of the request.
     pub fn principal(&self) -> Option<&str> {
         self.inner.parts.principal.as_deref()
     }
@@ -252,7 +241,7 @@ impl Context {
         serde_json::from_str(value).ok()
     }
 
-    /// The headers of the HTTP request; `None` over other transports.
+    /// Returns the headers of the HTTP request, or `None` over other transports.
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
         Some(self.inner.parts.head.as_deref()?.headers())
@@ -264,19 +253,19 @@ impl Context {
         self.inner.parts.head.as_deref()?.extensions().get()
     }
 
-    /// The remote address of the HTTP connection: the client's, or that of the nearest proxy.
+    /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy.
     ///
-    /// It is unknown to a service mounted into another framework, which may provide it as an
+    /// Returns `None` if the service is mounted into another framework, which may provide the address as an
     /// [extension](Self::extension).
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
         self.inner.parts.head.as_deref()?.peer_addr()
     }
 
-    /// Closes the SSE stream that would carry the response, which frees the connection during calls that take minutes.
+    /// Closes the SSE stream that would carry the response, which frees the connection during a long call.
     ///
-    /// The client reconnects after `retry` and receives what was sent in the meantime. It applies to clients of
-    /// revision 2025-11-25 over HTTP, and does nothing for all others.
+    /// The client reconnects after `retry` and receives the messages that were sent in the meantime. This method
+    /// affects only clients of revision 2025-11-25 over HTTP.
     ///
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
     pub fn close_sse_stream(&self, retry: Duration) {
@@ -285,10 +274,10 @@ impl Context {
         }
     }
 
-    /// Asks the user to fill in a form. `message` tells the user what it is for.
+    /// Asks the user to fill in a form. `message` explains to the user why.
     ///
-    /// `key` identifies the question among those of this call. A client of revision 2025-06-18 to 2025-11-25 is asked
-    /// while the call waits. In 2026-07-28 the call ends with the question, and **the function runs again from its
+    /// `key` identifies the question among those of this call. In revisions 2025-06-18 to 2025-11-25, the call waits
+    /// for the answer. In revision 2026-07-28, the call ends with the question, and **the function runs again from its
     /// start** when the client retries the call with the answer: everything before the question runs again unless it is
     /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
     ///
@@ -313,8 +302,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation, and another fault if it responds
-    /// with an error, with an invalid answer, or not in time.
+    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation, and another fault if it
+    /// responds with an error, with an invalid answer, or not in time.
     ///
     /// See [Elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation) and
     /// [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
@@ -366,11 +355,11 @@ impl Context {
         self.ask(ListRoots).await
     }
 
-    /// Sends a request to the client and waits for the answer. [`elicit`](Self::elicit), [`sample`](Self::sample) and
-    /// the like are shorthands for it.
+    /// Sends a request to the client and waits for the answer. [`elicit`](Self::elicit),
+    /// [`elicit_url`](Self::elicit_url), [`sample`](Self::sample) and [`roots`](Self::roots) are shorthands for it.
     ///
-    /// A function may convert [`Fault::MissingCapability`] to an error type of its own: the client is told about the
-    /// missing capability nevertheless.
+    /// A function may convert [`Fault::MissingCapability`] to its own error type: the missing capability is still
+    /// reported to the client.
     ///
     /// # Errors
     ///
@@ -383,8 +372,8 @@ impl Context {
         self.client_requests().ask(ask).await
     }
 
-    /// Sends several requests at once: a tuple of up to six, or a vector. In revision 2026-07-28 that takes one round
-    /// trip instead of one for each.
+    /// Sends several requests at once: a tuple of up to six, or a vector. In revision 2026-07-28, this takes one round
+    /// trip instead of one per request.
     ///
     /// ```
     /// use mcp_runtime::{Context, Elicit, Elicitation, Fault, ListRoots, SampleRequest, tool};
@@ -416,8 +405,8 @@ impl Context {
         asks.ask_all(self.client_requests()).await
     }
 
-    /// Runs `future` once per call, however often the function is restarted by its requests to the client. The value is
-    /// stored in the sealed state of the request.
+    /// Runs `future` once per call, even if requests to the client restart the function (see
+    /// [`elicit`](Self::elicit)). Between these rounds, the value is stored in the encrypted `requestState`.
     ///
     /// Use it for values that must not differ between rounds, such as a random number, and for side effects that must
     /// not be repeated, such as a reservation. `key` identifies the value among those of this call. A `Result` is
@@ -428,7 +417,8 @@ impl Context {
     /// payment, use the value as an idempotency key.
     ///
     /// Do not run it concurrently with a request to the client: a value that is not ready when the request ends the
-    /// round is lost and computed again in the next round. Two concurrent calls with the same key both run.
+    /// round is lost and computed again in the next round. Two concurrent calls with the same key both run their
+    /// futures.
     ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};
@@ -480,7 +470,7 @@ impl Context {
         self.client_requests().require(capability)
     }
 
-    /// Continues as a task from here on, in a tool with `#[tool(task = "deferred")]`.
+    /// Turns the call of a `#[tool(task = "deferred")]` into a task, in which the function continues.
     ///
     /// The client receives the task instead of the result, and fetches the result later. If the client does not support
     /// tasks or the call is already a task, this does nothing.
@@ -542,22 +532,6 @@ impl Context {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Returns the call that the current thread is executing. Its events are forwarded to the client's log.
-    pub(crate) fn current() -> Option<Self> {
-        CURRENT.with_borrow(Clone::clone)
-    }
-
-    /// Runs code as part of a call, see [`current`](Self::current).
-    pub(crate) fn enter<T>(current: Option<&Self>, run: impl FnOnce() -> T) -> T {
-        if current.is_none() {
-            return run();
-        }
-        let restore = RestoreCurrent(CURRENT.replace(current.cloned()));
-        let result = run();
-        drop(restore);
-        result
-    }
-
     /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
     /// have no effect until [`attach`](Self::attach).
     pub(crate) fn detach(&self) {
@@ -569,7 +543,7 @@ impl Context {
         self.inner.lifetime.set_detached(false);
     }
 
-    /// Marks the call as cancelled and wakes everything that waits for its end.
+    /// Marks the call as cancelled and wakes the tasks that wait for its end.
     pub(crate) fn cancel(&self) {
         self.inner.lifetime.cancel();
     }
@@ -587,7 +561,7 @@ impl Context {
         self.inner.parts.handoff.as_ref()
     }
 
-    /// The fault of the last request that the client could not be sent for lack of a capability.
+    /// Returns the fault of the last request that could not be sent because the client lacks a capability.
     pub(crate) fn missing_capability(&self) -> Option<Fault> {
         self.inner.client_wait.missing_capability()
     }
@@ -597,7 +571,7 @@ impl Context {
         self.inner.client_wait.has_asked()
     }
 
-    /// How long the call has waited for its client. This time does not count towards the timeout of the call.
+    /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.
     pub(crate) fn waited(&self) -> Duration {
         self.inner.client_wait.elapsed()
     }

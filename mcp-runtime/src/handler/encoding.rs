@@ -7,7 +7,7 @@ use crate::{
     revision::{Dialect, Feature, Features},
 };
 
-/// How results are encoded in one revision.
+/// The encoding of results in one revision.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     pub(crate) dialect: &'static Dialect,
@@ -23,7 +23,7 @@ impl Encoding {
         self.features.has(feature)
     }
 
-    /// Writes for how long a result may be cached, and by whom, if the dialect has cache hints.
+    /// Writes how long and by whom a result may be cached, if the dialect supports cache hints.
     pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
         if self.has(Feature::CacheHints) {
             let scope = if self.is_private { "private" } else { "public" };

@@ -3,12 +3,12 @@ use std::{any::Any, sync::Arc};
 use super::{CompletionInput, Context, Encoding, Finished, HandlerResult, Reply, StateMap, blocking::run_blocking};
 use crate::error::Fault;
 
-/// What a function needs after its arguments are decoded. It is independent of the request's message.
+/// The environment of a call, which provides everything but the decoded arguments. It does not borrow from the request.
 #[derive(Debug, Clone)]
 pub struct CallEnv {
     pub(crate) states: Arc<StateMap>,
     pub(crate) context: Option<Arc<Context>>,
-    pub(crate) completing: Option<CompletionInput>,
+    pub(crate) completion: Option<CompletionInput>,
     pub(crate) encoding: Arc<Encoding>,
     pub(crate) structured: bool,
     pub(crate) wraps: bool,
@@ -21,9 +21,9 @@ impl CallEnv {
     ///
     /// # Panics
     ///
-    /// Panics if there is no value of type `T`. Building the server has checked that there is one.
+    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
     pub fn get<T: ?Sized + 'static>(&self) -> &T {
-        if let Some(value) = self.completing.as_ref().and_then(CompletionInput::get) {
+        if let Some(value) = self.completion.as_ref().and_then(CompletionInput::get) {
             return value;
         }
         find(self.context.as_ref(), &self.states)

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::jsonrpc::raw;
 
-/// The input of one call, as the macro-generated code sees it.
+/// The input of a call, from which macro-generated code obtains the arguments and shared state.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The arguments: an object, as JSON.
@@ -36,18 +36,18 @@ impl<'a> Input<'a> {
     ///
     /// # Panics
     ///
-    /// Panics if there is no value of type `T`. Building the server has checked that there is one.
+    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
     pub fn get<T: ?Sized + 'static>(&self) -> &'a T {
         find(self.context, self.states)
     }
 
-    /// Copies what the call needs after decoding, so that a future can own it.
+    /// Copies the values that the call needs after decoding, so that a future can own them.
     pub fn into_owned(self) -> CallEnv {
         let output = self.contract.output_schema();
         CallEnv {
             states: Arc::clone(self.states),
             context: self.context.map(Arc::clone),
-            completing: None,
+            completion: None,
             encoding: Arc::clone(self.encoding),
             structured: output.is_some(),
             wraps: output.is_some_and(|output| output.wraps),
@@ -82,14 +82,14 @@ impl<'a> Input<'a> {
     /// Reports every violation of the schema, or else the error of serde.
     ///
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
-    /// once more.
+    /// again.
     #[cold]
     fn explain(&self, slots: &mut [&mut dyn Decode]) -> HandlerResult {
         let violations = self.contract.checker().violations(self.arguments);
         if !violations.is_empty() {
             return Err(HandlerError::invalid_arguments(violations));
         }
-        let integral = self.contract.checker().integral(self.arguments);
+        let integral = self.contract.checker().normalize_integers(self.arguments);
         self.fill(&integral, slots).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
     }
 }

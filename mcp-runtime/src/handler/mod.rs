@@ -1,7 +1,7 @@
-//! Arguments in, results out: what the macros expand to, and what a function sees of its call.
+//! The runtime side of annotated functions: decoding arguments, and writing results.
 //!
-//! The expansions call into [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and
-//! meet the error messages of the traits. Nothing here knows a transport.
+//! Macro expansions use [`entry`], [`Input`], [`ArgumentSlot`] and the output traits. Authors use [`Context`] and see
+//! the error messages of the traits. Nothing here depends on a transport.
 
 pub(crate) mod ask;
 mod blocking;
@@ -24,28 +24,33 @@ mod slot;
 mod state;
 mod strings;
 
-pub use client_requests::AskAll;
+pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, ClientInfo, Context};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
-pub use output::{ContentItem, ToolOutput, write_tool};
-pub use prompt_output::{PromptOutput, write_prompt};
+pub use output::{ContentItem, ToolOutput, ToolReply, write_tool};
+pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
 pub use reply::Reply;
-pub use resource_output::{ListOutput, ResourceOutput, write_resource};
-pub use server_fn::{ServerFn, ServerFnFuture, complete, complete_dependencies, list, list_dependencies};
-pub use slot::{Argument, ArgumentSlot, slot, slot_or_else, slot_or_json};
+pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
+pub use server_fn::{
+    AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
+    ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
+};
+pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
 pub use state::{Dependency, SharedState, dependency};
 
 pub(crate) use blocking::run_blocking;
 pub(crate) use client_requests::{AnswerFuture, ClientRequester};
 pub(crate) use completion::CompletionInput;
-pub(crate) use context::{ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff};
+pub(crate) use context::{
+    ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
+    current::{current_call, enter_call},
+};
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};
 pub(crate) use outcome::HandlerErrorKind;
 pub(crate) use output::write_tool_error;
-pub(crate) use server_fn::ServerFnOutput;
 pub(crate) use state::StateMap;
 pub(crate) use strings::from_strings;

@@ -7,7 +7,7 @@ use std::{
 use super::schema::Violation;
 use crate::error::Fault;
 
-/// `Ok` if a call has a result, otherwise the reason why it has none.
+/// `Ok` if a call produced a result, or else the reason why it did not.
 pub type HandlerResult = Result<(), HandlerError>;
 
 /// The future of a call.
@@ -21,7 +21,7 @@ pub struct Finished {
     pub(crate) outcome: HandlerResult,
 }
 
-/// The reason why a call has no result.
+/// The reason why a call produced no result.
 #[derive(Debug)]
 pub struct HandlerError(Box<HandlerErrorKind>);
 

@@ -14,10 +14,19 @@ use crate::{
 };
 
 /// A type that a tool may return.
+///
+/// - Text, numbers, `bool` and `char` become a text block. Images, audio, resources and links become a block of their
+///   type, and a `Vec` becomes one block per element.
+/// - [`Json<T>`](Json) becomes structured content with a schema, and a text block for clients that do not support it.
+/// - `()` has no content. `None` has none either, but is `null` where `Some` is structured.
+/// - `Err` is an error that the model reads, except for a [`Fault`], which is a protocol error.
+///
+/// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert
+/// them to [`Content`] or [`ToolResult`].
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "unsupported return type",
-    note = "supported are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
+    note = "the supported types are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
     note = "for a structured result, return `Json<{Self}>`, where `{Self}` implements `serde::Serialize` and `schemars::JsonSchema`"
 )]
 pub trait ToolOutput: Sized {
@@ -44,7 +53,7 @@ pub trait ContentItem: Sized {
     fn into_content(self) -> Content;
 }
 
-/// Writes the result of a tool: content, structured content, and whether it is an error.
+/// The writer of a tool's result: content, structured content, and whether it is an error.
 #[derive(Debug)]
 pub struct ToolReply<'r, 'a> {
     reply: &'r mut Reply<'a>,

@@ -10,10 +10,13 @@ use crate::{
 };
 
 /// A type that a prompt may return.
+///
+/// Text and other content become a single user message. Only this crate implements it. For types of your own, convert
+/// them to [`PromptMessage`] or [`PromptResult`].
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "unsupported return type",
-    note = "supported are text or other content (a single user message), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them"
+    note = "the supported types are text or other content (a single user message), `PromptMessage`, `Vec<PromptMessage>`, `PromptResult`, and a `Result` of any of them"
 )]
 pub trait PromptOutput: Sized {
     /// Writes the messages.
@@ -21,7 +24,7 @@ pub trait PromptOutput: Sized {
     fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult;
 }
 
-/// Writes the result of a prompt.
+/// The writer of a prompt's result.
 #[derive(Debug)]
 pub struct PromptReply<'r, 'a> {
     reply: &'r mut Reply<'a>,

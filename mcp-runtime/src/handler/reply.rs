@@ -1,6 +1,6 @@
 use super::Encoding;
 
-/// The buffer that the result of a call is written to, and what determines its form.
+/// The buffer for the result of a call, and the parameters of its encoding.
 #[derive(Debug)]
 pub struct Reply<'a> {
     pub(crate) out: &'a mut Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// A reply without an output schema, a URI and a media type.
+    /// Creates a reply without an output schema, URI or media type.
     pub(crate) fn plain(out: &'a mut Vec<u8>, encoding: &'a Encoding) -> Self {
         Self { out, encoding, structured: false, wraps: false, uri: "", mime_type: None }
     }

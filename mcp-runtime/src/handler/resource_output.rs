@@ -14,10 +14,16 @@ use crate::{
 };
 
 /// A type that a resource may return.
+///
+/// - Text, bytes and [`Json<T>`](Json) are the contents of the requested URI. A [`Resource`] has its own URI.
+/// - `None`, an empty `Vec<Resource>`, and an [`io::Error`] of kind `NotFound` mean that the resource does not exist.
+///
+/// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert
+/// them to [`Resource`].
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "unsupported return type",
-    note = "supported are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
+    note = "the supported types are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
 )]
 pub trait ResourceOutput: Sized {
     /// Writes the contents.
@@ -25,7 +31,7 @@ pub trait ResourceOutput: Sized {
     fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult;
 }
 
-/// Writes the result of reading a resource.
+/// The writer of the result of reading a resource.
 #[derive(Debug)]
 pub struct ResourceReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
@@ -162,7 +168,7 @@ fn is_not_found(error: &dyn Any) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// A type that a function that lists resources may return.
+/// A type that the `list` function of a templated resource may return.
 #[diagnostic::on_unimplemented(
     message = "a list function cannot return `{Self}`",
     label = "expected `Vec<ResourceLink>`, or a `Result` of it"

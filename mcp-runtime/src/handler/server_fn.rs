@@ -1,7 +1,7 @@
-//! Functions that an annotation names: completions of an argument, lists of resources.
+//! Functions that an annotation refers to: `complete` functions of arguments, and `list` functions of resources.
 //!
-//! Like annotated functions, they take shared state and [`Context`](super::Context) by reference. A completion function
-//! also takes the text to complete as `&str`, and the arguments already filled in as
+//! Like annotated functions, they take shared state and [`Context`](super::Context) by reference. A `complete` function
+//! may also take the text to complete as `&str`, and the arguments already filled in as
 //! [`EarlierArguments`](super::EarlierArguments).
 
 use std::{any::type_name, pin::Pin};
@@ -9,7 +9,7 @@ use std::{any::type_name, pin::Pin};
 use super::{CallEnv, Completions, CompletionsOutput, Dependency, HandlerError, ListOutput};
 use crate::model::ResourceLink;
 
-/// The result of a server function.
+/// The result of a `complete` or `list` function.
 #[derive(Debug)]
 pub enum ServerFnOutput {
     /// Values for an argument.
@@ -18,15 +18,16 @@ pub enum ServerFnOutput {
     Resources(Vec<ResourceLink>),
 }
 
-/// The future of a server function.
+/// The future of a `complete` or `list` function.
 pub type ServerFnFuture = Pin<Box<dyn Future<Output = Result<ServerFnOutput, HandlerError>> + Send>>;
 
-/// A plain or async function whose parameters are all references.
+/// A `complete` or `list` function: sync or async, with parameters that are all references.
 ///
-/// `K` selects what it returns, values or links. `M` distinguishes the signatures and is always inferred.
+/// `K` is [`CompleteKind`] or [`ListKind`] and determines the return types. `M` distinguishes the signatures and is
+/// always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used here: unsupported parameters or return type",
-    label = "expected a plain or async function of up to four `&T`: shared state, `&Context`, and for completions the text to complete as `&str`",
+    label = "expected a sync or async function with up to four parameters of type `&T`: shared state, `&Context`, and for completions the text to complete as `&str`",
     note = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
 )]
 pub trait ServerFn<K, M>: Sized {
@@ -42,16 +43,16 @@ pub trait ServerFn<K, M>: Sized {
     fn call(self, env: CallEnv) -> impl Future<Output = Self::Output> + Send + 'static;
 }
 
-/// Marks functions that complete an argument.
+/// The kind of functions that complete an argument.
 #[derive(Debug)]
 pub struct CompleteKind;
-/// Marks functions that list resources.
+/// The kind of functions that list resources.
 #[derive(Debug)]
 pub struct ListKind;
 
-/// A type that a server function of one kind may return.
+/// A type that a `complete` or `list` function may return.
 #[diagnostic::on_unimplemented(
-    message = "a function that is named here cannot return `{Self}`",
+    message = "a `list` or `complete` function cannot return `{Self}`",
     label = "a `list` function returns `Vec<ResourceLink>`, a `complete` function `Vec<String>` or `Completions`, or a `Result` of those"
 )]
 pub trait ServerFnReturn<K> {
@@ -72,32 +73,32 @@ impl<T: ListOutput> ServerFnReturn<ListKind> for T {
     }
 }
 
-/// Calls a completion function.
+/// Calls a `complete` function.
 pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
     let call = function.call(env);
     Box::pin(async move { call.await.into_output() })
 }
 
-/// Calls a list function.
+/// Calls a `list` function.
 pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
     let call = function.call(env);
     Box::pin(async move { call.await.into_output() })
 }
 
-/// Appends the parameters of a completion function.
+/// Appends the parameters of a `complete` function.
 pub fn complete_dependencies<M, F: ServerFn<CompleteKind, M>>(function: F, into: &mut Vec<Dependency>) {
     function.dependencies(into);
 }
 
-/// Appends the parameters of a list function.
+/// Appends the parameters of a `list` function.
 pub fn list_dependencies<M, F: ServerFn<ListKind, M>>(function: F, into: &mut Vec<Dependency>) {
     function.dependencies(into);
 }
 
-/// Marks a plain function.
+/// A marker for the signatures of sync functions.
 #[derive(Debug)]
 pub struct SyncFn;
-/// Marks an async function.
+/// A marker for the signatures of async functions.
 #[derive(Debug)]
 pub struct AsyncFn;
 
@@ -121,7 +122,7 @@ macro_rules! server_fn {
             }
         }
 
-        /// An async function of this number of references, whose future borrows them.
+        /// An async function with this number of parameters, whose future borrows them.
         #[doc(hidden)]
         pub trait $helper<'a, $($arg: ?Sized + 'a),*>: Send + 'static {
             type Future: Future<Output = Self::Output> + Send + 'a;

@@ -29,7 +29,7 @@ pub struct ArgumentSlot<T> {
 /// The value of an argument that is missing.
 #[derive(Debug)]
 enum Fallback<T> {
-    /// What serde provides for a missing field, if anything.
+    /// The value that serde provides for a missing field, if any.
     Missing(fn() -> Option<T>),
     Json(&'static str),
     Expression(fn() -> T),
@@ -59,13 +59,13 @@ impl<T> ArgumentSlot<T> {
     ///
     /// # Panics
     ///
-    /// Panics unless [`Input::decode`](super::Input::decode) succeeded before, and when it is called twice.
+    /// Panics if [`Input::decode`](super::Input::decode) has not succeeded before, or if called twice.
     pub fn take(&mut self) -> T {
-        self.value.take().expect("an argument is taken once, after decoding")
+        self.value.take().expect("arguments are taken once, after decoding")
     }
 }
 
-/// A slot of any type, which lets decoding be compiled once for all functions.
+/// A slot of any type, so that decoding is compiled only once for all functions.
 pub trait Decode {
     /// Decodes the argument from JSON.
     #[doc(hidden)]
@@ -80,7 +80,7 @@ impl<T> Decode for ArgumentSlot<T> {
     fn decode(&mut self, json: &str) -> Result<(), serde_json::Error> {
         match (self.read)(json) {
             Ok(value) => self.value = Some(value),
-            // Models write `null` for arguments that they leave out.
+            // Models write `null` for arguments that they omit.
             Err(_) if json == "null" && !matches!(self.fallback, Fallback::Missing(_)) => self.value = None,
             Err(error) => return Err(error),
         }

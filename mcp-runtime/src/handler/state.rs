@@ -27,7 +27,7 @@ impl StateMap {
         self.values.insert(TypeId::of::<T>(), state).is_none()
     }
 
-    /// Adds a value of the runtime's own, which is omitted from messages.
+    /// Adds a built-in value, which is omitted from messages.
     pub(crate) fn insert_builtin<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None });
     }

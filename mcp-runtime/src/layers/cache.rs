@@ -122,7 +122,8 @@ impl CacheReadOnly {
         self
     }
 
-    /// Adds a key to that of each result, such as the value of a header, and caches functions that take `&Context` as well.
+    /// Adds a component to the cache key, such as the value of a header. Functions that take `&Context` are then cached as
+    /// well.
     ///
     /// ```
     /// # use mcp_runtime::layers::CacheReadOnly;
@@ -195,7 +196,7 @@ impl Layer for CacheReadOnly {
         Box::pin(async move {
             let (key, created) = (self.key(&call), Instant::now());
             if let Some(result) = self.find(&key) {
-                return Outcome::again(&call, &result.json);
+                return Outcome::from_cached_json(&call, &result.json);
             }
             let outcome = next.run(call.clone()).await;
             if outcome.status() == CallStatus::Success
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn size_is_limited() {
+    fn the_least_recently_used_results_are_evicted() {
         let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
         let mut results = cache.results();
         for (key, bytes, kept) in [

@@ -67,12 +67,12 @@ impl Layer for MaskErrors {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let outcome = next.run(call.clone()).await;
-            let Some((why, of)) = outcome.failure_of() else { return outcome };
-            if self.shown.contains(&of) {
+            let Some((reason, error_type)) = outcome.failure_of() else { return outcome };
+            if self.shown.contains(&error_type) {
                 return outcome;
             }
             let (name, reference) = (call.entry().name, reference());
-            tracing::error!(name, id = call.request_id(), reference, why, "function failed");
+            tracing::error!(name, id = call.request_id(), reference, reason, "function failed");
             Outcome::error(&call, format!("`{name}` failed; see the server log, reference {reference}"))
         })
     }
@@ -81,7 +81,7 @@ impl Layer for MaskErrors {
 /// Returns a random reference. Collisions are possible but unlikely.
 fn reference() -> String {
     let mut bytes = [0; 6];
-    // Zeros, and a line in the log, are better than a failed call.
+    // Without randomness, the reference consists of zeros. The log still contains the message.
     let _ = random::fill(&mut bytes);
     bytes.iter().fold(String::new(), |mut name, byte| {
         let _ = write!(name, "{byte:02x}");

@@ -81,7 +81,7 @@ impl RateLimit {
         }
     }
 
-    /// Sets the size of a burst. The default is the number of calls of the rate.
+    /// Sets the number of calls in a burst. The default is that of the rate.
     #[must_use]
     pub fn burst(mut self, calls: u32) -> Self {
         self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN));
@@ -168,12 +168,12 @@ impl Layer for RateLimit {
 fn reject(call: &Call, wait: Duration) -> Outcome {
     let millis = wait.as_nanos().div_ceil(1_000_000).max(1) as u64;
     let wait = Duration::from_millis(millis);
-    let why = format!("rate limit of `{}` exceeded: retry in {wait:?}", call.entry().name);
+    let message = format!("rate limit of `{}` exceeded: retry in {wait:?}", call.entry().name);
     tracing::debug!(name = call.name(), ?wait, "rate limit exceeded");
     match call.kind() {
-        EntryKind::Tool => Outcome::error(call, why),
+        EntryKind::Tool => Outcome::error(call, message),
         EntryKind::Resource | EntryKind::Prompt => {
-            Fault::Custom { code: 429, message: why, data: Some(json!({ "retryAfterMs": millis })) }.into()
+            Fault::Custom { code: 429, message, data: Some(json!({ "retryAfterMs": millis })) }.into()
         }
     }
 }

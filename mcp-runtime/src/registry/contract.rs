@@ -1,4 +1,4 @@
-//! Compiles the contract of a function with its callers from what its parameters declare.
+//! Compiles the contract of a function with its callers from the declarations of its parameters.
 
 use crate::handler::{
     Contract,
@@ -16,7 +16,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     if let [argument] = arguments
         && argument.flattened
     {
-        let schema = (argument.of.schema)(&mut generator).to_value();
+        let schema = (argument.ty.schema)(&mut generator).to_value();
         let input = schema::whole_input(schema, generator)?;
         return Contract::new(arguments, input.schema, !input.implied);
     }
@@ -29,12 +29,12 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
         };
         let default = default
             .transpose()
-            .map_err(|why| SchemaError::new(format!("the default of `{}`: {why}", argument.name)))?;
+            .map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
         properties.push(Property {
             name: argument.name,
             description: argument.description,
-            schema: (argument.of.schema)(&mut generator).to_value(),
-            required: default.is_none() && !(argument.of.optional)(),
+            schema: (argument.ty.schema)(&mut generator).to_value(),
+            required: default.is_none() && !(argument.ty.optional)(),
             default,
             keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
@@ -56,7 +56,7 @@ fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
         Rule::Header(header) => Keyword::Header(header),
         Rule::Examples(examples) => {
             let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
-            Keyword::Examples(parsed.map_err(|why| SchemaError::new(format!("an example: {why}")))?)
+            Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)
         }
     })
 }

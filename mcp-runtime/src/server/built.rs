@@ -42,7 +42,7 @@ impl BuiltServer {
 
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         let (reader, writer) = stdio.into_streams()?;
-        let stop = transport::shutdown_signal(self.engine.limits.grace);
+        let stop = transport::shutdown_signal(self.engine.limits.grace_period);
         transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
     }
 
@@ -77,7 +77,7 @@ impl BuiltServer {
     /// [allowed](HttpOptions::allow_host).
     #[cfg(feature = "http")]
     pub async fn serve_http(&self, address: impl Into<std::net::SocketAddr>, options: HttpOptions) -> io::Result<()> {
-        let stop = transport::shutdown_signal(self.engine.limits.grace);
+        let stop = transport::shutdown_signal(self.engine.limits.grace_period);
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
 

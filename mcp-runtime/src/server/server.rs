@@ -283,20 +283,20 @@ impl Server {
 
     /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.profile.limits.message = bytes.max(1);
+        self.profile.limits.message_bytes = bytes.max(1);
         self
     }
 
     /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default is 5
     /// seconds.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
-        self.profile.limits.grace = grace;
+        self.profile.limits.grace_period = grace;
         self
     }
 
     /// Sets the maximum number of items on a page of a list. The default is 1000.
     pub fn page_size(mut self, items: usize) -> Self {
-        self.profile.limits.page = items.max(1);
+        self.profile.limits.page_size = items.max(1);
         self
     }
 
@@ -311,13 +311,13 @@ impl Server {
     ///
     /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
-        self.profile.limits.answer = timeout;
+        self.profile.limits.answer_timeout = timeout;
         self
     }
 
     /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
     pub fn state_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.round = ttl;
+        self.profile.limits.round_ttl = ttl;
         self
     }
 

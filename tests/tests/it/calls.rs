@@ -11,7 +11,7 @@ use std::{
 use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::json;
 
-/// What the functions observed, for assertions.
+/// Observations of the functions, for assertions.
 #[derive(Debug, Default)]
 struct Observed {
     dropped: AtomicUsize,
@@ -47,7 +47,7 @@ async fn not_long(observed: &Observed) {
 async fn closes_stream(ctx: &Context) -> &'static str {
     ctx.close_sse_stream(Duration::from_millis(1));
     tokio::time::sleep(Duration::from_millis(1)).await;
-    "still here"
+    "still running"
 }
 
 /// Blocks until it is cancelled.
@@ -216,7 +216,7 @@ async fn the_server_timeout_is_the_default_for_functions() {
 async fn closing_the_stream_has_no_effect_without_resumption() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
         let mut client = Server::empty("calls", "1.0.0").with::<closes_stream>().test_client(revision);
-        assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still here", "{revision}");
+        assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still running", "{revision}");
     }
 }
 
@@ -316,7 +316,7 @@ async fn a_batch_is_bounded() {
     let batch = |size: u32| serde_json::Value::Array((0..size).map(ping).collect()).to_string();
     assert_eq!(client.send_raw(batch(100).as_bytes())[0].as_array().unwrap().len(), 100);
     let refused = client.send_raw(batch(101).as_bytes());
-    assert_eq!(refused[0]["error"]["message"], "invalid request: a batch may have at most 100 messages");
+    assert_eq!(refused[0]["error"]["message"], "invalid request: the batch is too large: the limit is 100 messages");
 }
 
 mod failing {

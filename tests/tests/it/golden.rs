@@ -49,17 +49,19 @@ async fn structured_results_match_their_schemas() {
         for (name, arguments) in &called {
             let schema = tools.iter().find(|tool| tool["name"] == *name).unwrap().get("outputSchema");
             let result = client.call(name, arguments).await.unwrap();
-            let fits = schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
-            assert_eq!(fits, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
+            let is_valid =
+                schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
+            assert_eq!(is_valid, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
         }
     }
 }
 
 /// Plays a case with a new server: either a method with parameters, or raw lines.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
-    let mut client = match case["silent"] == true {
-        true => TestClient::uninitialized(server(), revision),
-        false => server().test_client(revision),
+    let mut client = if case["silent"] == true {
+        TestClient::uninitialized(server(), revision)
+    } else {
+        server().test_client(revision)
     };
     if let Some(method) = case["method"].as_str() {
         client.send_request(method, case["params"].clone());

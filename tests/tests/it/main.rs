@@ -14,6 +14,7 @@ mod macros;
 mod property;
 mod requirements;
 mod skills;
+mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;

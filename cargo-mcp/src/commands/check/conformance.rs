@@ -1,6 +1,6 @@
 //! The server's behaviour: the handshake of each revision, its lists, and its reaction to invalid input.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use mcp_lock::Listing;
 use serde_json::{Value, json};
@@ -13,7 +13,8 @@ use crate::{
     failure::Failure,
     probe::{self, RawSession, RequestError, RpcError, connection_failure},
     raw_connection::TransportError,
-    target::{Revision, SHUTDOWN_TIMEOUT, Target},
+    revision::Revision,
+    target::{SHUTDOWN_TIMEOUT, Target},
     uri_template::variables,
 };
 
@@ -49,7 +50,8 @@ const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects once per revision and checks the server's behaviour. `reads` enables the checks of `--read`.
+/// Connects once per revision and checks the server's behaviour. With `follow_announced`, also checks the newer revisions
+/// that the server announces. `reads` enables the checks of `--read`.
 ///
 /// # Errors
 ///
@@ -58,17 +60,25 @@ pub(crate) async fn handshakes(
     findings: &mut Findings,
     target: &Target,
     revisions: &[Revision],
+    mut follow_announced: bool,
     timeout: Duration,
     reads: bool,
 ) -> Result<Vec<Handshake>, Failure> {
     let mut handshakes = Vec::new();
     let mut newest: Option<Box<RawSession>> = None;
     let (mut lost, mut answered) = (String::new(), false);
-    for revision in revisions.iter().copied() {
+    let mut revisions = VecDeque::from_iter(revisions.iter().copied());
+    while let Some(revision) = revisions.pop_front() {
         let handshake = probe::handshake(target, revision, timeout).await?;
         answered |= !matches!(handshake, probe::Handshake::Failed(_));
         let outcome = match handshake {
             probe::Handshake::Accepted(mut session) => {
+                if revisions.is_empty() && std::mem::take(&mut follow_announced) {
+                    let mut newer = session.announced.clone();
+                    newer.retain(|announced| *announced > revision);
+                    newer.sort_unstable();
+                    revisions.extend(newer);
+                }
                 let outcome = requests(findings, &mut session).await;
                 if let Some(mut older) = newest.replace(session) {
                     stdout_noise(findings, &older);
@@ -127,7 +137,7 @@ fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
 /// Sends `ping`, requests all declared lists, and calls an unknown method.
 async fn requests(findings: &mut Findings, session: &mut RawSession) -> HandshakeOutcome {
     let (server, revision) = (Subject::server(), session.revision.as_str());
-    let has_ping = session.revision < Revision::V2026_07_28;
+    let has_ping = !session.revision.is_stateless();
     let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,

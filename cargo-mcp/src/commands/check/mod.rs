@@ -21,12 +21,7 @@ use report::Report;
 use tokens::TokenBudget;
 
 use super::lock;
-use crate::{
-    failure::Failure,
-    near::nearest,
-    stdout::outln,
-    target::{Revision, TargetArgs},
-};
+use crate::{failure::Failure, near::nearest, revision::Revision, stdout::outln, target::TargetArgs};
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
@@ -91,10 +86,12 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     let lock = args.lock()?;
     let target = args.target.resolve(args.server.as_deref())?;
-    let revisions = args.target.revision.map_or_else(|| Revision::ALL.to_vec(), |revision| vec![revision]);
+    let revisions = args.target.revision.map_or_else(|| Revision::known().collect(), |revision| vec![revision]);
     let mut findings = Findings::default();
     let timeout = args.target.connect_timeout();
-    let handshakes = conformance::handshakes(&mut findings, &target, &revisions, timeout, args.read).await?;
+    let handshakes =
+        conformance::handshakes(&mut findings, &target, &revisions, args.target.revision.is_none(), timeout, args.read)
+            .await?;
     let supported = handshakes.iter().filter_map(|handshake| match &handshake.outcome {
         HandshakeOutcome::Supported(inventory) => Some((handshake.revision, &**inventory)),
         _ => None,
@@ -164,7 +161,7 @@ impl Args {
             Failure::usage(format_args!("cannot read `{}`: {error}", lock::shown(&path)))
                 .help("run `cargo mcp lock` to create it")
         })?;
-        let lock = Lock::read(&text).map_err(|why| {
+        let lock = Lock::parse(&text).map_err(|why| {
             Failure::usage(format_args!("`{}` is not a lock file: {why}", lock::shown(&path)))
                 .help("run `cargo mcp lock` to recreate it")
         })?;
@@ -212,7 +209,7 @@ fn uris(findings: &mut Findings, listing: &Listing) {
 
 /// Checks output schemas in the revisions before 2026-07-28, which allow only objects.
 fn output_schemas(findings: &mut Findings, supported: &[(Revision, &Inventory)]) {
-    for (revision, inventory) in supported.iter().filter(|(revision, _)| *revision < Revision::V2026_07_28) {
+    for (revision, inventory) in supported.iter().filter(|(revision, _)| !revision.is_stateless()) {
         for tool in &inventory.listing.tools {
             let schema = tool.get("outputSchema").filter(|schema| schema["type"] != "object");
             if let Some(schema) = schema {

@@ -50,7 +50,8 @@ impl Batch {
         });
     }
 
-    /// Drops an announced response or marks the batch as read, and writes the response of the batch if nothing is missing.
+    /// Drops an announced response or marks the batch as read, and writes the response of the batch if it is
+    /// complete.
     pub(crate) fn skip(&self, out: &mut Vec<u8>) {
         self.update(|progress| progress.close_one(out));
     }

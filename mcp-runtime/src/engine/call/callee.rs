@@ -1,4 +1,4 @@
-//! The function that a call runs: its start, its timeout, and the response to its outcome.
+//! The function that a call runs: starts it, enforces its timeout, and writes the response.
 
 use std::{
     any::Any,
@@ -11,17 +11,17 @@ use super::{
     response,
 };
 use crate::{
-    error::Fault,
+    error::{Fault, FaultClass},
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
-        write_tool_error,
+        enter_call, write_tool_error,
     },
     jsonrpc::Id,
     revision::Feature,
 };
 
-/// A call with less time left than this has timed out.
-const PRECISION: Duration = Duration::from_millis(1);
+/// The precision of tokio's timers. A call with less time left has timed out.
+const TIMER_PRECISION: Duration = Duration::from_millis(1);
 
 /// The properties of a called function that its response depends on.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +45,11 @@ impl Callee {
         log_context: Option<&Context>,
         id: &Id<'_>,
     ) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| Context::enter(log_context, || function(input))))
+        catch_unwind(AssertUnwindSafe(|| enter_call(log_context, || function(input))))
             .unwrap_or_else(|panic| Err(self.panic_fault(&*panic, id).into()))
     }
 
-    /// Runs a call to its end. Returns `None` if it timed out. Time spent waiting for the client does not count.
+    /// Runs a call to completion. Returns `None` if it timed out. Time spent waiting for the client does not count.
     pub(crate) async fn run_with_timeout(
         &self,
         mut call: GuardedCall,
@@ -66,7 +66,7 @@ impl Callee {
             }
             let waited = context.map_or(Duration::ZERO, Context::waited);
             remaining = (limit + waited).saturating_sub(start.elapsed());
-            if remaining < PRECISION {
+            if remaining < TIMER_PRECISION {
                 return None;
             }
         }
@@ -75,13 +75,13 @@ impl Callee {
     /// Returns the outcome of a call that timed out.
     pub(crate) fn timed_out(&self, encoding: &Encoding, id: &Id<'_>) -> Finished {
         let limit = self.timeout.unwrap_or_default();
-        let why = format!("`{}` did not finish within {limit:?}", self.name);
+        let message = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = self.name, id = id.as_json(), ?limit, "call timed out");
         if !self.is_tool {
-            return Finished { body: Vec::new(), outcome: Err(Fault::internal(why).into()) };
+            return Finished { body: Vec::new(), outcome: Err(Fault::internal(message).into()) };
         }
         let mut body = Vec::new();
-        write_tool_error(&mut Reply::plain(&mut body, encoding), &why);
+        write_tool_error(&mut Reply::plain(&mut body, encoding), &message);
         Finished { body, outcome: Ok(()) }
     }
 
@@ -93,23 +93,27 @@ impl Callee {
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
-    /// Writes the response of a finished call.
+    /// Writes the response of a finished call. Returns the class of the fault, if the response is one.
     pub(crate) fn write_response(
         &self,
         out: &mut Vec<u8>,
         encoding: &Encoding,
         id: &Id<'_>,
         finished: Result<Finished, Fault>,
-    ) {
+    ) -> Option<FaultClass> {
         let start = out.len();
         match finished {
-            Ok(Finished { body, outcome: Ok(()) }) => response::write_result(out, id, &body),
+            Ok(Finished { body, outcome: Ok(()) }) => {
+                response::write_result(out, id, &body);
+                None
+            }
             Ok(Finished { outcome, .. }) => self.end_response(out, start, encoding, id, outcome),
             Err(fault) => self.end_response(out, start, encoding, id, Err(fault.into())),
         }
     }
 
-    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed.
+    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed. Returns the
+    /// class of the fault, if the response is one.
     pub(crate) fn end_response(
         &self,
         out: &mut Vec<u8>,
@@ -117,31 +121,37 @@ impl Callee {
         encoding: &Encoding,
         id: &Id<'_>,
         outcome: HandlerResult,
-    ) {
-        let reason = match outcome {
-            Ok(()) => return out.push(b'}'),
+    ) -> Option<FaultClass> {
+        let error = match outcome {
+            Ok(()) => {
+                out.push(b'}');
+                return None;
+            }
             Err(error) => error.into_kind(),
         };
         out.truncate(start);
-        let fault = match reason {
+        let fault = match error {
             HandlerErrorKind::Fault(fault) => fault,
-            HandlerErrorKind::Failed { message: why, .. } if self.is_tool => {
-                return write_error_result(out, encoding, id, &why);
+            HandlerErrorKind::Failed { message, .. } if self.is_tool => {
+                write_error_result(out, encoding, id, &message);
+                return None;
             }
-            HandlerErrorKind::Failed { message: why, .. } => {
-                tracing::error!(name = self.name, id = id.as_json(), why, "function failed");
+            HandlerErrorKind::Failed { message: reason, .. } => {
+                tracing::error!(name = self.name, id = id.as_json(), reason, "function failed");
                 Fault::internal(format!("`{}` failed", self.name))
             }
             HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("invalid arguments for `{}`:{lines}", self.name);
                 if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
-                    return write_error_result(out, encoding, id, &text);
+                    write_error_result(out, encoding, id, &text);
+                    return None;
                 }
                 Fault::InvalidParams(text)
             }
         };
         response::write_error(out, encoding.dialect, Some(id), &fault);
+        fault.class()
     }
 }
 

@@ -5,13 +5,13 @@ use std::{
 
 /// The time at which a connection last read the system clock.
 ///
-/// Reading the system clock costs a considerable part of a small call. The transport therefore reads it when a message
+/// Reading the system clock is a considerable part of the cost of a small call. The transport therefore reads it when a message
 /// arrives, and a call reads it when its function returns. The work that precedes a call in the same read is counted as
 /// part of the call.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    /// The nanoseconds since `start`, which overflow after centuries.
+    /// The nanoseconds since `start`, which overflow only after centuries.
     elapsed: AtomicU64,
 }
 

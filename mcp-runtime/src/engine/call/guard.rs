@@ -1,4 +1,4 @@
-//! Guards the future of a call: catches its panics, warns if it blocks, and hands it off to a task on request.
+//! Guards the future of a call: catches its panics, logs a warning if it blocks, and hands it off to a task on request.
 
 use std::{
     any::Any,
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult};
+use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerResult, enter_call};
 
-/// A function that blocks its thread for longer than this is reported in the log.
-const SLOW: Duration = Duration::from_millis(100);
+/// The time after which a function that blocks its thread is reported in the log.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
 
 /// The outcome of a guarded call, or the payload of its panic.
 pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
@@ -50,12 +50,13 @@ impl GuardedCall {
     }
 
     /// Logs a warning when the future blocks its thread.
-    pub(crate) fn warning_if_slow(mut self) -> Self {
+    pub(crate) fn with_slow_warning(mut self) -> Self {
         self.warns_if_slow = true;
         self
     }
 
-    /// If the call is to become a task, hands off the rest of it and continues with the response that replaces its result.
+    /// If a handoff is requested, moves the rest of the call into a task and continues with the future of the response
+    /// that replaces its result.
     pub(super) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let Some(context) = &self.handoff_context else { return Poll::Pending };
         let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
@@ -76,11 +77,10 @@ impl Future for GuardedCall {
         let log_context = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
         let start = warns_if_slow.then(Instant::now);
-        let polled =
-            catch_unwind(AssertUnwindSafe(|| match Context::enter(log_context, || running.as_mut().poll(cx)) {
-                Poll::Ready(finished) => Ok(finished),
-                Poll::Pending => Err(running),
-            }));
+        let polled = catch_unwind(AssertUnwindSafe(|| match enter_call(log_context, || running.as_mut().poll(cx)) {
+            Poll::Ready(finished) => Ok(finished),
+            Poll::Pending => Err(running),
+        }));
         if let Some(start) = start {
             warn_if_slow(name, start.elapsed());
         }
@@ -114,7 +114,8 @@ impl Drop for GuardedCall {
     }
 }
 
-/// Replaces the error of a function that failed because of a missing client capability by the fault that names it.
+/// Replaces the error of a function that failed because of a missing client capability with the fault that names the
+/// capability.
 pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
     outcome.map_err(|error| match (error.kind(), context.and_then(Context::missing_capability)) {
         (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
@@ -124,7 +125,7 @@ pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&C
 
 /// Logs a warning if a function has blocked its thread.
 pub(super) fn warn_if_slow(name: &str, elapsed: Duration) {
-    if elapsed > SLOW {
+    if elapsed > SLOW_AFTER {
         tracing::warn!(name, ?elapsed, "function blocked its connection: mark it as `blocking`, or make it async");
     }
 }

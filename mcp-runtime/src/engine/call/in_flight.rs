@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::batch::Sink;
 use crate::{
     engine::{outbox::Outbox, request::source::Permit, subscriptions::listener::Listener},
+    error::FaultClass,
     handler::Context,
     jsonrpc::Id,
 };
@@ -30,14 +31,14 @@ pub(crate) struct InFlight {
     listener_count: AtomicUsize,
 }
 
-/// Distinguishes a call from a later one with the same id.
+/// A sequence number that distinguishes a call from a later one with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Number(u64);
+pub(crate) struct SequenceNumber(u64);
 
 /// A call in flight.
 #[derive(Debug)]
 pub(crate) struct InFlightCall {
-    pub(crate) number: Number,
+    pub(crate) number: SequenceNumber,
     pub(crate) abort: AbortHandle,
     pub(crate) context: Option<Arc<Context>>,
     pub(crate) outbox: Arc<Outbox>,
@@ -80,14 +81,14 @@ impl InFlight {
 
     /// Starts a call and adds it to the table before it can finish. If a call with its id has been added in the meantime,
     /// starts nothing and returns `false`.
-    pub(crate) fn start(&self, id: Id<'static>, start: impl FnOnce(Number) -> InFlightCall) -> bool {
+    pub(crate) fn start(&self, id: Id<'static>, start: impl FnOnce(SequenceNumber) -> InFlightCall) -> bool {
         let mut calls = self.calls();
         match calls.entry(id) {
             Entry::Occupied(_) => false,
             Entry::Vacant(entry) => {
                 self.call_count.fetch_add(1, Ordering::AcqRel);
-                let call = start(Number(self.next_number.fetch_add(1, Ordering::Relaxed)));
-                call.outbox.open();
+                let call = start(SequenceNumber(self.next_number.fetch_add(1, Ordering::Relaxed)));
+                call.outbox.open_call();
                 entry.insert(call);
                 true
             }
@@ -95,9 +96,12 @@ impl InFlight {
     }
 
     /// Finishes a call with its response, unless it was cancelled.
-    pub(crate) fn finish(&self, id: &Id<'static>, number: Number, response: &[u8]) {
+    pub(crate) fn finish(&self, id: &Id<'static>, number: SequenceNumber, response: &[u8], fault: Option<FaultClass>) {
         let Some(call) = self.remove(id, |call| call.number == number) else { return };
-        call.outbox.close(|out| match call.sink {
+        if let Some(fault) = fault {
+            call.outbox.set_fault(fault);
+        }
+        call.outbox.close_call(|out| match call.sink {
             Sink::Line => {
                 out.extend_from_slice(response);
                 out.push(b'\n');
@@ -169,7 +173,7 @@ impl InFlightCall {
             context.cancel();
         }
         self.abort.abort();
-        self.outbox.close(|out| {
+        self.outbox.close_call(|out| {
             if let Sink::Batch(batch) = self.sink {
                 batch.skip(out);
             }

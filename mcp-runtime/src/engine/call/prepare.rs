@@ -1,4 +1,4 @@
-//! Prepares calls: limits, the function's context, and how it reaches its client.
+//! Prepares calls: checks the limits, and creates the function's context and its connection to the client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) hints: Hints,
 }
 
-/// How a call reaches its client, where that differs from the default.
+/// Replacements for the default ways in which a call communicates with its client.
 #[derive(Default)]
 pub(crate) struct CallOptions {
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
@@ -42,65 +42,65 @@ pub(crate) struct CallOptions {
 /// Calls a function.
 pub(crate) fn call(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let requester = requester(request, target, arguments, item.uses_context)?;
-    call_with(request, item, target, arguments, CallOptions { requester, ..CallOptions::default() }, out)
+    let requester = requester(request, target, arguments, function.uses_context)?;
+    call_with(request, function, target, arguments, CallOptions { requester, ..CallOptions::default() }, out)
 }
 
 /// Calls a function with options.
 pub(crate) fn call_with(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     options: CallOptions,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let is_tool = target.method == "tools/call";
-    let uses_context = item.uses_context || options.handoff.is_some();
-    let next = request.engine().layers.around(item);
-    let mut call = prepare(request, item.common, target.name, is_tool, uses_context, options)?;
-    if next.is_none() && matches!(item.common.handler, Handler::Sync(_)) {
-        check_room(request)?;
+    let uses_context = function.uses_context || options.handoff.is_some();
+    let next = request.engine().layers.for_function(function);
+    let mut call = prepare(request, function.common, target.name, is_tool, uses_context, options)?;
+    if next.is_none() && matches!(function.common.handler, Handler::Sync(_)) {
+        check_capacity(request)?;
     } else {
         call.permit = admit(request)?;
     }
     if let Some(next) = next {
-        let info = call_info(request, item, target, call.callee, call.context.clone());
+        let info = call_info(request, function, target, call.callee, call.context.clone());
         call.run_layered(next.start(Call::new(info, arguments)), out);
         return Ok(());
     }
     let context = call.context.clone();
     let input = Input {
         arguments,
-        contract: &item.contract,
+        contract: &function.contract,
         states: &request.engine().states,
         context: context.as_ref(),
         encoding: call.encoding,
         uri: target.uri,
     };
-    call.run(&item.common.handler, input, out);
+    call.run(&function.common.handler, input, out);
     Ok(())
 }
 
-/// Returns what layers see of a call, and what is needed to call its function behind them.
+/// Collects the properties of a call that its layers see, or that are needed to call the function after them.
 pub(crate) fn call_info(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     callee: Callee,
     context: Option<Arc<Context>>,
 ) -> CallInfo {
     let Params { input_responses, request_state, .. } = request.params;
     CallInfo {
-        entry: item.info(),
-        common: item.common,
-        contract: Arc::clone(&item.contract),
-        uses_context: item.uses_context,
+        entry: function.info(),
+        common: function.common,
+        contract: Arc::clone(&function.contract),
+        uses_context: function.uses_context,
         name: target.name.into(),
         uri: target.uri.into(),
         hints: target.hints,
@@ -124,9 +124,9 @@ pub(crate) fn admit(request: &RequestContext<'_>) -> Result<Option<Permit>, Faul
     request.connection.source.as_ref().map(|source| source.admit()).transpose()
 }
 
-/// Checks that the transport has capacity for a call that completes on the spot, without reserving it.
-fn check_room(request: &RequestContext<'_>) -> Result<(), Fault> {
-    request.connection.source.as_ref().map_or(Ok(()), |source| source.check_room())
+/// Checks that the transport has capacity for a call that completes in place, without reserving it.
+fn check_capacity(request: &RequestContext<'_>) -> Result<(), Fault> {
+    request.connection.source.as_ref().map_or(Ok(()), |source| source.check_capacity())
 }
 
 /// Prepares the call of a function, without a permit.
@@ -174,7 +174,7 @@ pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault>
     Ok(())
 }
 
-/// Returns how a call sends requests to its client. Returns `None` if its function cannot do so.
+/// Returns the requester that sends a function's requests to its client, or `None` if the function cannot send any.
 ///
 /// # Errors
 ///
@@ -192,7 +192,7 @@ pub(crate) fn requester(
             pending: Arc::clone(&session.pending_requests),
             outbox: Arc::clone(&request.connection.outbox),
             capabilities: Arc::clone(&session.capabilities),
-            timeout: engine.limits.answer,
+            timeout: engine.limits.answer_timeout,
             limit: engine.limits.in_flight,
             once: OnceValues::default(),
         })));
@@ -245,7 +245,7 @@ pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Co
     CallEnv {
         states: Arc::clone(&request.engine().states),
         context,
-        completing: None,
+        completion: None,
         encoding: Arc::clone(request.encoding()),
         structured: false,
         wraps: false,
@@ -284,7 +284,7 @@ pub(crate) fn answer_with(
         encoding: request.encoding(),
         id: request.id.clone(),
         sink: request.sink,
-        // Waiting takes no capacity.
+        // A request that only waits occupies no capacity.
         permit: None,
         context: None,
         forwards_log: false,

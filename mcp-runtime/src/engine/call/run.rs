@@ -1,4 +1,4 @@
-//! Runs calls: to completion on the spot if possible, and as a tokio task only if they have to wait.
+//! Runs calls: to completion in place if possible, and as a tokio task only if they have to wait.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
-    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, entry::Handler},
+    error::FaultClass,
+    handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, enter_call, entry::Handler},
     jsonrpc::Id,
 };
 
@@ -45,7 +46,8 @@ impl PreparedCall<'_> {
                 Ok(running) => self.run_future(running, out),
                 Err(error) => {
                     let start = out.len();
-                    self.callee.end_response(out, start, self.encoding, &self.id, Err(error));
+                    let fault = self.callee.end_response(out, start, self.encoding, &self.id, Err(error));
+                    self.report(fault);
                 }
             },
         }
@@ -63,13 +65,13 @@ impl PreparedCall<'_> {
             uri: input.uri,
             mime_type: input.contract.mime_type,
         };
-        let run = || Context::enter(self.log_context(), || function(&mut reply));
+        let run = || enter_call(self.log_context(), || function(&mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.callee.panic_fault(&*panic, &self.id).into()));
         let outcome = with_missing_capability(outcome, self.context.as_deref());
         warn_if_slow(self.callee.name, self.clock.lap());
         self.end_context();
-        self.callee.end_response(out, start, self.encoding, &self.id, outcome);
+        self.report(self.callee.end_response(out, start, self.encoding, &self.id, outcome));
     }
 
     /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.
@@ -78,7 +80,7 @@ impl PreparedCall<'_> {
         self.run_guarded(call, out);
     }
 
-    /// Does the same with the future of a layer. The function that it wraps has its own guard.
+    /// Like [`run_future`](Self::run_future), for the future of a layer. The function that it wraps has its own guard.
     pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) {
         let call = GuardedCall::layer(running, self.callee.name);
         self.run_guarded(call, out);
@@ -88,7 +90,7 @@ impl PreparedCall<'_> {
         call.handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some()).map(Arc::clone);
         // If the future is not ready, the spawned task polls it again with a waker of its own.
         let cx = &mut TaskContext::from_waker(Waker::noop());
-        // A call that is a task from the start must not run before it is handed off.
+        // A call that becomes a task immediately must be handed off before its function runs.
         let polled = match Pin::new(&mut call).poll_handoff(cx) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending => Pin::new(&mut call).poll(cx),
@@ -96,12 +98,12 @@ impl PreparedCall<'_> {
         warn_if_slow(self.callee.name, self.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => result.map_err(|panic| self.callee.panic_fault(&*panic, &self.id)),
-            Poll::Pending if self.spawn(call.warning_if_slow()) => return,
-            // Two concurrent HTTP requests have the same id.
+            Poll::Pending if self.spawn(call.with_slow_warning()) => return,
+            // Only a concurrent HTTP request of the same session can have taken the id.
             Poll::Pending => Err(response::duplicate_id(&self.id)),
         };
         self.end_context();
-        self.callee.write_response(out, self.encoding, &self.id, finished);
+        self.report(self.callee.write_response(out, self.encoding, &self.id, finished));
     }
 
     /// Spawns the call as a task. Returns `false` if a call with the same id is already in flight.
@@ -126,8 +128,8 @@ impl PreparedCall<'_> {
                     }
                     let mut response = Vec::new();
                     let finished = finished.unwrap_or_else(|| Ok(callee.timed_out(&encoding, &id)));
-                    callee.write_response(&mut response, &encoding, &id, finished);
-                    in_flight.finish(&id, number, &response);
+                    let fault = callee.write_response(&mut response, &encoding, &id, finished);
+                    in_flight.finish(&id, number, &response, fault);
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
@@ -139,6 +141,13 @@ impl PreparedCall<'_> {
     /// Returns the context that receives the function's log events.
     fn log_context(&self) -> Option<&Context> {
         self.context.as_deref().filter(|_| self.forwards_log)
+    }
+
+    /// Reports a fault to the transport, in addition to the response.
+    fn report(&self, fault: Option<FaultClass>) {
+        if let Some(fault) = fault {
+            self.outbox.set_fault(fault);
+        }
     }
 
     fn end_context(&self) {

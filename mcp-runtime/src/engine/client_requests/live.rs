@@ -1,4 +1,4 @@
-//! Requests that the server sends while a call waits, for the revisions that have them.
+//! Requests that the server sends while a call waits, for revisions in which servers can send requests.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::once::OnceValues;
 use crate::{
     backend::InputResponse,
-    engine::outbox::{Outbox, UNREAD_NOTIFICATIONS},
+    engine::outbox::{MAX_UNREAD_BYTES, Outbox},
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
     jsonrpc::{Id, ResponseBody, raw},
@@ -27,12 +27,12 @@ pub(crate) struct PendingRequests(Mutex<Pending>);
 #[derive(Debug, Default)]
 struct Pending {
     last_id: u64,
-    /// At most as many as the session may have calls in flight, see [`send_request`].
+    /// At most as many as the session may have calls in flight (see [`send_request`]).
     waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
 }
 
 impl PendingRequests {
-    /// Delivers a response of the client's. Returns `false` if no call is waiting for it.
+    /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id<'_>, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
@@ -69,7 +69,7 @@ impl PendingRequests {
 /// Returns the message of a JSON-RPC error object.
 fn error_message(error: &str) -> String {
     let message = raw::members(error).find(|(name, _)| name == "message");
-    message.and_then(|(_, json)| raw::string(json)).map_or_else(|| "an error".to_owned(), Cow::into_owned)
+    message.and_then(|(_, json)| raw::string(json)).map_or_else(|| "(no message)".to_owned(), Cow::into_owned)
 }
 
 /// Turns the response to a request into the result that the function receives.
@@ -103,9 +103,9 @@ pub(in crate::engine) fn send_request(
     let pending = Arc::clone(pending);
     let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
     let message = encode_request(id, method, params);
-    let error = if message.len() > UNREAD_NOTIFICATIONS {
+    let error = if message.len() > MAX_UNREAD_BYTES {
         let size = message.len();
-        format!("the request to the client is too large: {size} bytes, the limit is {UNREAD_NOTIFICATIONS}")
+        format!("the request to the client is too large: {size} bytes, the limit is {MAX_UNREAD_BYTES}")
     } else if !outbox.notify(&message) {
         "the client does not read its messages, so no request can be sent to it".to_owned()
     } else {

@@ -1,4 +1,4 @@
-//! Calls that end with their questions, and run again when the client calls with the responses.
+//! Calls that end with questions, and run again when the client repeats the request with responses.
 //!
 //! See [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
 
@@ -81,7 +81,7 @@ struct Round {
     waker: Option<Waker>,
 }
 
-/// A question that this round has no response to.
+/// A question to which this round has no response.
 #[derive(Debug)]
 struct UnansweredQuestion {
     question: Question,
@@ -132,7 +132,7 @@ impl RoundsRequester {
         let response = self.responses.get(key).filter(|response| is_valid(response))?;
         let is_for_this_question = match &self.asked {
             Some(asked) => asked.get(key).is_some_and(|asked| asked == digest),
-            // A client may drop the state, or answer before it is asked. Then only the key identifies the question.
+            // A client may omit the state, or answer before it is asked. Then only the key identifies the question.
             None => is_first_with_key,
         };
         if !is_for_this_question {
@@ -183,7 +183,7 @@ impl ClientRequester for RoundsRequester {
         let key = question.key.clone();
         match round.unanswered.iter_mut().find(|asked| asked.question.key == key) {
             Some(asked) if asked.digest != digest => {
-                let message = format!("two different questions are asked under the key `{key}` at once");
+                let message = format!("two different questions are pending under the same key: `{key}`");
                 return Box::pin(ready(Err(Fault::internal(message))));
             }
             Some(asked) => asked.waiting += 1,

@@ -1,4 +1,4 @@
-//! Sealing of the state that a client carries from round to round and can neither read nor change.
+//! Seals the state that a client returns in the next round, so that the client can neither read nor change it.
 //!
 //! A state is sealed with XChaCha20-Poly1305, bound to the principal, the method, the name and the arguments of its
 //! request. The state of a first round holds no secrets and is not sealed, see [`RequestState::is_plain`].
@@ -24,16 +24,16 @@ use super::{
 use crate::{backend::Timestamp, error::Fault, random};
 
 const NONCE_LEN: usize = 24;
-/// The maximum number of bytes of a state, which travels with every round.
+/// The maximum size in bytes of a state, which is sent with every round.
 const MAX_STATE_LEN: usize = 1 << 20;
-/// The shortest time between two generated keys.
+/// The minimum time between two generated keys.
 const MIN_ROTATION: Duration = Duration::from_secs(60);
 /// The first byte of a sealed state.
 const SEALED: u8 = 1;
 /// The first byte of a state that is not sealed.
 const PLAIN: u8 = 0;
 
-/// The keys of a server: the first one seals, all of them open.
+/// The keys of a server. The first one seals; all of them can open.
 #[derive(Debug)]
 pub(crate) struct StateKeys {
     ring: Mutex<KeyRing>,
@@ -43,7 +43,7 @@ pub(crate) struct StateKeys {
 #[derive(Debug)]
 struct KeyRing {
     keys: Vec<StateKey>,
-    /// When the first key was generated; `None` if the keys were configured or there are none yet.
+    /// When the first key was generated. `None` if the keys were configured or there are none yet.
     generated: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl StateKeys {
         Self { ring: Mutex::new(KeyRing { keys, generated: None }), ttl }
     }
 
-    /// Encodes a state for the client to carry.
+    /// Encodes a state for the client to return.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl StateKeys {
     ///
     /// # Errors
     ///
-    /// Fails if the state is invalid, has expired, or belongs to another request. The error does not tell the client
-    /// which; the log does.
+    /// Fails if the state is invalid, has expired, or belongs to another request. The reason is logged and not sent to
+    /// the client.
     pub(super) fn open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Fault> {
         self.try_open(binding, text).map_err(|reason| {
             tracing::warn!(reason, "rejected a `requestState`");
@@ -131,7 +131,7 @@ impl StateKeys {
     }
 
     /// Returns the key that seals. A generated key is replaced when the first state that it sealed expires, and kept
-    /// until the next replacement for the states that clients still carry.
+    /// until the next replacement for the states that clients still hold.
     fn sealing_key(&self) -> Result<StateKey, Fault> {
         let mut ring = self.ring();
         let is_generated = ring.keys.is_empty() || ring.generated.is_some();
@@ -253,15 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_state_needs_no_key_and_cannot_smuggle_responses() {
+    fn a_plain_state_needs_no_key_and_must_not_contain_responses() {
         let asked = RequestState { asked: state().asked, ..RequestState::default() };
         let binding = binding().digest();
         let plain = keys(&[1]).seal(&binding, asked.clone()).unwrap();
         assert_eq!(keys(&[2]).open(&binding, &plain).unwrap(), asked);
         assert!(keys(&[1]).open(&binding, &format!("{plain}-TAMPERED")).is_err());
-        let mut smuggled = vec![PLAIN];
-        smuggled.extend(serde_json::to_vec(&state()).unwrap());
-        assert!(keys(&[1]).open(&binding, &URL_SAFE_NO_PAD.encode(smuggled)).is_err());
+        let mut with_responses = vec![PLAIN];
+        with_responses.extend(serde_json::to_vec(&state()).unwrap());
+        assert!(keys(&[1]).open(&binding, &URL_SAFE_NO_PAD.encode(with_responses)).is_err());
     }
 
     #[test]

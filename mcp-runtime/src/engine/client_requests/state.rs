@@ -1,4 +1,4 @@
-//! The state of a request between its rounds, and what it is bound to.
+//! The state of a request between its rounds, and the request that it is bound to.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::jsonrpc::canonical;
 
-/// What a call has to remember when it ends with questions.
+/// The state that a call which ends with questions needs in its next round.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RequestState {
     /// The digests of the questions that the round ends with, by key.
@@ -35,8 +35,8 @@ pub(super) struct AnsweredQuestion {
 }
 
 impl RequestState {
-    /// Returns whether the state needs no seal: without responses and values, it only keeps a response from being used
-    /// for another question. Servers that share no key can therefore continue each other's first rounds.
+    /// Returns whether the state needs no seal. Without responses and values, its only purpose is to prevent a response
+    /// from being used for another question. Servers that share no key can therefore continue each other's first rounds.
     pub(super) fn is_plain(&self) -> bool {
         self.answered.is_empty() && self.once.is_empty()
     }
@@ -54,7 +54,7 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// Returns a digest of the request. Arguments that differ only in their notation have the same digest.
+    /// Returns a digest of the request. Arguments that differ only in their formatting have the same digest.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         for part in [self.principal.as_deref().unwrap_or_default(), self.method, &self.name] {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_beyond_the_range_of_numbers_and_depth_have_different_digests() {
+    fn different_arguments_have_different_digests_beyond_number_range_and_depth_limits() {
         let deep = |inside: &str| format!("{}{inside}{}", "[".repeat(200), "]".repeat(200));
         for (left, right) in [
             ("[18446744073709551616]", "[18446744073709551617]"),

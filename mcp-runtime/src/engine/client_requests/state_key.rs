@@ -79,7 +79,10 @@ pub struct StateKeyError;
 
 impl fmt::Display for StateKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a state key is 32 bytes, as 64 hexadecimal digits or as base64: `openssl rand -hex 32` makes one")
+        f.write_str(
+            "invalid key, expected 32 bytes as 64 hexadecimal digits or as base64\n\
+             help: generate one with `openssl rand -hex 32`",
+        )
     }
 }
 

@@ -45,7 +45,7 @@ impl Call {
         Self { info: Arc::new(info), arguments: arguments.into() }
     }
 
-    /// Returns whether the call is of a tool, a resource or a prompt.
+    /// Returns the kind of the called entry: a tool, a resource or a prompt.
     pub fn kind(&self) -> EntryKind {
         self.info.entry.kind
     }
@@ -106,7 +106,7 @@ impl Call {
         self.info.is_continued || self.info.context.as_ref().is_some_and(|context| context.has_asked())
     }
 
-    /// Returns a number that identifies the function, even among functions that are registered under its name later.
+    /// Returns a number that distinguishes the function from all others, even from later ones with the same name.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self.info.common).addr()

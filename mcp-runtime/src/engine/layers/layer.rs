@@ -6,8 +6,8 @@ use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 /// A layer around calls.
 ///
 /// A layer receives each call before its function does. It continues the call with [`Next::run`], or answers it without
-/// running the function, and it may replace the outcome. A layer whose future is ready at once does not cause the call to
-/// be spawned as a task.
+/// running the function, and it may replace the outcome. A layer whose future is ready immediately does not
+/// cause the call to be spawned as a task.
 ///
 /// When a call is cancelled or times out, the future of [`call`](Self::call) is dropped. A panic in a layer fails the
 /// call.

@@ -19,7 +19,7 @@ pub struct Outcome {
     model_errors: ModelErrors,
 }
 
-/// Which errors become results that the model reads.
+/// The kinds of errors that become results for the model to read.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelErrors {
     /// Errors that the function returns.
@@ -124,9 +124,9 @@ impl Outcome {
         Self { finished, model_errors: ModelErrors::of(info) }
     }
 
-    /// Returns an outcome with the JSON of an earlier result of the same function in the same revision.
+    /// Returns an outcome with the JSON of an earlier result. The function and the revision must be the same.
     #[cfg(feature = "cache")]
-    pub(crate) fn again(call: &Call, body: &[u8]) -> Self {
+    pub(crate) fn from_cached_json(call: &Call, body: &[u8]) -> Self {
         Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
@@ -173,7 +173,7 @@ impl Outcome {
     /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
     /// function is a tool; otherwise it is only logged.
     pub fn failure(&self) -> Option<&str> {
-        self.failure_of().map(|(why, _)| why)
+        self.failure_of().map(|(message, _)| message)
     }
 
     /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.

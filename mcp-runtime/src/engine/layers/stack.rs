@@ -7,7 +7,7 @@ use std::{
 use super::layer::{Layer, Next};
 use crate::{handler::entry::EntryInfo, registry::Function};
 
-/// Decides whether a layer applies to the calls of an entry.
+/// A predicate that decides whether a layer applies to the calls of an entry.
 type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
 
 /// The layers of a server, outermost first.
@@ -17,7 +17,7 @@ pub(crate) struct Layers(Vec<LayerEntry>);
 #[derive(Clone)]
 struct LayerEntry {
     layer: Arc<dyn Layer>,
-    /// `None` if it applies to every call.
+    /// `None` if the layer applies to every call.
     applies: Option<Applies>,
 }
 
@@ -26,12 +26,12 @@ impl Layers {
         self.0.push(LayerEntry { layer, applies });
     }
 
-    /// Returns the layers that apply to the calls of an item, or `None` if there are none.
-    pub(crate) fn around(&self, item: &Function) -> Option<Next> {
+    /// Returns the layers that apply to the calls of a function, or `None` if there are none.
+    pub(crate) fn for_function(&self, function: &Function) -> Option<Next> {
         if self.0.is_empty() {
             return None;
         }
-        let info = item.info();
+        let info = function.info();
         let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
         let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
@@ -39,11 +39,11 @@ impl Layers {
 }
 
 impl LayerEntry {
-    /// If the decision panics, the layer applies.
+    /// Returns whether the layer applies to an entry. If the predicate panics, it does.
     fn applies_to(&self, info: &EntryInfo<'_>) -> bool {
         let Some(applies) = &self.applies else { return true };
         catch_unwind(AssertUnwindSafe(|| applies(info))).unwrap_or_else(|_| {
-            tracing::error!(name = info.name, "the function of `layer_for` panicked: the layer is applied");
+            tracing::error!(name = info.name, "the function passed to `layer_for` panicked, so the layer is applied");
             true
         })
     }

@@ -16,7 +16,7 @@ use crate::{
         entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
-    registry::{Completed, Function},
+    registry::{CompletionSource, Function},
     revision::encode::{self, Object},
 };
 
@@ -24,18 +24,18 @@ use crate::{
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let item = referenced_item(request)?;
+    let referenced = referenced_function(request)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(params::member(argument, "name"), "argument.name")?;
     let value = params::string(params::member(argument, "value"), "argument.value")?;
-    match item.completed(&name) {
-        None => Err(unknown_argument(item, &name)),
-        Some(Completed::By(function, uses_context)) => {
+    match referenced.completion_source(&name) {
+        None => Err(unknown_argument(referenced, &name)),
+        Some(CompletionSource::Function(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
-            let completing = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
-            complete_by(request, item.common, function, uses_context, completing, out)
+            let input = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
+            complete_with_function(request, referenced.common, function, uses_context, input, out)
         }
-        Some(Completed::From(values)) => {
+        Some(CompletionSource::Values(values)) => {
             let prefix = value.to_lowercase();
             let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
             let result = write_completions(request.encoding(), &Completions::new(matches));
@@ -45,8 +45,8 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     }
 }
 
-/// Finds the prompt or resource template that `ref` names.
-fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
+/// Finds the function of the prompt or resource template that `ref` names.
+fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(params::member(reference, "type"), "ref.type")? {
@@ -57,12 +57,12 @@ fn referenced_item<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fau
         }
         "ref/resource" => {
             let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
-            let template = registry.reference(&uri, |item| visible.sees(item));
+            let template = registry.reference(&uri, |function| visible.sees(function));
             template.ok_or_else(|| Fault::InvalidParams(format!("unknown resource template: {uri}")))
         }
         other => {
-            let why = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
-            Err(Fault::InvalidParams(why))
+            let message = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
+            Err(Fault::InvalidParams(message))
         }
     }
 }
@@ -71,26 +71,26 @@ fn missing(name: &str) -> Fault {
     Fault::invalid_params(format!("`{name}` is missing"))
 }
 
-fn unknown_argument(item: &Function, name: &str) -> Fault {
-    let known: Vec<_> = item.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
-    let known =
-        if known.is_empty() { "it has none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
-    Fault::InvalidParams(format!("unknown argument `{name}`, {known}"))
+fn unknown_argument(function: &Function, name: &str) -> Fault {
+    let known: Vec<_> = function.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
+    let expected =
+        if known.is_empty() { "expected none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
+    Fault::InvalidParams(format!("unknown argument `{name}`, {expected}"))
 }
 
 /// Completes a value with a function.
-fn complete_by(
+fn complete_with_function(
     request: &RequestContext<'_>,
     common: &'static CommonEntry,
     function: &'static ServerFnEntry,
     uses_context: bool,
-    completing: CompletionInput,
+    input: CompletionInput,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let encoding = Arc::clone(request.encoding());
-    let env = CallEnv { completing: Some(completing), ..server_fn_env(request, call.context.clone()) };
+    let env = CallEnv { completion: Some(input), ..server_fn_env(request, call.context.clone()) };
     let running = Box::pin(async move {
         let completions = match run_server_fn(function, common.blocking, env).await {
             Ok(ServerFnOutput::Completions(completions)) => completions,
@@ -114,8 +114,7 @@ fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
 /// Writes the result of `completion/complete`.
 fn write_completions(encoding: &Encoding, completions: &Completions) -> Vec<u8> {
     let mut out = Vec::new();
-    out.extend_from_slice(b"{");
-    out.extend_from_slice(br#""completion":"#);
+    out.extend_from_slice(br#"{"completion":"#);
     let mut completion = Object::begin(&mut out);
     encode::array(completion.key("values"), &completions.values, |out, value| write::string(out, value));
     if let Some(total) = completions.total {

@@ -59,7 +59,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Handles `notifications/initialized`: the session receives the notifications that were held back.
+/// Handles `notifications/initialized`: releases the notifications that were held back.
 pub(crate) fn initialized(connection: &ConnectionContext) {
     tracing::debug!("the client is ready");
     if let Some(subscriber) = connection.session.get().and_then(|session| session.subscriber.as_ref()) {
@@ -67,7 +67,7 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
     }
 }
 
-/// Describes the server to clients without a session.
+/// Describes the server to clients without a session, in response to `server/discover`.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::write_result(out, request.id, request.engine().introduction(request.registry, request.dialect()));
     Ok(())
@@ -79,7 +79,7 @@ pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Answers a method that only the dialect of the request declares.
+/// Answers a method that is declared by the dialect of the request.
 pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let Some(respond) = request.dialect().method(method) else {
         return Err(Fault::MethodNotFound(method.to_owned()));

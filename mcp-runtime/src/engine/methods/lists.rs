@@ -12,10 +12,10 @@ use crate::{
     },
     error::Fault,
     handler::{Finished, ServerFnOutput, entry::EntryInfo},
-    registry::{ListKind, ResourceLists, offset, write_resources},
+    registry::{ListKind, ResourceLists, decode_offset, write_resources},
 };
 
-/// Returns a page of a list. Pages that look the same to every caller are encoded once.
+/// Responds with a page of a list. Pages that look the same to every caller are encoded once.
 ///
 /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -23,7 +23,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     let (registry, visible) = (request.registry, request.visible_to());
     if kind == ListKind::Resources
         && registry.lists_resources()
-        && let Some(functions) = registry.resource_lists(|item| visible.sees(item))
+        && let Some(functions) = registry.resource_lists(|function| visible.sees(function))
     {
         return list_resources(request, cursor.as_deref(), functions, visible, out);
     }
@@ -39,7 +39,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     Ok(())
 }
 
-/// Lists resources together with those that functions list.
+/// Lists the registered resources together with those that functions return.
 fn list_resources(
     request: &RequestContext<'_>,
     cursor: Option<&str>,
@@ -49,7 +49,7 @@ fn list_resources(
 ) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
-    let start = cursor.map_or(Ok(0), offset)?;
+    let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { common, functions, uses_context } = lists;
     let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
@@ -65,7 +65,7 @@ fn list_resources(
         }
         let encoding = engine.encoding(dialect);
         let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
-        match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page, sees) {
+        match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page_size, sees) {
             Ok(body) => Finished { body, outcome: Ok(()) },
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
         }

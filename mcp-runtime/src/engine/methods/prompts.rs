@@ -22,8 +22,8 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
     let mut strings = Vec::new();
     for (argument, json) in raw::members(request.params.arguments()?) {
         let Some(text) = raw::string(json) else {
-            let why = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
-            return Err(Fault::InvalidParams(why));
+            let message = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
+            return Err(Fault::InvalidParams(message));
         };
         strings.push((argument, text));
     }

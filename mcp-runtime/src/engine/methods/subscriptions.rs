@@ -2,6 +2,7 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
+use super::tasks::task_owner;
 use crate::{
     engine::{
         call::{batch::Sink, response},
@@ -11,7 +12,7 @@ use crate::{
             listener::Listener,
             subscriber::Subscriber,
         },
-        tasks::{extension, owner::task_owner, watch},
+        tasks::{extension, watch},
     },
     error::Fault,
 };
@@ -29,7 +30,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let uri = params::string(request.params.uri, "uri")?;
     let subscriber = subscriber(request, "resources/subscribe")?;
     let visible = request.visible_to();
-    if request.registry.resource(&uri, |item| visible.sees(item)).is_none() {
+    if request.registry.resource(&uri, |function| visible.sees(function)).is_none() {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     }
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
@@ -57,21 +58,22 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
         return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
     }
     if request.id.as_json().len() > MAX_ID_BYTES {
-        let why = format!("the id of `subscriptions/listen` may have at most {MAX_ID_BYTES} bytes");
-        return Err(Fault::InvalidRequest(why));
+        let message = format!("the id of `subscriptions/listen` may have at most {MAX_ID_BYTES} bytes");
+        return Err(Fault::InvalidRequest(message));
     }
     let (engine, connection) = (request.engine(), request.connection);
     let (registry, visible) = (request.registry, request.visible_to());
-    let is_known = |uri: &str| registry.resource(uri, |item| visible.sees(item)).is_some();
-    let offers = registry.capabilities();
+    let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
+    let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if offers.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
+    if capabilities.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
         return Err(extension::undeclared());
     }
-    let filter = requested.supported(offers, engine.announces_changes(), is_known);
+    let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
-        let why = format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
-        return Err(Fault::Overloaded(why));
+        let message =
+            format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
+        return Err(Fault::Overloaded(message));
     }
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many open `subscriptions/listen` requests"))?;

@@ -8,9 +8,9 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             extension,
-            owner::task_owner,
             request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
             result::{QuestionStream, ResultRequest},
+            service::new_id,
         },
     },
     error::Fault,
@@ -52,7 +52,7 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (engine, owner) = (request.engine(), task_owner(request)?);
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
     let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
-    let page_size = engine.limits.page;
+    let page_size = engine.limits.page_size;
     let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
     answer_with(request, "tasks/list", engine.limits.timeout, page, out);
     Ok(())
@@ -91,4 +91,23 @@ fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
         encoding: Arc::clone(request.encoding()),
         owner: task_owner(request)?,
     })
+}
+
+/// Returns the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
+/// Without a session the owner is empty, and knowing the id of a task is enough to use it.
+///
+/// # Errors
+///
+/// Returns a fault if no random id can be generated for the session.
+pub(super) fn task_owner(request: &RequestContext<'_>) -> Result<String, Fault> {
+    if let Some(principal) = request.principal() {
+        return Ok(format!("principal:{principal}"));
+    }
+    let session = request.session().filter(|_| request.has(Feature::SessionTasks));
+    let Some(session) = session else { return Ok(String::new()) };
+    if session.id.get().is_none() {
+        // If two requests race, the first id wins.
+        let _ = session.id.set(new_id()?);
+    }
+    Ok(format!("session:{}", session.id.get().map_or("", String::as_str)))
 }

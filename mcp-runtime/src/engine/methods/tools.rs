@@ -1,13 +1,16 @@
 //! `tools/call`.
 
+mod as_task;
+mod execution;
+
+use self::{
+    as_task::{call_as_task, call_deferred},
+    execution::Execution,
+};
 use crate::{
     engine::{
         call::prepare::{CallTarget, call},
         request::{context::RequestContext, params},
-        tasks::{
-            calling::{call_as_task, call_deferred},
-            execution::Execution,
-        },
     },
     error::Fault,
     registry::Tool,

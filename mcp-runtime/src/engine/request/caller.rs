@@ -1,4 +1,4 @@
-//! The sender of a request, and what it sees of the server.
+//! The sender of a request, and the entries that it sees.
 
 use std::{
     fmt,
@@ -59,7 +59,7 @@ impl Caller {
     }
 }
 
-/// Decides which entries a caller sees.
+/// The author's rule that decides which entries a caller sees.
 #[derive(Clone)]
 pub(crate) struct Visibility(Arc<Decide>);
 
@@ -70,8 +70,8 @@ impl Visibility {
         Self(Arc::new(sees))
     }
 
-    /// Returns what a caller sees.
-    pub(crate) fn of(&self, caller: Caller) -> VisibleTo {
+    /// Returns the entries that a caller sees.
+    pub(crate) fn for_caller(&self, caller: Caller) -> VisibleTo {
         VisibleTo(Some(Arc::new((self.clone(), caller))))
     }
 }
@@ -82,7 +82,7 @@ impl fmt::Debug for Visibility {
     }
 }
 
-/// The entries that a caller sees: all of them, unless a [`Visibility`] decides.
+/// The entries that a caller sees: all of them, unless the server has a [`Visibility`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
 
@@ -92,16 +92,16 @@ impl VisibleTo {
         self.0.is_some()
     }
 
-    /// Returns whether the caller sees an item. If the decision panics, the item is hidden.
-    pub(crate) fn sees(&self, item: &Function) -> bool {
-        self.sees_entry(&item.info())
+    /// Returns whether the caller sees a function. If the rule panics, the function is hidden.
+    pub(crate) fn sees(&self, function: &Function) -> bool {
+        self.sees_entry(&function.info())
     }
 
     /// Returns whether the caller sees an entry, which may also be a skill.
     pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
         catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
-            tracing::error!(name = info.name, "the function of `visible_to` panicked: the entry is hidden");
+            tracing::error!(name = info.name, "the function passed to `visible_to` panicked, so the entry is hidden");
             false
         })
     }

@@ -34,7 +34,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) clock: Clock,
 }
 
-/// A request with everything that is needed to answer it.
+/// A request, with everything that is needed to answer it.
 pub(crate) struct RequestContext<'a> {
     pub(crate) connection: &'a ConnectionContext,
     pub(crate) dialect: &'a RequestDialect,
@@ -42,7 +42,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) id: &'a Id<'a>,
     /// The destination of the response.
     pub(crate) sink: &'a Sink,
-    /// A snapshot of what the server offers, which stays the same while the request is answered.
+    /// The registry snapshot that the whole request is answered from.
     pub(crate) registry: &'a Arc<Registry>,
 }
 
@@ -72,14 +72,15 @@ impl<'a> RequestContext<'a> {
         self.connection.source.as_ref()?.principal()
     }
 
-    /// Returns what the sender of the request sees of the server.
+    /// Returns the entries that the sender of the request sees.
     pub(crate) fn visible_to(&self) -> VisibleTo {
         match &self.connection.engine.visibility {
-            Some(visibility) => visibility.of(self.caller()),
+            Some(visibility) => visibility.for_caller(self.caller()),
             None => VisibleTo::default(),
         }
     }
 
+    /// Returns the sender of the request.
     pub(crate) fn caller(&self) -> Caller {
         let source = self.connection.source.as_ref();
         Caller {

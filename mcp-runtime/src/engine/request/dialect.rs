@@ -23,7 +23,7 @@ impl RequestDialect {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the version is missing, unsupported, or contradicts the transport.
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the transport's.
     pub(crate) fn determine(
         session: Option<&'static Dialect>,
         source: Option<&dyn RequestSource>,

@@ -1,4 +1,4 @@
-//! Requests: their parameters, their dialect, and who sent them.
+//! Requests: their parameters, their dialect and their sender.
 
 pub(crate) mod caller;
 pub(crate) mod context;

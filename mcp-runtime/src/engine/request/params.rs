@@ -9,7 +9,7 @@ use crate::{
     revision::Dialect,
 };
 
-/// The JSON of the members of `params` that the frequent methods use.
+/// The JSON of the members of `params` that frequently called methods read.
 #[derive(Default)]
 pub(crate) struct Params<'a> {
     /// The whole object, for rarely used members.
@@ -143,21 +143,21 @@ impl<'a> Meta<'a> {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
         };
         if self.client_capabilities.is_none_or(|json| raw::kind(json) != raw::Kind::Object) {
-            let why = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
-            return Err(Fault::invalid_params(why));
+            let message = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
+            return Err(Fault::invalid_params(message));
         }
         let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
         Ok((dialect, level.transpose()?))
     }
 }
 
-/// Returns a member of an object. Of several members with the name the last one counts, as it does when arguments are
-/// decoded, so that a header that repeats an argument is compared with the value that the function receives.
+/// Returns a member of an object, and the last one if there are duplicates. Arguments are decoded in the same way, so a
+/// header that repeats an argument is compared with the value that the function receives.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
-/// Decodes a mandatory string. The name is for messages.
+/// Decodes a mandatory string. `name` is for error messages.
 ///
 /// # Errors
 ///
@@ -167,19 +167,19 @@ pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, st
     raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
 }
 
-/// Decodes a mandatory log level. The name is for messages.
+/// Decodes a mandatory log level. `name` is for error messages.
 ///
 /// # Errors
 ///
 /// Returns a fault if it is missing or not a log level.
 pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
-    string(json, name)?.parse().map_err(|why| Fault::invalid_params(format!("`{name}`: {why}")))
+    string(json, name)?.parse().map_err(|error| Fault::invalid_params(format!("`{name}`: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_last_of_duplicate_members_counts() {
+    fn the_last_of_duplicate_members_is_returned() {
         for (object, found) in [
             (r#"{"a":1}"#, Some("1")),
             (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),

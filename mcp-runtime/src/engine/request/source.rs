@@ -2,10 +2,10 @@ use std::any::Any;
 
 use crate::{error::Fault, handler::RequestHead};
 
-/// Capacity of a transport that a call occupies until the permit is dropped.
+/// The capacity of a transport that a call occupies until the permit is dropped.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
-/// What a transport knows about a message in addition to its text.
+/// The source of a message: the information that its transport has about it in addition to its text.
 pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Compares a stateless request with the fields that the transport repeats.
     ///
@@ -36,12 +36,12 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Returns [`Fault::Overloaded`] if there is no capacity left.
     fn admit(&self) -> Result<Permit, Fault>;
 
-    /// Checks that there is capacity for a call that completes on the spot and therefore need not reserve it.
+    /// Checks that there is capacity for a call that completes in place and therefore need not reserve it.
     ///
     /// # Errors
     ///
     /// Returns [`Fault::Overloaded`] if there is no capacity left.
-    fn check_room(&self) -> Result<(), Fault>;
+    fn check_capacity(&self) -> Result<(), Fault>;
 
     /// Returns the authenticated sender of the message.
     fn principal(&self) -> Option<&str>;

@@ -22,9 +22,9 @@ const TASKS: &str = "taskIds";
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) lists: Kinds,
-    /// The URIs of resources. `None` if the client did not name the member.
+    /// The URIs of resources. `None` if the member is missing.
     pub(crate) resources: Option<Vec<String>>,
-    /// The ids of tasks. `None` if the client did not name the member.
+    /// The ids of tasks. `None` if the member is missing.
     pub(crate) tasks: Option<Vec<String>>,
 }
 
@@ -46,8 +46,8 @@ impl Filter {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
-                    let why = format!("`notifications.{}` must be true or false", member(kind));
-                    return Err(Fault::InvalidParams(why));
+                    let message = format!("`notifications.{}` must be true or false", member(kind));
+                    return Err(Fault::InvalidParams(message));
                 }
             }
         }
@@ -56,20 +56,22 @@ impl Filter {
         Ok(requested)
     }
 
-    /// Removes everything that the server does not offer to the client. Unknown task ids and those of other clients stay,
-    /// but cause no notifications.
+    /// Removes everything that the server does not offer to the client. Ids of unknown tasks and of other clients' tasks
+    /// stay, but cause no notifications.
     pub(crate) fn supported(
         mut self,
-        offers: ServerCapabilities,
+        capabilities: ServerCapabilities,
         lists_change: bool,
         is_known: impl Fn(&str) -> bool,
     ) -> Self {
         let mut lists = Kinds::default();
-        for kind in Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && offers.has(*kind)) {
+        for kind in
+            Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && capabilities.has(*kind))
+        {
             lists.insert(kind);
         }
-        self.tasks = self.tasks.filter(|_| offers.tasks);
-        self.resources = self.resources.filter(|_| lists_change && offers.resources);
+        self.tasks = self.tasks.filter(|_| capabilities.tasks);
+        self.resources = self.resources.filter(|_| lists_change && capabilities.resources);
         if let Some(resources) = &mut self.resources {
             resources.retain(|uri| is_known(uri));
         }

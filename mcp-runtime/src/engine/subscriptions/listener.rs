@@ -58,7 +58,7 @@ impl Listener {
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
-    subscription::write_tag(out, id.as_json());
+    subscription::write_subscription_id(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
     filter.write(out);
     out.extend_from_slice(b"}}\n");

@@ -17,7 +17,7 @@ use crate::{engine::outbox::Outbox, registry::Kinds};
 
 /// The maximum number of resources that a subscriber may subscribe to.
 pub(crate) const MAX_RESOURCES: usize = 1024;
-/// The maximum size in bytes of the URIs that a subscriber may subscribe to.
+/// The maximum total size in bytes of the URIs that a subscriber may subscribe to.
 pub(crate) const MAX_URI_BYTES: usize = 256 << 10;
 /// The maximum number of open `subscriptions/listen` requests per server. Further requests are rejected.
 const MAX_LISTENERS: usize = 10_000;
@@ -43,7 +43,7 @@ pub(crate) struct Subscriber {
     server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
-    tag: Option<Arc<str>>,
+    subscription_id: Option<Arc<str>>,
     own: Mutex<Vec<Arc<Subscription>>>,
 }
 
@@ -102,11 +102,11 @@ impl Index {
 }
 
 impl Subscriber {
-    /// Creates the subscriber of a session, which is subscribed to every list. Its notifications are held back until it is
-    /// [`ready`](Self::ready).
+    /// Creates the subscriber of a session, which is subscribed to every list. Its notifications are held back until
+    /// [`ready`](Self::ready) is called.
     pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>) -> Self {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let subscriber = Self { server, outbox, tag: None, own: Mutex::default() };
+        let subscriber = Self { server, outbox, subscription_id: None, own: Mutex::default() };
         subscriber.subscribe_lists(Kinds::ALL, Subscription::held);
         subscriber
     }
@@ -119,7 +119,7 @@ impl Subscriber {
             server.listeners.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(Self { server, outbox, tag: Some(id.into()), own: Mutex::default() })
+        Some(Self { server, outbox, subscription_id: Some(id.into()), own: Mutex::default() })
     }
 
     /// Subscribes to the lists of some kinds and to resources. The URIs must be distinct.
@@ -177,19 +177,19 @@ impl Subscriber {
         }
     }
 
-    /// Removes ended subscriptions from the outbox, where they would stay as long as the client does not read.
+    /// Removes ended subscriptions from the outbox, where they would otherwise stay until the client reads.
     fn discard_ended(&self) {
         if let Some(outbox) = self.outbox.upgrade() {
             outbox.remove_ended();
         }
     }
 
-    /// Sends the notifications that were held back, and no longer holds any back.
+    /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
         self.own().iter().for_each(Subscription::release);
     }
 
-    /// Unsubscribes from everything. Notifications that are already pending are still sent.
+    /// Ends all subscriptions. Notifications that are already pending are still sent.
     pub(crate) fn unsubscribe_all(&self) {
         let mut own = self.own();
         let mut index = self.server.index_mut();
@@ -198,7 +198,7 @@ impl Subscriber {
     }
 
     fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
-        Subscription::new(index.next_number(), subject, self.tag.clone(), Weak::clone(&self.outbox))
+        Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
     }
 
     fn own(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
@@ -211,7 +211,7 @@ impl Drop for Subscriber {
         self.own().iter().for_each(|subscription| subscription.end());
         self.unsubscribe_all();
         self.discard_ended();
-        if self.tag.is_some() {
+        if self.subscription_id.is_some() {
             self.server.listeners.fetch_sub(1, Ordering::AcqRel);
         }
     }

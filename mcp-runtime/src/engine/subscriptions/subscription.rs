@@ -17,18 +17,18 @@ const ENDED: u8 = 0x80;
 /// The pending change of a subscription to a resource.
 const UPDATED: u8 = 1;
 
-/// One subject that one subscriber is subscribed to.
+/// The subscription of one subscriber to one subject.
 ///
-/// It is either clean or pending. A change marks it as pending and queues it in its outbox once, however often the
-/// subject changes; writing its notifications makes it clean again.
+/// A subscription is either clean or pending. The first change marks it as pending and queues it in its outbox; further
+/// changes do not queue it again. Writing its notifications makes it clean.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(super) number: u64,
     /// The pending changes and the flags, as bits.
     pending: AtomicU8,
     subject: Subject,
-    /// The JSON of the request id that the notifications carry, if they carry one.
-    tag: Option<Arc<str>>,
+    /// The JSON of the request id that the notifications carry. `None` for a session.
+    subscription_id: Option<Arc<str>>,
     outbox: Weak<Outbox>,
 }
 
@@ -42,8 +42,8 @@ pub(super) enum Subject {
 }
 
 impl Subscription {
-    pub(super) fn new(number: u64, subject: Subject, tag: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
-        Self { number, pending: AtomicU8::new(0), subject, tag, outbox }
+    pub(super) fn new(number: u64, subject: Subject, subscription_id: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
+        Self { number, pending: AtomicU8::new(0), subject, subscription_id, outbox }
     }
 
     /// Holds notifications back until [`release`](Self::release).
@@ -87,7 +87,7 @@ impl Subscription {
         }
     }
 
-    /// Sends the notifications that were held back, and no longer holds any back.
+    /// Queues the notifications that were held back, and stops holding notifications back.
     pub(super) fn release(self: &Arc<Self>) {
         let before = self.pending.fetch_and(!HELD, Ordering::AcqRel);
         if before & HELD != 0 && before & !HELD != 0 {
@@ -104,10 +104,10 @@ impl Subscription {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
         out.extend_from_slice(method.as_bytes());
         out.push(b'"');
-        if self.tag.is_some() || uri.is_some() {
+        if self.subscription_id.is_some() || uri.is_some() {
             out.extend_from_slice(br#","params":{"#);
-            if let Some(tag) = &self.tag {
-                write_tag(out, tag);
+            if let Some(subscription_id) = &self.subscription_id {
+                write_subscription_id(out, subscription_id);
             }
             if let Some(uri) = uri {
                 comma(out);
@@ -143,9 +143,9 @@ impl PendingNotifications for Subscription {
 }
 
 /// Writes the `_meta` that names the subscription of a notification.
-pub(super) fn write_tag(out: &mut Vec<u8>, tag: &str) {
+pub(super) fn write_subscription_id(out: &mut Vec<u8>, subscription_id: &str) {
     out.extend_from_slice(br#""_meta":{"io.modelcontextprotocol/subscriptionId":"#);
-    out.extend_from_slice(tag.as_bytes());
+    out.extend_from_slice(subscription_id.as_bytes());
     out.push(b'}');
 }
 

@@ -1,4 +1,4 @@
-//! Which request asks which question of a task.
+//! Ensures that only one `tasks/result` request at a time sends a question of a task to the client.
 
 use std::{
     collections::HashMap,
@@ -10,12 +10,13 @@ use std::{
 
 use tokio::sync::{Notify, futures::Notified};
 
-/// The questions of tasks that `tasks/result` requests have sent to clients.
+/// The claims of `tasks/result` requests to the questions of tasks.
 ///
-/// If several requests wait for the same task, the newest one asks, because the stream of an older one may be lost.
+/// If several requests wait for the same task, the newest one sends its questions, because the stream of an older one may
+/// be lost.
 #[derive(Debug, Default)]
 pub(super) struct InputClaims {
-    /// The request that asks each question.
+    /// The request that has claimed each question.
     holders: Mutex<HashMap<InputId, RequestOrder>>,
     next: AtomicU64,
     /// Notified when a claim is released or taken over.
@@ -32,7 +33,7 @@ struct InputId {
     key: String,
 }
 
-/// The right of a request to ask a question, released on drop.
+/// The exclusive right of a request to send a question, released on drop.
 pub(super) struct InputClaim {
     claims: Arc<InputClaims>,
     input: InputId,
@@ -71,7 +72,7 @@ impl InputClaims {
 }
 
 impl InputClaim {
-    /// Returns `false` once a newer request has taken over.
+    /// Returns whether the claim has not been taken over by a newer request.
     pub(super) fn is_held(&self) -> bool {
         self.claims.holders().get(&self.input) == Some(&self.order)
     }

@@ -21,26 +21,26 @@ use crate::{
     revision::encode::Object,
 };
 
-/// The client of a task, as its function sees it: questions and status messages go through the inbox into the record,
-/// notifications go to the session.
-pub(super) struct TaskClient {
+/// The client of a task, as its function sees it. Questions and status messages are passed through the inbox to the
+/// record; notifications are sent to the session.
+pub(crate) struct TaskClient {
     inbox: Arc<TaskInbox>,
     /// The capabilities that the client declared, as JSON.
     capabilities: Arc<str>,
     once: OnceValues,
-    /// The session that the task was created in; `None` with the extension, which has no sessions.
+    /// The session in which the task was created. `None` with the extension, which has no sessions.
     session: Option<TaskSession>,
 }
 
-/// The session that a task was created in. It receives the notifications of the task while it exists.
-pub(super) struct TaskSession {
-    pub(super) task_id: String,
-    pub(super) outbox: Weak<Outbox>,
-    pub(super) encoding: Arc<Encoding>,
+/// The session in which a task was created. It receives the notifications of the task for as long as it exists.
+pub(crate) struct TaskSession {
+    pub(crate) task_id: String,
+    pub(crate) outbox: Weak<Outbox>,
+    pub(crate) encoding: Arc<Encoding>,
 }
 
 impl TaskClient {
-    pub(super) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
+    pub(crate) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
         Self { inbox: Arc::default(), capabilities: capabilities.into(), once: OnceValues::default(), session }
     }
 
@@ -80,7 +80,7 @@ impl ClientRequester for TaskClient {
 
     /// With the extension, a question stays open until its response is valid. In a session, a response answers a
     /// JSON-RPC request and cannot be repeated.
-    fn asks_again(&self) -> bool {
+    fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
     }
 

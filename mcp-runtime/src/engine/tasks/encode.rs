@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// The member of `_meta` that names the task which a message belongs to.
+/// The member of `_meta` that names the task of a message.
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Encodes the result of a call that has become a task.
@@ -36,7 +36,7 @@ pub(super) fn details(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     out
 }
 
-/// Encodes `notifications/tasks` for a subscription, whose id is given as JSON.
+/// Encodes `notifications/tasks` for a subscription. `subscription_id` is JSON.
 pub(super) fn task_notification(encoding: &Encoding, task: &TaskRecord, subscription_id: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
@@ -139,7 +139,7 @@ fn write_inputs(object: &mut Object<'_>, task: &TaskRecord) {
     requests.end();
 }
 
-/// Copies a JSON object and names the task that it belongs to in its `_meta`.
+/// Copies a JSON object and adds its task to the `_meta` of the copy.
 pub(super) fn with_related_task(object: &str, id: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len() + 128);
     let mut copy = Object::begin(&mut out);
@@ -168,7 +168,7 @@ mod tests {
     use super::with_related_task;
 
     #[test]
-    fn naming_the_related_task_keeps_all_other_members() {
+    fn adding_the_related_task_keeps_all_other_members() {
         for (object, expected) in [
             ("{}", r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),
             (r#"{"a":[1]}"#, r#"{"a":[1],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"7"}}}"#),

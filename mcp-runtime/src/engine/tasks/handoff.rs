@@ -25,9 +25,9 @@ use crate::{
     model::Level,
 };
 
-/// A call that becomes a task when its function requests it. Until then its questions and notifications are those of a
-/// plain call, from then on those of the task.
-pub(super) struct DeferredTask {
+/// A call that becomes a task when its function requests it. Until then, its questions and notifications are sent like
+/// those of a plain call; afterwards, like those of a task.
+pub(crate) struct DeferredTask {
     call_requester: Arc<dyn ClientRequester>,
     outbox: Arc<Outbox>,
     client: Arc<TaskClient>,
@@ -38,19 +38,19 @@ pub(super) struct DeferredTask {
 }
 
 /// Everything that a call needs to become a task.
-pub(super) struct PendingTask {
-    /// Weak, so that a call does not keep the tasks of a stopped server.
-    pub(super) tasks: Weak<Tasks>,
-    pub(super) owner: String,
-    pub(super) encoding: Arc<Encoding>,
-    pub(super) id: Id<'static>,
-    pub(super) callee: Callee,
-    pub(super) forwards_log: bool,
-    pub(super) is_layered: bool,
+pub(crate) struct PendingTask {
+    /// Weak, so that a call does not keep the tasks of a stopped server alive.
+    pub(crate) tasks: Weak<Tasks>,
+    pub(crate) owner: String,
+    pub(crate) encoding: Arc<Encoding>,
+    pub(crate) id: Id<'static>,
+    pub(crate) callee: Callee,
+    pub(crate) forwards_log: bool,
+    pub(crate) is_layered: bool,
 }
 
 impl DeferredTask {
-    pub(super) fn new(
+    pub(crate) fn new(
         call_requester: Arc<dyn ClientRequester>,
         outbox: Arc<Outbox>,
         client: Arc<TaskClient>,
@@ -129,8 +129,8 @@ impl ClientRequester for DeferredTask {
         self.requester().ask(question, is_valid)
     }
 
-    fn asks_again(&self) -> bool {
-        self.requester().asks_again()
+    fn retries_invalid_answers(&self) -> bool {
+        self.requester().retries_invalid_answers()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What the function of a task leaves for its runner.
+//! The questions and status messages that the function of a task passes to its runner.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,8 +12,8 @@ use crate::{
     handler::ask::Question,
 };
 
-/// The maximum number of bytes of a status message.
-const MAX_STATUS_MESSAGE: usize = 1024;
+/// The maximum size of a status message in bytes.
+const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The mailbox between the function of a task and its runner.
 #[derive(Debug, Default)]
@@ -29,13 +29,13 @@ pub(super) struct TaskInbox {
 
 #[derive(Debug, Default)]
 struct Contents {
-    /// The keys of all questions so far, which must not be used again.
+    /// The keys of all questions so far, which must not be reused.
     keys: HashSet<String>,
     waiting: HashMap<String, oneshot::Sender<InputResponse>>,
     update: InboxUpdate,
 }
 
-/// What a function did since its runner last looked.
+/// The changes that a function has made since its runner last took them.
 #[derive(Debug, Default)]
 pub(super) struct InboxUpdate {
     pub(super) asked: Vec<TaskInput>,
@@ -65,6 +65,7 @@ impl TaskInbox {
         self.is_task.wait().await;
     }
 
+    /// Takes the changes since the last call.
     pub(super) fn take_update(&self) -> InboxUpdate {
         std::mem::take(&mut self.contents().update)
     }
@@ -76,7 +77,7 @@ impl TaskInbox {
         }
     }
 
-    /// Adds a question and returns the key that it received.
+    /// Adds a question. Returns its key, which is unique within the task, and the receiver of the response.
     pub(super) fn ask(&self, question: &Question) -> (String, oneshot::Receiver<InputResponse>) {
         let mut contents = self.contents();
         let key = unused_key(&contents.keys, &question.key);
@@ -104,6 +105,7 @@ impl TaskInbox {
         self.questions_changed.notify_one();
     }
 
+    /// Sets the status message, which is truncated if it is too long.
     pub(super) fn set_message(&self, message: &str) {
         self.contents().update.message = Some(truncated(message));
         self.message_changed.notify_one();
@@ -114,15 +116,15 @@ impl TaskInbox {
     }
 }
 
-/// Returns `wanted`, numbered if the task has used it before.
+/// Returns `wanted`, with a number appended if the task has used it before.
 fn unused_key(keys: &HashSet<String>, wanted: &str) -> String {
     let numbered = (2_u64..).map(|number| format!("{wanted}-{number}"));
     std::iter::once(wanted.to_owned()).chain(numbered).find(|key| !keys.contains(key)).unwrap_or_default()
 }
 
-/// Truncates a text to the length of a status message.
+/// Truncates a text to the maximum size of a status message.
 pub(super) fn truncated(text: &str) -> String {
-    let mut end = text.len().min(MAX_STATUS_MESSAGE);
+    let mut end = text.len().min(MAX_MESSAGE_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -1,26 +1,23 @@
-//! Calls that run as tasks: created, polled, answered, cancelled.
+//! Calls that run as tasks.
 //!
-//! The record of a task lives in a [`TaskStore`](crate::TaskStore), its function runs in this process. Clients and
+//! The record of a task is kept in a [`TaskStore`](crate::TaskStore), and its function runs in this process. Clients and
 //! runners both change the record and wait for each other's changes, so a client may talk to any process that shares
 //! the store.
 //!
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-pub(crate) mod calling;
 mod claims;
-mod client;
+pub(crate) mod client;
 mod encode;
 mod errors;
-pub(crate) mod execution;
 pub(crate) mod extension;
-mod handoff;
+pub(crate) mod handoff;
 mod inbox;
 pub(crate) mod options;
-pub(crate) mod owner;
 pub(crate) mod request;
 pub(crate) mod result;
-mod runner;
+pub(crate) mod runner;
 mod runners;
 pub(crate) mod service;
 mod update;

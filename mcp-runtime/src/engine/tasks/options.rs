@@ -7,11 +7,11 @@ use crate::backend::TaskLimits;
 /// The options of a server's tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskOptions {
-    /// How long a task is kept if its client does not say.
+    /// The time to live of a task whose client requests none.
     pub(crate) default_ttl: Duration,
-    /// The longest time that a client can have a task kept.
+    /// The maximum time to live that a client can request.
     pub(crate) max_ttl: Duration,
-    /// How often clients should poll.
+    /// The interval at which clients should poll.
     pub(crate) poll_interval: Duration,
     pub(crate) limits: TaskLimits,
 }

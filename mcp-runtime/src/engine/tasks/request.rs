@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct TaskRequest {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) encoding: Arc<Encoding>,
-    /// The owner that the request comes from.
+    /// The owner on whose behalf the request is made.
     pub(crate) owner: String,
     pub(crate) id: String,
 }
@@ -39,6 +39,7 @@ impl TaskRequest {
         found.filter(|task| task.owner == self.owner).ok_or_else(not_found)
     }
 
+    /// Returns the state of the task.
     pub(crate) async fn get(self) -> Result<Vec<u8>, Fault> {
         Ok(encode::details(&self.encoding, &self.load().await?))
     }

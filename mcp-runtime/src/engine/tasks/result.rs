@@ -1,4 +1,4 @@
-//! `tasks/result`: waits for a task to finish and meanwhile sends its questions to the client.
+//! `tasks/result`: waits for a task to finish, and sends its questions to the client in the meantime.
 
 use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
@@ -22,7 +22,7 @@ use crate::{
     jsonrpc::raw,
 };
 
-/// The stream that the questions of a task are sent on.
+/// The stream on which the questions of a task are sent.
 pub(crate) struct QuestionStream {
     pub(crate) pending: Arc<PendingRequests>,
     pub(crate) outbox: Arc<Outbox>,
@@ -44,17 +44,18 @@ struct SentQuestion {
 }
 
 impl ResultRequest {
-    /// Returns the result that the call would have had.
+    /// Returns the result that a plain call would have returned.
     ///
     /// # Cancel safety
     ///
-    /// Cancels the questions that it has sent. The next request that waits for the task sends them again.
+    /// Dropping the future cancels the questions that it has sent. The next request that waits for the task sends them
+    /// again.
     pub(crate) async fn wait(self) -> Result<Vec<u8>, Fault> {
         let mut sent: Vec<SentQuestion> = Vec::new();
         let claims = self.request.tasks.claims();
         let order = claims.next_order();
         loop {
-            // Registered before the task is loaded, so that no change of the claims is missed.
+            // Registered before the task is loaded, so that no change to the claims is missed.
             let claims_changed = claims.changed();
             let task = self.request.load().await?;
             if task.status.is_final() {

@@ -27,28 +27,29 @@ use crate::{
 /// The shortest time between two updates that change the status message only.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often the runner tries to mark a task as failed while its store fails. The delay doubles with every attempt.
-const ATTEMPTS: u32 = 6;
+/// The number of times that the runner tries to mark a task as failed while its store fails.
+const MAX_ATTEMPTS: u32 = 6;
+/// The delay after the first attempt. It doubles with every attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 
-/// The output of a function; `None` if it timed out.
+/// The output of a function, or `None` if it timed out.
 type Output = Option<Result<Finished, Fault>>;
 
-/// Everything that the function of a task runs with.
-pub(super) struct Job {
-    pub(super) encoding: Arc<Encoding>,
+/// A call that runs as a task: everything except its future.
+pub(crate) struct Job {
+    pub(crate) encoding: Arc<Encoding>,
     /// The id of the request that created the task, for the log.
-    pub(super) id: Id<'static>,
-    pub(super) callee: Callee,
-    pub(super) context: Option<Arc<Context>>,
-    pub(super) forwards_log: bool,
+    pub(crate) id: Id<'static>,
+    pub(crate) callee: Callee,
+    pub(crate) context: Option<Arc<Context>>,
+    pub(crate) forwards_log: bool,
     /// Whether layers wrap the function. They guard it themselves.
-    pub(super) is_layered: bool,
-    pub(super) client: Arc<TaskClient>,
+    pub(crate) is_layered: bool,
+    pub(crate) client: Arc<TaskClient>,
 }
 
 impl Job {
-    /// Turns the call into a task.
+    /// Marks the call as a task, which no longer belongs to its connection.
     pub(super) fn accept(&self) {
         if let Some(context) = &self.context {
             context.detach();
@@ -65,7 +66,7 @@ impl Job {
     }
 }
 
-/// The members of a finished task's record.
+/// The members of the record that are set when a task finishes.
 struct FinalState {
     status: TaskStatus,
     message: Option<String>,
@@ -78,7 +79,7 @@ impl FinalState {
         let Some(error) = member("error") else {
             let result = member("result").unwrap_or("{}");
             let outcome = TaskOutcome::Result(result.into());
-            return Self { status: TaskStatus::Completed, message: tool_error(result), outcome };
+            return Self { status: TaskStatus::Completed, message: tool_error_text(result), outcome };
         };
         let message = raw::members(error).find(|(name, _)| name == "message").and_then(|(_, json)| raw::string(json));
         let outcome = TaskOutcome::Error(error.into());
@@ -86,15 +87,15 @@ impl FinalState {
     }
 }
 
-/// Returns the text of a tool error.
-fn tool_error(result: &str) -> Option<String> {
+/// Returns the text of a result that is a tool error.
+fn tool_error_text(result: &str) -> Option<String> {
     raw::members(result).find(|(name, json)| name == "isError" && *json == "true")?;
     let (_, content) = raw::members(result).find(|(name, _)| name == "content")?;
     let texts = raw::elements(content).flat_map(raw::members).filter(|(name, _)| name == "text");
     texts.filter_map(|(_, json)| raw::string(json)).next().map(|text| truncated(&text))
 }
 
-/// Runs the function of one task.
+/// The runner of one task, which polls its function and updates its record.
 pub(super) struct Runner {
     store: Arc<dyn TaskStore>,
     /// The record as it was inserted.
@@ -102,7 +103,7 @@ pub(super) struct Runner {
     job: Job,
 }
 
-/// What woke the runner.
+/// An event that wakes the runner.
 enum Event {
     Finished(Output),
     InboxChanged,
@@ -119,7 +120,7 @@ impl Runner {
     pub(super) async fn run(self, running: CallFuture) {
         let Err(error) = self.try_run(running).await else { return };
         tracing::error!(%error, "the task store failed, ending the task");
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..MAX_ATTEMPTS {
             if self.mark_failed().await.is_ok() {
                 return;
             }
@@ -158,7 +159,7 @@ impl Runner {
         } else {
             GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
         };
-        let mut work = Box::pin(callee.run_with_timeout(guarded.warning_if_slow(), context.as_deref(), &self.job.id));
+        let mut work = Box::pin(callee.run_with_timeout(guarded.with_slow_warning(), context.as_deref(), &self.job.id));
         let mut task = self.task.clone();
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut message_delay = pin!(sleep(Duration::ZERO));
@@ -230,7 +231,8 @@ impl Runner {
     }
 }
 
-/// Records what the function left in the inbox, and delivers the responses of the client to it.
+/// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
+/// record to the function.
 async fn exchange(store: &dyn TaskStore, task: TaskRecord, client: &TaskClient) -> Result<Updated, TaskStoreError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
     let mut responses = Vec::new();
@@ -256,7 +258,7 @@ async fn exchange(store: &dyn TaskStore, task: TaskRecord, client: &TaskClient) 
     Ok(updated)
 }
 
-/// Ends the context of the function when the task ends, in whatever way.
+/// A guard that ends the function's context, however the task ends.
 struct EndGuard(Option<Arc<Context>>);
 
 impl EndGuard {

@@ -7,17 +7,19 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-/// The runners of one server. Dropping it aborts them.
+/// The runners of one server, which are aborted when this value is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Runners(Mutex<CallFuture>);
+pub(super) struct Runners(Mutex<Running>);
 
+/// The runners that have not finished. The task limits bound their number.
 #[derive(Debug, Default)]
-struct CallFuture {
+struct Running {
     last_id: u64,
     handles: HashMap<u64, AbortHandle>,
 }
 
 impl Runners {
+    /// Spawns a runner as a tokio task.
     pub(super) fn spawn(self: &Arc<Self>, runner: impl Future<Output = ()> + Send + 'static) {
         let runners = Arc::downgrade(self);
         // The lock is held until the handle is inserted, so the runner cannot remove it earlier.
@@ -33,7 +35,7 @@ impl Runners {
         running.handles.insert(id, task.abort_handle());
     }
 
-    fn running(&self) -> MutexGuard<'_, CallFuture> {
+    fn running(&self) -> MutexGuard<'_, Running> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The tasks of a server, and how a call becomes one.
+//! The tasks of a server, and their creation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,17 +28,17 @@ pub(crate) struct Tasks {
 
 /// A task that is about to be created.
 #[derive(Debug)]
-pub(super) struct NewTask {
-    pub(super) id: String,
-    pub(super) owner: String,
-    /// How long the client wants the task to be kept.
-    pub(super) ttl: Option<Duration>,
+pub(crate) struct NewTask {
+    pub(crate) id: String,
+    pub(crate) owner: String,
+    /// The time to live that the client requests.
+    pub(crate) ttl: Option<Duration>,
 }
 
 /// A call that could not become a task.
-pub(super) struct Rejected {
-    pub(super) fault: Fault,
-    pub(super) running: CallFuture,
+pub(crate) struct Rejected {
+    pub(crate) fault: Fault,
+    pub(crate) running: CallFuture,
 }
 
 impl Tasks {
@@ -60,7 +60,7 @@ impl Tasks {
     /// # Errors
     ///
     /// Fails if there are too many tasks, or if the store fails.
-    pub(super) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
+    pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
         let NewTask { id, owner, ttl } = new;
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
         let mut limits = self.options.limits;
@@ -88,6 +88,6 @@ fn too_many(limits: TaskLimits) -> Fault {
 }
 
 /// Returns a random id that cannot be guessed.
-pub(super) fn new_id() -> Result<String, Fault> {
+pub(crate) fn new_id() -> Result<String, Fault> {
     random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))
 }

@@ -1,10 +1,10 @@
-//! Changes to the record of a task.
+//! Updates of the record of a task.
 
 use crate::backend::{TaskInput, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp};
 
 /// The outcome of updating a record.
 pub(super) enum Updated {
-    /// The record is as the update left it.
+    /// The update was applied, with this record as the result.
     Applied(TaskRecord),
     /// The task had already finished, and its record is unchanged.
     Finished(TaskRecord),

@@ -17,10 +17,10 @@ use crate::{
     jsonrpc::Id,
 };
 
-/// The maximum number of tasks of one subscription.
+/// The maximum number of tasks in one subscription.
 pub(crate) const MAX_WATCHED_TASKS: usize = 128;
 
-/// Sends notifications about tasks until it is dropped.
+/// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
 #[derive(Debug)]
 pub(crate) struct TaskWatch(Vec<AbortHandle>);
 
@@ -41,7 +41,7 @@ struct WatchedTask {
     subscription_id: Arc<str>,
 }
 
-/// Notifies a subscription of the current state and of every change of some tasks.
+/// Notifies a subscription of the current state of each task and of every change to it.
 pub(crate) fn watch_tasks(
     store: &Arc<dyn TaskStore>,
     owner: &str,
@@ -63,7 +63,7 @@ pub(crate) fn watch_tasks(
 }
 
 impl WatchedTask {
-    /// Sends the current state of the task, then every change of it.
+    /// Sends the current state of the task, then every change to it.
     async fn run(self) {
         if let Err(error) = self.try_run().await {
             tracing::error!(%error, "the task store failed, ending the notifications about a task");
@@ -75,9 +75,9 @@ impl WatchedTask {
             let Some(outbox) = self.outbox.upgrade() else { break };
             let sent = outbox.offer(&encode::task_notification(&self.encoding, &task, &self.subscription_id));
             drop(outbox);
-            if let Err(emptied) = sent {
-                // The task may have changed by the time that the outbox has room, so it is loaded again.
-                emptied.await;
+            if let Err(drained) = sent {
+                // The task may have changed by the time the outbox has room, so it is loaded again.
+                drained.await;
                 continue;
             }
             if task.status.is_final() {

@@ -29,9 +29,9 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Returns whether the client's capabilities, an object as JSON, declare it.
+    /// Returns whether the client's capabilities, an object as JSON, declare this one.
     ///
-    /// An `elicitation` without modes declares forms.
+    /// An `elicitation` object without modes declares forms.
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
         let elicitation = || member(capabilities, "elicitation");
         let sampling = || member(capabilities, "sampling");
@@ -48,20 +48,20 @@ impl Capability {
         declared.is_some()
     }
 
-    /// Returns the capability that a client of a revision declares for it, or `None` if the revision does not support the
-    /// requests that need it.
-    pub(crate) fn within(self, features: Features) -> Option<Self> {
+    /// Returns the capability that a client of a revision declares instead of this one, usually the same. Returns `None`
+    /// if the revision does not support the requests that need it.
+    pub(crate) fn declared_as(self, features: Features) -> Option<Self> {
         match self {
             Self::Elicitation if !features.has(Feature::Elicitation) => None,
             Self::UrlElicitation if !features.has(Feature::UrlElicitation) => None,
             Self::SamplingTools if !features.has(Feature::SamplingTools) => None,
-            // Before revisions with tools, `sampling` implied the context.
+            // In revisions without `sampling.tools`, `sampling` implies the context.
             Self::SamplingContext if !features.has(Feature::SamplingTools) => Some(Self::Sampling),
             capability => Some(capability),
         }
     }
 
-    /// Encodes the minimum that a client must declare, as `requiredCapabilities` of an error.
+    /// Returns the minimal capabilities that a client must declare, for `requiredCapabilities` in an error.
     pub(crate) fn required(self) -> Value {
         match self {
             Self::Elicitation => json!({ "elicitation": {} }),
@@ -73,7 +73,7 @@ impl Capability {
         }
     }
 
-    /// Returns the fault for a client that has not declared it.
+    /// Returns the fault for a client that has not declared the capability.
     pub(crate) fn missing(self) -> Fault {
         Fault::MissingCapability { required: self.required() }
     }
@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::Capability::{self, *};
-    use crate::revision::{DIALECTS, Revision};
+    use crate::revision::DIALECTS;
 
     #[test]
     fn declared_capabilities() {
@@ -118,14 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn only_2026_07_28_encodes_the_required_capabilities() {
+    fn stateless_revisions_encode_the_required_capabilities() {
         let fault = UrlElicitation.missing();
         for dialect in DIALECTS {
-            let (code, data) = match dialect.revision() {
-                Revision::V2026_07_28 => {
-                    (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
-                }
-                _ => (-32600, None),
+            let (code, data) = if dialect.revision().is_stateless() {
+                (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
+            } else {
+                (-32600, None)
             };
             assert_eq!((dialect.code(&fault), dialect.data(&fault)), (code, data), "{}", dialect.name());
         }

@@ -43,12 +43,12 @@ impl<T> Answer<T> {
     }
 }
 
-/// Asks the user to fill in a form.
+/// A request to the user to fill in a form.
 ///
 /// Forms must not ask for secrets. Use [`UrlElicitation`] for them.
 ///
-/// Revisions before 2025-06-18 do not support forms. Revision 2025-06-18 does not support lists of choices, so each choice
-/// becomes a boolean named `field.choice`, and it supports defaults of booleans only.
+/// Revisions before 2025-06-18 do not support forms. Revision 2025-06-18 does not support lists of choices, so each
+/// choice becomes a boolean named `field.choice`, and it supports defaults of booleans only.
 ///
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 ///
@@ -57,7 +57,7 @@ impl<T> Answer<T> {
 ///
 /// #[derive(Elicit)]
 /// struct Confirm {
-///     /// Files go, too.
+///     /// Also delete the files in it.
 ///     recursive: bool,
 /// }
 ///
@@ -140,8 +140,8 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
         .map_err(|why| invalid_request(format!("invalid default in the form: {why}")))
 }
 
-/// Sends the user to a web page, for data that must not pass through the client: secrets, payments, the consent of a
-/// third party.
+/// A request to the user to open a web page, for data that must not pass through the client: secrets, payments, or the
+/// consent of a third party.
 ///
 /// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete.
 ///
@@ -177,7 +177,7 @@ impl Ask for UrlElicitation {
         let mut object = Object::begin(&mut params);
         object.string("mode", "url");
         if features.has(Feature::ElicitationIds) {
-            let id = random::id().ok_or_else(|| Fault::internal("no random id for the question is available"))?;
+            let id = random::id().ok_or_else(|| Fault::internal("cannot generate a random id for the elicitation"))?;
             object.string("elicitationId", &id);
         }
         object.string("url", &self.url);
@@ -200,7 +200,7 @@ fn create(key: &str, params: Vec<u8>, capability: Capability) -> Question {
     Question { key: key.to_owned(), method: "elicitation/create", params, capability }
 }
 
-/// Decodes the action of the user, and the content if there is any.
+/// Decodes the user's action, and the content, if any.
 fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, InvalidAnswer> {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         json!({

@@ -53,7 +53,7 @@ pub enum FieldKind {
     Multiple(&'static ChoiceSet),
 }
 
-/// What a form needs to know about the type of a field.
+/// The properties of a field's type that a form depends on.
 #[derive(Debug)]
 pub struct FieldType<T> {
     pub(super) kind: FieldKind,
@@ -62,7 +62,7 @@ pub struct FieldType<T> {
     to_json: fn(&T) -> Value,
 }
 
-/// Describes the type of a field. An unsupported type is reported here and nowhere else.
+/// Describes the type of a field. All other functions accept any type, so an unsupported one is reported only here.
 pub const fn field_type<T: ElicitField>() -> FieldType<T> {
     FieldType { kind: T::KIND, optional: T::OPTIONAL, from_json: T::from_json, to_json: T::to_json }
 }
@@ -72,8 +72,8 @@ pub const fn field_type<T: ElicitField>() -> FieldType<T> {
 /// # Errors
 ///
 /// Never fails: the return type is that of [`ArgumentDefault::Expression`](crate::__private::ArgumentDefault).
-pub fn default_json<T>(of: &FieldType<T>, value: &T) -> Result<Value, serde_json::Error> {
-    Ok((of.to_json)(value))
+pub fn default_json<T>(ty: &FieldType<T>, value: &T) -> Result<Value, serde_json::Error> {
+    Ok((ty.to_json)(value))
 }
 
 impl ElicitField for String {

@@ -33,7 +33,7 @@ use super::{FormContent, FormField, InvalidAnswer};
 ///     HighChair,
 /// }
 ///
-/// let question = Elicitation::<Booking>::new("booking", "When do you come?");
+/// let question = Elicitation::<Booking>::new("booking", "When would you like to come?");
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Elicit`",

@@ -23,7 +23,7 @@ pub struct FormContent {
 impl FormContent {
     /// Validates the `content` of an answer and applies the defaults. Members that are not fields are ignored.
     ///
-    /// The client may or may not have validated it, and is not trusted to have done so.
+    /// Clients may have validated it already, but are not trusted.
     pub(super) fn new(fields: &'static [FormField], content: &Map<String, Value>) -> Result<Self, InvalidAnswer> {
         let mut values = Map::new();
         for field in fields {
@@ -50,9 +50,9 @@ impl FormContent {
     /// # Errors
     ///
     /// Returns an error if the value is not valid for the type.
-    pub fn field<T>(&self, of: &FieldType<T>, index: usize) -> Result<T, InvalidAnswer> {
+    pub fn field<T>(&self, ty: &FieldType<T>, index: usize) -> Result<T, InvalidAnswer> {
         let name = self.fields.get(index).map_or("", |field| field.name);
-        (of.from_json)(self.values.get(name)).ok_or_else(|| InvalidAnswer::new(format!("`{name}` is invalid")))
+        (ty.from_json)(self.values.get(name)).ok_or_else(|| InvalidAnswer::new(format!("`{name}` is invalid")))
     }
 }
 

@@ -26,14 +26,14 @@ impl FormField {
         name: &'static str,
         title: Option<&'static str>,
         description: &'static str,
-        of: &FieldType<T>,
+        ty: &FieldType<T>,
         default: Option<ArgumentDefault>,
         rules: &'static [Rule],
     ) -> Self {
-        Self { name, title, description, kind: of.kind, optional: of.optional, default, rules }
+        Self { name, title, description, kind: ty.kind, optional: ty.optional, default, rules }
     }
 
-    /// Whether the user must fill in the field.
+    /// Returns whether the user must fill in the field.
     pub(super) fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
@@ -45,14 +45,14 @@ impl FormField {
 ///
 /// Panics if they do not match.
 #[track_caller]
-pub const fn check_field<T>(of: &FieldType<T>, rules: &[Rule], default: Option<&str>) {
+pub const fn check_field<T>(ty: &FieldType<T>, rules: &[Rule], default: Option<&str>) {
     let mut index = 0;
     while index < rules.len() {
-        check_rule(of.kind, &rules[index]);
+        check_rule(ty.kind, &rules[index]);
         index += 1;
     }
     if let Some(json) = default {
-        check_default(of.kind, json.as_bytes());
+        check_default(ty.kind, json.as_bytes());
     }
 }
 
@@ -72,12 +72,12 @@ const fn check_rule(kind: FieldKind, rule: &Rule) {
         | (Rule::MinLength(_) | Rule::MaxLength(_), FieldKind::Text | FieldKind::Multiple(_))
         | (Rule::Format(_), FieldKind::Text) => {}
         (Rule::Minimum(_) | Rule::Maximum(_) | Rule::ExclusiveMinimum(_) | Rule::ExclusiveMaximum(_), _) => {
-            panic!("`range` is not valid for the type of the field, it is for numbers")
+            panic!("`range` is not valid for the type of the field, expected a number")
         }
         (Rule::MinLength(_) | Rule::MaxLength(_), _) => {
-            panic!("`length` is not valid for the type of the field, it is for text and lists")
+            panic!("`length` is not valid for the type of the field, expected text or a list")
         }
-        (Rule::Format(_), _) => panic!("`format` is not valid for the type of the field, it is for text"),
+        (Rule::Format(_), _) => panic!("`format` is not valid for the type of the field, expected text"),
         (Rule::Pattern(_) | Rule::Examples(_) | Rule::Header(_), _) => panic!("forms do not support this constraint"),
     }
 }

@@ -1,7 +1,7 @@
 //! Requests from the server to its client: their content, their encoding in each revision, and decoding of the answers.
 //!
-//! Nothing here sends or waits. An [`Ask`] encodes a [`Question`], which the engine sends to the client, and decodes the
-//! answer.
+//! Nothing here sends or waits. An [`Ask`] encodes a [`Question`], which the engine sends to the client, and decodes
+//! the answer.
 
 mod capability;
 mod choice;
@@ -14,16 +14,18 @@ mod question;
 mod requested_schema;
 mod roots;
 mod sample_message;
+mod sample_options;
 mod sample_request;
 
 pub use capability::Capability;
 pub use choice::{Choice, ChoiceSet, ElicitChoice};
 pub use elicitation::{Answer, Elicitation, UrlElicitation};
-pub use field::{ElicitField, FieldType, default_json as field_default_json, field_type};
+pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type};
 pub use form::Elicit;
 pub use form_content::FormContent;
 pub use form_field::{FormField, check_field};
 pub use question::{Ask, InvalidAnswer, Question, encoded_question};
 pub use roots::{ListRoots, Root};
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
-pub use sample_request::{IncludeContext, SampleRequest, ToolChoice};
+pub use sample_options::{IncludeContext, ToolChoice};
+pub use sample_request::SampleRequest;

@@ -14,7 +14,7 @@ use crate::{
 ///
 /// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be asked of a client",
+    message = "`{Self}` is not a request to the client",
     label = "expected `Elicitation<_>`, `UrlElicitation`, `SampleRequest` or `ListRoots`"
 )]
 pub trait Ask: Send + Sync + 'static {
@@ -51,7 +51,7 @@ pub struct Question {
     pub(crate) capability: Capability,
 }
 
-/// An answer of a client that does not match what it was asked for.
+/// The reason why a client's answer does not match the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidAnswer(String);
 

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Which constraints a schema contains.
+/// The constraints that a schema contains.
 #[derive(Clone, Copy)]
 struct SchemaDetail {
     /// Whether it uses keywords that revision 2025-06-18 does not support.
@@ -41,7 +41,8 @@ pub(super) fn enforced_schema(form: &[FormField]) -> Value {
     serde_json::from_slice(&out).unwrap_or_default()
 }
 
-/// The name of the boolean that represents one of several choices, for revisions that do not support lists of choices.
+/// Returns the name of the boolean that represents one of several choices, in revisions that do not support lists of
+/// choices.
 pub(super) fn boolean_name(field: &FormField, choice: &Choice) -> String {
     format!("{}.{}", field.name, choice.value)
 }
@@ -140,7 +141,7 @@ fn range(object: &mut Object<'_>, rules: &[Rule]) {
     }
 }
 
-/// Writes the range of an integer: the constraints of its author, or else the limits of its type that matter to users.
+/// Writes the range of an integer: the author's constraints, or else the limits of the type that matter to users.
 fn integer_range(object: &mut Object<'_>, rules: &[Rule], of_type: RangeInclusive<i128>, detail: SchemaDetail) {
     let (min, max) = of_type.into_inner();
     let is_small = max <= i128::from(u16::MAX);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Ask, Capability, InvalidAnswer, Question, question::parse};
 use crate::{error::Fault, revision::Features};
 
-/// Requests the directories and files that the client works on.
+/// A request for the directories and files that the client works on.
 ///
 /// Deprecated since revision 2026-07-28. Use an argument or the configuration of the server instead.
 ///

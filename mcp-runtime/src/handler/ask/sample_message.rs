@@ -5,12 +5,16 @@ use std::sync::LazyLock;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{InvalidAnswer, question::parse};
+use super::{
+    InvalidAnswer,
+    question::{invalid_request, parse},
+};
 use crate::{
-    jsonrpc::write::plain,
+    error::Fault,
+    jsonrpc::write::{plain, string},
     model::{Audio, Content, Image, Role},
     revision::{
-        Features,
+        Feature, Features,
         encode::{self, Object, array},
     },
 };
@@ -126,8 +130,8 @@ impl SampleResult {
         let mut result = parse(&SCHEMA, result)?;
         let content = match result["content"].take() {
             Value::Array(all) => {
-                let place = |(index, one)| SampleContent::read(&format!("content[{index}]"), one);
-                all.into_iter().enumerate().map(place).collect::<Result<_, _>>()?
+                let read = |(index, one)| SampleContent::read(&format!("content[{index}]"), one);
+                all.into_iter().enumerate().map(read).collect::<Result<_, _>>()?
             }
             one => vec![SampleContent::read("content", one)?],
         };
@@ -154,7 +158,7 @@ impl SampleContent {
         }
     }
 
-    /// Returns whether it requires a revision that supports tools in sampling.
+    /// Returns whether the block requires a revision that supports tools in sampling.
     pub(super) fn needs_tools(&self) -> bool {
         matches!(self, Self::ToolUse(_) | Self::ToolResult(_))
     }
@@ -186,10 +190,10 @@ impl SampleContent {
         object.end();
     }
 
-    fn read(place: &str, mut content: Value) -> Result<Self, InvalidAnswer> {
+    fn read(path: &str, mut content: Value) -> Result<Self, InvalidAnswer> {
         Ok(match content["type"].as_str() {
-            Some("image") => Self::Image(Image::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
-            Some("audio") => Self::Audio(Audio::new(bytes(place, &content)?, text(&mut content, "mimeType"))),
+            Some("image") => Self::Image(Image::new(bytes(path, &content)?, text(&mut content, "mimeType"))),
+            Some("audio") => Self::Audio(Audio::new(bytes(path, &content)?, text(&mut content, "mimeType"))),
             Some("tool_use") => Self::ToolUse(SampleToolUse {
                 id: text(&mut content, "id"),
                 name: text(&mut content, "name"),
@@ -234,6 +238,61 @@ impl From<SampleToolResult> for SampleContent {
     fn from(result: SampleToolResult) -> Self {
         Self::ToolResult(result)
     }
+}
+
+/// Checks that each tool call has its result in the next message, and that a message with results has no other content.
+///
+/// See [Tool use and result balance](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance).
+pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault> {
+    let mut unanswered: Vec<&str> = Vec::new();
+    for SampleMessage { role, content } in messages {
+        let results = content.iter().filter_map(|content| match content {
+            SampleContent::ToolResult(result) => Some(&*result.tool_use_id),
+            _ => None,
+        });
+        let mut count = 0;
+        for id in results {
+            count += 1;
+            let Some(index) = unanswered.iter().position(|call| *call == id) else {
+                return Err(invalid_request(format!(
+                    "the tool result {id:?} does not match a tool call in the previous message"
+                )));
+            };
+            unanswered.swap_remove(index);
+        }
+        if count > 0 && (count < content.len() || *role != Role::User) {
+            return Err(invalid_request("tool results must be the only content of a user message"));
+        }
+        if let [id, ..] = *unanswered {
+            return Err(invalid_request(format!("the tool call {id:?} has no result in the next message")));
+        }
+        unanswered.extend(content.iter().filter_map(|content| match content {
+            SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
+            _ => None,
+        }));
+    }
+    match *unanswered {
+        [id, ..] => Err(invalid_request(format!("the tool call {id:?} has no result in the next message"))),
+        [] => Ok(()),
+    }
+}
+
+/// Writes the messages, split into one per content block if the revision does not support several.
+pub(super) fn write_messages(out: &mut Vec<u8>, messages: &[SampleMessage], features: Features) {
+    let whole = features.has(Feature::SamplingTools);
+    let split = messages.iter().flat_map(|message| {
+        let size = if whole { message.content.len().max(1) } else { 1 };
+        message.content.chunks(size).map(|content| (message.role, content))
+    });
+    array(out, split, |out, (role, content)| {
+        let mut object = Object::begin(out);
+        string(object.key("role"), role.as_str());
+        match content {
+            [one] => one.write(object.key("content"), features),
+            several => array(object.key("content"), several, |out, one| one.write(out, features)),
+        }
+        object.end();
+    });
 }
 
 /// The schema of responses. A model does not return tool results.
@@ -281,7 +340,7 @@ fn text(object: &mut Value, member: &str) -> String {
     }
 }
 
-fn bytes(place: &str, content: &Value) -> Result<Vec<u8>, InvalidAnswer> {
+fn bytes(path: &str, content: &Value) -> Result<Vec<u8>, InvalidAnswer> {
     let data = content["data"].as_str().unwrap_or_default();
-    STANDARD.decode(data).map_err(|error| InvalidAnswer::new(format!("`{place}.data` is not valid base64: {error}")))
+    STANDARD.decode(data).map_err(|error| InvalidAnswer::new(format!("`{path}.data` is not valid base64: {error}")))
 }

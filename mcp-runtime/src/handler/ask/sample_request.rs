@@ -3,11 +3,14 @@ use serde_json::{Map, Value};
 use super::{
     Ask, Capability, InvalidAnswer, Question,
     question::invalid_request,
-    sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse},
+    sample_message::{
+        SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
+    },
+    sample_options::{IncludeContext, Tool, ToolChoice},
 };
 use crate::{
     error::Fault,
-    jsonrpc::write::{plain, string},
+    jsonrpc::write::plain,
     model::Role,
     revision::{
         Feature, Features,
@@ -15,7 +18,7 @@ use crate::{
     },
 };
 
-/// Requests a completion from the client's model.
+/// A request for a completion by the client's model.
 ///
 /// Deprecated since revision 2026-07-28. Call the API of a model provider instead.
 ///
@@ -45,40 +48,6 @@ pub struct SampleRequest {
     include_context: Option<IncludeContext>,
     tools: Vec<Tool>,
     tool_choice: Option<ToolChoice>,
-}
-
-/// The context that the client may include in the prompt.
-///
-/// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IncludeContext {
-    /// No context.
-    None,
-    /// The context of this server. Deprecated. Since 2025-11-25, the client must have declared `sampling.context`.
-    ThisServer,
-    /// The context of all servers of the client. Deprecated as well.
-    AllServers,
-}
-
-/// Whether the model calls tools.
-///
-/// See [Tool choice modes](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolChoice {
-    /// The model decides.
-    Auto,
-    /// The model calls at least one tool.
-    Required,
-    /// The model does not call tools.
-    None,
-}
-
-/// A tool that the model may call and the server runs.
-#[derive(Debug, Clone, PartialEq)]
-struct Tool {
-    name: String,
-    description: String,
-    schema: Value,
 }
 
 impl SampleRequest {
@@ -245,7 +214,7 @@ impl SampleRequest {
         self.messages.iter().flat_map(|message| &message.content)
     }
 
-    /// Checks what every client would reject.
+    /// Checks for mistakes that every client would reject.
     fn check(&self, features: Features) -> Result<(), Fault> {
         if let Some((name, priority)) = self.priorities.iter().find(|(_, priority)| !(0.0..=1.0).contains(priority)) {
             return Err(invalid_request(format!("`{name}` is {priority}, expected a number from 0 to 1")));
@@ -261,49 +230,12 @@ impl SampleRequest {
         if !features.has(Feature::Audio) && self.all_content().any(is_audio) {
             return Err(invalid_request("the protocol revision of the client does not support audio in sampling"));
         }
-        self.check_results()
-    }
-
-    /// Checks that each tool call has its result in the next message, and that a message with results has no other content.
-    ///
-    /// See [Tool use and result balance](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance).
-    fn check_results(&self) -> Result<(), Fault> {
-        let mut open: Vec<&str> = Vec::new();
-        for SampleMessage { role, content } in &self.messages {
-            let results = content.iter().filter_map(|content| match content {
-                SampleContent::ToolResult(result) => Some(&*result.tool_use_id),
-                _ => None,
-            });
-            let mut count = 0;
-            for id in results {
-                count += 1;
-                let Some(index) = open.iter().position(|open| *open == id) else {
-                    return Err(invalid_request(format!(
-                        "the tool result {id:?} does not match a tool call in the previous message"
-                    )));
-                };
-                open.swap_remove(index);
-            }
-            if count > 0 && (count < content.len() || *role != Role::User) {
-                return Err(invalid_request("tool results must be the only content of a user message"));
-            }
-            if let [id, ..] = *open {
-                return Err(invalid_request(format!("the tool call {id:?} has no result in the next message")));
-            }
-            open.extend(content.iter().filter_map(|content| match content {
-                SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
-                _ => None,
-            }));
-        }
-        match *open {
-            [id, ..] => Err(invalid_request(format!("the tool call {id:?} has no result in the next message"))),
-            [] => Ok(()),
-        }
+        check_tool_results(&self.messages)
     }
 
     fn write(&self, out: &mut Vec<u8>, features: Features) {
         let mut object = Object::begin(out);
-        messages(object.key("messages"), &self.messages, features);
+        write_messages(object.key("messages"), &self.messages, features);
         self.write_preferences(&mut object);
         object.optional("systemPrompt", self.system_prompt.as_deref());
         object.optional("includeContext", self.include_context.map(IncludeContext::name));
@@ -368,54 +300,6 @@ impl Ask for SampleRequest {
     }
 }
 
-impl IncludeContext {
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::ThisServer => "thisServer",
-            Self::AllServers => "allServers",
-        }
-    }
-}
-
-impl ToolChoice {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Required => "required",
-            Self::None => "none",
-        }
-    }
-}
-
-impl Tool {
-    fn write(out: &mut Vec<u8>, tool: &Self) {
-        let mut object = Object::begin(out);
-        object.string("name", &tool.name);
-        object.string("description", &tool.description);
-        plain(object.key("inputSchema"), &tool.schema);
-        object.end();
-    }
-}
-
-/// Writes the messages, split into one per content block if the revision does not support several.
-fn messages(out: &mut Vec<u8>, messages: &[SampleMessage], features: Features) {
-    let whole = features.has(Feature::SamplingTools);
-    let split = messages.iter().flat_map(|message| {
-        let size = if whole { message.content.len().max(1) } else { 1 };
-        message.content.chunks(size).map(|content| (message.role, content))
-    });
-    array(out, split, |out, (role, content)| {
-        let mut object = Object::begin(out);
-        string(object.key("role"), role.as_str());
-        match content {
-            [one] => one.write(object.key("content"), features),
-            several => array(object.key("content"), several, |out, one| one.write(out, features)),
-        }
-        object.end();
-    });
-}
-
 /// Hashes bytes with FNV-1a, whose result is the same in every process.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
@@ -438,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_and_context_need_capabilities_of_their_own() {
+    fn tools_and_context_require_additional_capabilities() {
         let schema = || serde_json::json!({ "type": "object" });
         for (ask, old, new) in [
             (SampleRequest::new("a"), Capability::Sampling, Capability::Sampling),

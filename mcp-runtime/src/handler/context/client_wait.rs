@@ -7,23 +7,23 @@ use tokio::time::Instant;
 
 use crate::error::Fault;
 
-/// What a call has asked of its client, and how long it has waited for responses.
+/// The requests that a call has sent to its client, and the time spent waiting for responses.
 #[derive(Debug, Default)]
 pub(crate) struct ClientWait(Mutex<WaitState>);
 
 #[derive(Debug, Default)]
 struct WaitState {
     asked: bool,
-    /// The requests that the client has not answered yet.
+    /// The number of requests that the client has not answered yet.
     pending: usize,
-    /// When the first of the pending requests was sent.
+    /// The time at which the first of the pending requests was sent.
     since: Option<Instant>,
-    /// The time spent waiting before that.
+    /// The time spent waiting before `since`.
     elapsed: Duration,
     missing_capability: Option<Fault>,
 }
 
-/// Counts one pending request. Dropping the guard ends the wait.
+/// A guard that counts one pending request until it is dropped.
 pub(crate) struct WaitGuard<'a>(&'a ClientWait);
 
 impl ClientWait {
@@ -38,8 +38,8 @@ impl ClientWait {
 
     /// Records a [`Fault::MissingCapability`] and ignores every other fault.
     ///
-    /// A function may convert the fault to an error type of its own, which keeps only the message. The client is told
-    /// about the missing capability nevertheless.
+    /// A function may convert the fault to its own error type, which keeps only the message. The record lets the engine
+    /// report the missing capability to the client nevertheless.
     pub(crate) fn record_missing_capability(&self, fault: &Fault) {
         if matches!(fault, Fault::MissingCapability { .. }) {
             self.state().missing_capability = Some(fault.clone());

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether a call is still running: cancellation, completion, and detachment of a call that continues as a task.
+/// The state of a call: whether it was cancelled, has completed, or is detached because it continues as a task.
 #[derive(Debug, Default)]
 pub(crate) struct CallLifetime {
     cancelled: AtomicBool,
@@ -21,7 +21,7 @@ impl CallLifetime {
         self.set(&self.completed);
     }
 
-    /// Sets a flag and wakes the waiting tasks. A detached call ignores the fate of its request.
+    /// Sets a flag and wakes the waiting tasks. Has no effect on a detached call, which outlives its request.
     fn set(&self, flag: &AtomicBool) {
         if self.detached.load(Ordering::Acquire) {
             return;

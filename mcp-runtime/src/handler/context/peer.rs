@@ -1,22 +1,22 @@
-//! The connection that a call came from, and what is known about the client.
+//! The connection of a call, and the client's description of itself.
 
 use std::{fmt, time::Duration};
 
 use crate::model::Level;
 
-/// The connection that a call came from.
+/// The connection on which a call was received.
 pub(crate) trait Peer: Send + Sync {
-    /// Sends a notification. Returns `false` if it was dropped because the client does not keep up with reading.
+    /// Sends a notification. Returns `false` if it was dropped because the client reads too slowly.
     fn notify(&self, message: &[u8]) -> bool;
 
-    /// The log level that the client set for the session.
+    /// Returns the log level that the client set for the session.
     fn session_level(&self) -> Level;
 
-    /// Closes the SSE stream of the call if the transport has one. The client reconnects after `retry`.
+    /// Closes the SSE stream of the call, if any. The client reconnects after `retry`.
     fn close_sse_stream(&self, retry: Duration);
 }
 
-/// The HTTP request that carried a message; no other transport has one.
+/// The head of the HTTP request that carried a message. Other transports do not have one.
 pub(crate) trait RequestHead: Send + Sync {
     #[cfg(feature = "http")]
     fn headers(&self) -> &http::HeaderMap;

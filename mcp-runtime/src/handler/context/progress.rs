@@ -12,7 +12,7 @@ use crate::jsonrpc::write;
 /// The minimum time between two progress notifications of one call.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Decides which progress notifications of a call are sent.
+/// The rate limiter for the progress notifications of a call.
 #[derive(Debug, Default)]
 pub(super) struct ProgressLimiter(Mutex<Option<Sent>>);
 

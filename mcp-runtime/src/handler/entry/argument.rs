@@ -16,12 +16,12 @@ pub struct ArgumentEntry {
     /// The doc comment; empty if there is none.
     pub description: &'static str,
     /// The type.
-    pub of: ArgumentType,
+    pub ty: ArgumentType,
     /// The value of a missing argument.
     pub default: Option<ArgumentDefault>,
     /// Constraints beyond those of the type.
     pub rules: &'static [Rule],
-    /// Completes the argument.
+    /// The function that completes the argument.
     pub complete: Option<ServerFnEntry>,
     /// The environment variable that provides a missing argument on a command line.
     pub env: Option<&'static str>,
@@ -65,7 +65,7 @@ impl OutputType {
 pub struct ServerFnEntry {
     /// The name in the source code.
     pub function: &'static str,
-    /// Appends the parameters.
+    /// Appends the parameters of the function to the list.
     pub dependencies: fn(&mut Vec<Dependency>),
     /// Calls the function.
     pub call: fn(CallEnv) -> ServerFnFuture,

@@ -68,7 +68,7 @@ pub enum EntryKind {
 pub struct EntryInfo<'a> {
     /// The kind.
     pub kind: EntryKind,
-    /// The name in the protocol. For a resource, it is not the URI.
+    /// The name in the protocol. For a resource, this is its name, not its URI.
     pub name: &'a str,
     /// The `tags(…)` of the annotation.
     pub tags: &'a [&'a str],
@@ -87,7 +87,7 @@ impl EntryInfo<'_> {
 
 inventory::collect!(Entry);
 
-/// A type that stands for annotated functions: the item that a macro generates for a function, or the type of a
+/// A type that represents annotated functions: the item that a macro generates for a function, or the type of a
 /// `#[tools]` block.
 ///
 /// Pass it to [`Server::with`](crate::Server::with) to register functions explicitly instead of collecting all of them.
@@ -115,7 +115,7 @@ pub trait Collect {
 ///
 /// # Panics
 ///
-/// Panics if the type does not stand for a single resource.
+/// Panics if the type does not represent a single resource.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     match R::entries() {
         [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_uri_template::expand(parts, variables),

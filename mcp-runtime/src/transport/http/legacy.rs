@@ -29,7 +29,10 @@ use super::{
         stream::EventStream,
     },
 };
-use crate::engine::{Connection, Outbox};
+use crate::{
+    engine::{Connection, Outbox},
+    error::FaultClass,
+};
 
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
@@ -121,7 +124,7 @@ impl LegacyService {
         connection.set_source(self.endpoint.request_source(request));
         let mut lines = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
-        if receipt.is_overloaded {
+        if receipt.fault == Some(FaultClass::Overloaded) {
             lines.truncate(lines.trim_ascii_end().len());
             return response::overloaded_with(lines);
         }
@@ -140,7 +143,7 @@ impl LegacyService {
         if !headers::is_json(&request.headers) {
             return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
         }
-        if client.outbox.unread() > self.endpoint.engine().limits.unread {
+        if client.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
         Ok(client)

@@ -22,7 +22,10 @@ use super::{
         stream::EventStream,
     },
 };
-use crate::engine::{Connection, ReceiveOutcome, RequestSource};
+use crate::{
+    engine::{Connection, ReceiveOutcome, RequestSource},
+    error::FaultClass,
+};
 
 /// The capacity that suffices for most responses.
 const TYPICAL_RESPONSE: usize = 512;
@@ -105,8 +108,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
     };
     let engine = Arc::clone(endpoint.engine());
     let mut connection = match &session {
-        Some(session) => Connection::of_session(body.received_at, engine, Arc::clone(&session.session)),
-        None => Connection::of_exchange(body.received_at, engine),
+        Some(session) => Connection::for_session(body.received_at, engine, Arc::clone(&session.session)),
+        None => Connection::for_exchange(body.received_at, engine),
     };
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
@@ -164,13 +167,20 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         // Another request has cancelled the call.
         return response::no_events();
     }
-    if exchange.outcome.is_overloaded {
+    let fault = exchange.outcome.fault.or_else(|| exchange.connection.outbox().fault());
+    if fault == Some(FaultClass::Overloaded) {
         return response::overloaded_with(exchange.lines);
     }
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
-    let status = response::status_of(&exchange.lines, is_stateless, exchange.outcome.is_malformed);
+    let status = if exchange.outcome.is_malformed {
+        StatusCode::BAD_REQUEST
+    } else if is_stateless {
+        response::stateless_status(fault)
+    } else {
+        StatusCode::OK
+    };
     let Some(session) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
@@ -211,7 +221,7 @@ impl Exchange {
     /// Collects pending output and returns the kind of the response, or `None` if it is not known yet.
     fn poll_kind(&mut self) -> Option<ResponseKind> {
         let outbox = self.connection.outbox();
-        let is_settled = outbox.awaited() == 0;
+        let is_settled = outbox.call_count() == 0;
         outbox.drain(&mut self.lines);
         if outbox.is_listening() {
             return Some(ResponseKind::EventStream);

@@ -108,7 +108,7 @@ impl RequestSource for HttpRequestSource {
         self.limits.admit_call().ok_or_else(too_many_calls)
     }
 
-    fn check_room(&self) -> Result<(), Fault> {
+    fn check_capacity(&self) -> Result<(), Fault> {
         if self.limits.has_room() { Ok(()) } else { Err(too_many_calls()) }
     }
 

@@ -1,14 +1,14 @@
-//! Decoding of answers.
+//! Decoding of the client's answers.
 
 use super::*;
 
 #[track_caller]
-fn is_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
+fn assert_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
     assert_eq!(ask.read(result).unwrap_err().to_string(), expected, "{result}");
 }
 
 #[test]
-fn an_accepted_form() {
+fn accepted_forms_are_decoded() {
     let required = r#"{"action":"accept","content":{"age":18,"agreed":true,"size":"s"}}"#;
     let expected = || Every {
         name: "Jane".to_owned(),
@@ -53,7 +53,7 @@ fn an_accepted_form() {
 }
 
 #[test]
-fn choices_as_booleans() {
+fn choices_can_be_booleans() {
     let ask = Elicitation::<Several>::new("several", "");
     for (content, sizes, grades) in [
         (r#""sizes.s":true,"sizes.Large":false,"grades.a":false"#, vec![Size::Small], Some(vec![])),
@@ -70,12 +70,12 @@ fn choices_as_booleans() {
         (r#""sizes.s":true,"sizes.Large":true"#, r#"`sizes`: ["s","Large"] must have at most 1 item"#),
         (r#""sizes":[],"grades.b":1"#, "`grades.b`: 1 must be a boolean"),
     ] {
-        is_rejected(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
+        assert_rejected(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
     }
 }
 
 #[test]
-fn other_actions() {
+fn every_action_is_decoded() {
     for (result, expected) in [
         (r#"{"action":"decline"}"#, Answer::Decline),
         (r#"{"action":"cancel","content":{"age":"x"}}"#, Answer::Cancel),
@@ -103,7 +103,7 @@ fn other_actions() {
 }
 
 #[test]
-fn invalid_form_content() {
+fn invalid_form_content_is_rejected() {
     for (field, expected) in [
         (r#""name":5"#, "`name`: 5 must be a string"),
         (r#""name":"""#, r#"`name`: "" must have at least 1 and at most 20 characters"#),
@@ -134,7 +134,7 @@ fn invalid_form_content() {
         content.as_object_mut().unwrap().remove(name);
         let rest = content.to_string();
         let result = format!(r#"{{"action":"accept","content":{{{},{field}}}}}"#, rest.trim_matches(['{', '}']));
-        is_rejected(&every(), &result, expected);
+        assert_rejected(&every(), &result, expected);
     }
     for (result, expected) in [
         ("12345", "12345 must be an object"),
@@ -151,12 +151,12 @@ fn invalid_form_content() {
              `size` is required (one of \"s\", \"Large\")",
         ),
     ] {
-        is_rejected(&every(), result, expected);
+        assert_rejected(&every(), result, expected);
     }
 }
 
 #[test]
-fn sampling_results() {
+fn sampling_results_are_decoded() {
     let result = SampleRequest::new("a")
         .read(r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m","stopReason":"endTurn","more":1}"#)
         .unwrap();
@@ -186,7 +186,7 @@ fn sampling_results() {
 }
 
 #[test]
-fn invalid_sampling_results() {
+fn invalid_sampling_results_are_rejected() {
     let ask = SampleRequest::new("a");
     for (content, expected) in [
         ("5", "`content`: 5 must be an array or an object"),
@@ -203,19 +203,19 @@ fn invalid_sampling_results() {
         ),
         (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
     ] {
-        is_rejected(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
+        assert_rejected(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
     }
     for (result, expected) in [
         ("[]", "[] must be an object"),
         (r#"{"role":"system","model":"m","content":[]}"#, r#"`role`: "system" must be one of "user", "assistant""#),
         (r#"{"content":[]}"#, r#"`role` is required (one of "user", "assistant"); `model` is required (string)"#),
     ] {
-        is_rejected(&ask, result, expected);
+        assert_rejected(&ask, result, expected);
     }
 }
 
 #[test]
-fn roots() {
+fn roots_are_decoded() {
     let read =
         |result| ListRoots.read(result).unwrap().into_iter().map(|root| (root.uri, root.name)).collect::<Vec<_>>();
     assert_eq!(read(r#"{"roots":[]}"#), []);
@@ -229,6 +229,6 @@ fn roots() {
         (r#"{"roots":["file:///a"]}"#, r#"`roots[0]`: "file:///a" must be an object"#),
         (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is required (string)"),
     ] {
-        is_rejected(&ListRoots, result, expected);
+        assert_rejected(&ListRoots, result, expected);
     }
 }

@@ -55,7 +55,7 @@ impl Listener {
         Ok(Self {
             address: listener.local_addr()?,
             listener,
-            grace: engine.limits.grace,
+            grace: engine.limits.grace_period,
             connection_limit: ConnectionLimit::new(options.max_connections),
             router: Router::new(engine, options),
         })

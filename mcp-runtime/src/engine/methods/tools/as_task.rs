@@ -6,13 +6,6 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    client::{TaskClient, TaskSession},
-    handoff::{DeferredTask, PendingTask},
-    owner::task_owner,
-    runner::Job,
-    service::{NewTask, new_id},
-};
 use crate::{
     engine::{
         call::{
@@ -23,7 +16,14 @@ use crate::{
             },
         },
         layers::Call,
+        methods::tasks::task_owner,
         request::context::RequestContext,
+        tasks::{
+            client::{TaskClient, TaskSession},
+            handoff::{DeferredTask, PendingTask},
+            runner::Job,
+            service::{NewTask, new_id},
+        },
     },
     error::Fault,
     handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
@@ -34,14 +34,14 @@ use crate::{
 /// Runs a call as a task. Responds with the task as soon as it is created.
 pub(crate) fn call_as_task(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let Handler::Async(function) = item.common.handler else {
-        return call_with(request, item, target, arguments, CallOptions::default(), out);
+    let Handler::Async(async_fn) = function.common.handler else {
+        return call_with(request, function, target, arguments, CallOptions::default(), out);
     };
     check_in_flight(request)?;
     let engine = request.engine();
@@ -53,11 +53,11 @@ pub(crate) fn call_as_task(
         task_status: Some(Arc::clone(&client) as _),
         handoff: None,
     };
-    let uses_context = item.uses_context || engine.forwards_log;
+    let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
     // The server's default timeout limits how long a client waits for a response; a task's client does not wait.
-    let callee = Callee { name: item.common.name, is_tool: true, timeout: item.common.timeout };
-    let (started, is_layered) = start(request, item, target, arguments, function, callee, context.as_ref());
+    let callee = Callee { name: function.common.name, is_tool: true, timeout: function.common.timeout };
+    let (started, is_layered) = start(request, function, target, arguments, async_fn, callee, context.as_ref());
     let running = match started {
         Ok(running) => running,
         // A client that requests a task gets one, even if the call fails before the function runs.
@@ -66,7 +66,9 @@ pub(crate) fn call_as_task(
         }
         Err(error) => {
             let start = out.len();
-            callee.end_response(out, start, request.encoding(), request.id, Err(error));
+            if let Some(fault) = callee.end_response(out, start, request.encoding(), request.id, Err(error)) {
+                request.connection.outbox.set_fault(fault);
+            }
             return Ok(());
         }
     };
@@ -81,60 +83,60 @@ pub(crate) fn call_as_task(
     };
     let tasks = Arc::clone(&engine.tasks);
     let created = async move { tasks.create(new, job, running).await.map_err(|rejected| rejected.fault) };
-    answer_with(request, item.common.name, engine.limits.timeout, created, out);
+    answer_with(request, function.common.name, engine.limits.timeout, created, out);
     Ok(())
 }
 
-/// Calls the function of a task, through its layers if it has any. Returns whether it has.
+/// Starts the function of a task, through the layers that apply to it. Also returns whether there are any.
 fn start(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
-    function: AsyncFn,
+    async_fn: AsyncFn,
     callee: Callee,
     context: Option<&Arc<Context>>,
 ) -> (Result<CallFuture, HandlerError>, bool) {
     let engine = request.engine();
-    if let Some(next) = engine.layers.around(item) {
-        let info = call_info(request, item, target, callee, context.cloned());
+    if let Some(next) = engine.layers.for_function(function) {
+        let info = call_info(request, function, target, callee, context.cloned());
         return (Ok(next.start(Call::new(info, arguments))), true);
     }
     let input = Input {
         arguments,
-        contract: &item.contract,
+        contract: &function.contract,
         states: &engine.states,
         context,
         encoding: request.encoding(),
         uri: target.uri,
     };
     let entered = context.map(|context| &**context).filter(|_| engine.forwards_log);
-    (callee.start(function, input, entered, request.id), false)
+    (callee.start(async_fn, input, entered, request.id), false)
 }
 
 /// Calls a function that may become a task.
 pub(crate) fn call_deferred(
     request: &RequestContext<'_>,
-    item: &Function,
+    function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
     at_once: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let Some(call_requester) = requester(request, target, arguments, item.uses_context || at_once)? else {
-        return call_with(request, item, target, arguments, CallOptions::default(), out);
+    let Some(call_requester) = requester(request, target, arguments, function.uses_context || at_once)? else {
+        return call_with(request, function, target, arguments, CallOptions::default(), out);
     };
     let engine = request.engine();
-    // The task has no id yet. With the extension, nothing that is sent before it exists needs the id.
+    // The task has no id yet. With the extension, no message needs the id before the task exists.
     let client = Arc::new(task_client(request, ""));
     let pending = PendingTask {
         tasks: Arc::downgrade(&engine.tasks),
         owner: task_owner(request)?,
         encoding: Arc::clone(request.encoding()),
         id: request.id.to_owned(),
-        callee: Callee { name: item.common.name, is_tool: true, timeout: item.common.timeout },
+        callee: Callee { name: function.common.name, is_tool: true, timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
-        is_layered: engine.layers.around(item).is_some(),
+        is_layered: engine.layers.for_function(function).is_some(),
     };
     let outbox = Arc::clone(&request.connection.outbox);
     let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), pending, at_once));
@@ -144,7 +146,7 @@ pub(crate) fn call_deferred(
         task_status: Some(client),
         handoff: Some(deferred),
     };
-    call_with(request, item, target, arguments, options, out)
+    call_with(request, function, target, arguments, options, out)
 }
 
 /// Creates the client of a task, with the capabilities that were declared in the session or in the request.

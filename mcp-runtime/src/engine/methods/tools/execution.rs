@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::extension;
 use crate::{
-    engine::request::{context::RequestContext, params},
+    engine::{
+        request::{context::RequestContext, params},
+        tasks::extension,
+    },
     error::Fault,
     handler::entry::TaskSupport,
     jsonrpc::raw,
@@ -18,12 +20,12 @@ pub(crate) enum Execution {
     Plain,
     /// As a task, with the TTL that the client requested.
     Task(Option<Duration>),
-    /// As a call that becomes a task when its function requests it, or at once if the task limit allows.
+    /// As a call that becomes a task when its function requests it, or immediately if the task limit allows.
     Deferred { at_once: bool },
 }
 
 impl Execution {
-    /// Chooses the execution according to what the tool supports and what the client requests or accepts.
+    /// Chooses the execution that the tool supports and the client requests or accepts.
     ///
     /// # Errors
     ///
