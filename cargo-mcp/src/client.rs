@@ -121,9 +121,9 @@ fn timeout_failure(target: &Target, timeout: Duration, observer: &ProcessObserve
     match (target, observer.stray_line()) {
         (_, Some(line)) => failure.help(stray_line_help(&line)),
         (Target::Program { .. }, None) => {
-            failure.help("check that it is a server on stdin and stdout; `--connect-timeout` gives it more time")
+            failure.help("check that it is a server on stdin and stdout; `--connect-timeout` extends the limit")
         }
-        (Target::Url { .. }, None) => failure.help("`--connect-timeout` gives it more time"),
+        (Target::Url { .. }, None) => failure.help("`--connect-timeout` extends the limit"),
     }
 }
 
@@ -212,8 +212,8 @@ fn causes(error: &ClientInitializeError) -> Vec<String> {
     std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
 }
 
-/// The failure of a request without a result.
-pub(crate) fn refused(what: &str, error: ServiceError) -> Failure {
+/// Returns the failure of a request without a result.
+pub(crate) fn request_failure(what: &str, error: ServiceError) -> Failure {
     match error {
         ServiceError::McpError(ErrorData { code, message, data, .. }) => {
             let failure = Failure::tool(format_args!("{what}: {message} (code {})", code.0));

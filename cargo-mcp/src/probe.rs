@@ -162,7 +162,7 @@ pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result
     Err(connection_failure(target, &why))
 }
 
-/// The failure of a server that supports no revision.
+/// Returns the failure of a server that supports no revision.
 pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
     let failure = Failure::connection(format_args!("cannot connect to {target}: {why}"));
     match target {

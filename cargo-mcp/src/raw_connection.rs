@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_http_errors_from_json_rpc_errors() {
+    fn distinguishes_http_errors_from_json_rpc_errors() {
         let error = |code: i64| json!({"error": {"code": code, "message": "no"}});
         for (status, response, expected) in [
             (StatusCode::NOT_FOUND, error(-32600), true),

@@ -2,9 +2,9 @@
 
 use rmcp::model::ProtocolVersion;
 
-/// A protocol revision, by its date.
+/// A protocol revision, identified by its date.
 ///
-/// Not an enum: `check` also connects in revisions that only the server knows, see [`Revision::announced`].
+/// This is not an enum because `check` also connects in revisions that only the server knows: see [`Revision::announced`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Revision(&'static str);
 
@@ -36,7 +36,7 @@ impl Revision {
         !ProtocolVersion::from(self).has_initialize()
     }
 
-    /// Returns the parser of `--revision`.
+    /// Returns the parser for the value of `--revision`.
     pub(crate) fn parser() -> impl clap::builder::TypedValueParser<Value = Self> {
         use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 

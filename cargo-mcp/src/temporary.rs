@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 pub(crate) enum Access {
     /// Only the user.
     Private,
-    /// Everybody whom the umask allows.
+    /// Everyone that the umask allows.
     Default,
 }
 

@@ -73,7 +73,7 @@ fn annotations(changes: &mut Changes, old: &Value, new: &Value) {
     }
 }
 
-/// Returns what a caller may assume from the hints, with the defaults of the specification.
+/// Returns the properties that a caller may assume from the hints, with the defaults of the specification.
 ///
 /// See [ToolAnnotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations).
 fn properties(annotations: &Value) -> [(&'static str, bool); 4] {
@@ -143,7 +143,7 @@ impl Changes {
         self.found.push(Change { breaking: false, entry: self.entry.clone(), text: text.into() });
     }
 
-    /// Compares the texts for people and models.
+    /// Compares the titles and descriptions.
     fn texts(&mut self, old: &Value, new: &Value) {
         for member in ["title", "description"] {
             if old.get(member) != new.get(member) {

@@ -1,8 +1,8 @@
 //! The interface of an MCP server as a lock file, and the changes that break its callers.
 //!
-//! `cargo mcp lock` and `mcp_runtime::locked_test!` write the file next to `Cargo.toml`; `cargo mcp check --locked` and the test compare
-//! it with the server. Both use the lists as a client receives them, so their results are identical. This crate performs no I/O and is
-//! independent of protocol revisions.
+//! `cargo mcp lock` and `mcp_runtime::locked_test!` write the file next to `Cargo.toml`; `cargo mcp check --locked` and
+//! the test compare it with the server. Both use the lists as a client receives them, so their results are identical.
+//! This crate performs no I/O and is independent of protocol revisions.
 
 mod change;
 mod entries;
@@ -23,7 +23,7 @@ pub const FILE_NAME: &str = "mcp.lock.json";
 /// The version of the file format.
 const VERSION: u64 = 1;
 
-/// The lists of a server, with the entries as received.
+/// The lists of a server, with the entries as a client receives them.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// The instructions for the model.
@@ -57,8 +57,8 @@ impl std::error::Error for LockError {}
 impl Lock {
     /// Creates a lock of everything that callers rely on, sorted by name.
     ///
-    /// Excludes what does not affect calls: icons, sizes, `_meta`, task support, and the version of the server. Also excludes resources that
-    /// a template covers, because they are data.
+    /// Leaves out icons, sizes, `_meta`, task support and the version of the server, which do not affect calls, and
+    /// resources that a template covers, which are data.
     #[must_use]
     pub fn of(listing: &Listing) -> Self {
         let Listing { instructions, tools, resources, resource_templates, prompts } = listing;
@@ -75,7 +75,7 @@ impl Lock {
         for (kind, items) in
             [("tools", tools), ("resources", &fixed), ("resourceTemplates", resource_templates), ("prompts", prompts)]
         {
-            lock.insert(kind.to_owned(), locked_entries(items, kind));
+            lock.insert(kind.to_owned(), lock_entries(items, kind));
         }
         Self(lock)
     }
@@ -85,7 +85,7 @@ impl Lock {
     /// # Errors
     ///
     /// Fails if the text is not a JSON object or has an unsupported `lockVersion`.
-    pub fn read(text: &str) -> Result<Self, LockError> {
+    pub fn parse(text: &str) -> Result<Self, LockError> {
         let lock: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| LockError(format!("not a JSON object: {error}")))?;
         match lock.get("lockVersion") {
@@ -95,9 +95,9 @@ impl Lock {
         }
     }
 
-    /// Returns the text of the lock file. It does not depend on the features of `serde_json`.
+    /// Returns the content of the lock file. It is independent of the features of `serde_json`.
     #[must_use]
-    pub fn write(&self) -> String {
+    pub fn to_json(&self) -> String {
         format!("{:#}\n", sorted(&Value::Object(self.0.clone())))
     }
 
@@ -112,7 +112,7 @@ impl Lock {
 
 /// Formats changes, one per line.
 #[must_use]
-pub fn listed(changes: &[Change]) -> String {
+pub fn format_changes(changes: &[Change]) -> String {
     let mut lines = String::new();
     for Change { breaking, entry, text } in changes {
         let label = if *breaking { "breaking  " } else { "compatible" };
@@ -124,12 +124,12 @@ pub fn listed(changes: &[Change]) -> String {
 /// Formats changes, one per line, followed by a summary.
 #[must_use]
 pub fn report(changes: &[Change]) -> String {
-    format!("{}\nthe server does not match `{FILE_NAME}`: {}", listed(changes), counted(changes))
+    format!("{}\nthe server does not match `{FILE_NAME}`: {}", format_changes(changes), summary(changes))
 }
 
-/// Returns the numbers of changes in words: `1 breaking change and 2 compatible changes`.
+/// Summarizes the numbers of changes, as in `1 breaking change and 2 compatible changes`.
 #[must_use]
-pub fn counted(changes: &[Change]) -> String {
+pub fn summary(changes: &[Change]) -> String {
     let breaking = changes.iter().filter(|change| change.breaking).count();
     let compatible = changes.len() - breaking;
     let words = |count: usize, kind: &str| format!("{count} {kind} change{}", if count == 1 { "" } else { "s" });
@@ -141,7 +141,7 @@ pub fn counted(changes: &[Change]) -> String {
 }
 
 /// Returns the relevant members of the entries of a list, sorted by name or URI.
-fn locked_entries(items: &[Value], kind: &str) -> Value {
+fn lock_entries(items: &[Value], kind: &str) -> Value {
     let members: &[&str] = match kind {
         "tools" => &["name", "title", "description", "inputSchema", "outputSchema", "annotations"],
         "prompts" => &["name", "title", "description", "arguments"],

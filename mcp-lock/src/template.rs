@@ -4,8 +4,8 @@ use mcp_uri_template::{matches, parse};
 
 /// Returns whether a URI matches a URI template (RFC 6570).
 ///
-/// Templates that other frameworks list may use level 4. `{name:3}` is read as `{name}`, and an expression that explodes a variable,
-/// such as `{path*}`, matches any text. An invalid template matches only itself.
+/// Templates that other frameworks list may use level 4. `{name:3}` is treated as `{name}`, and an expression that
+/// explodes a variable, such as `{path*}`, matches any text. An invalid template matches only itself.
 #[must_use]
 pub fn covers(template: &str, uri: &str) -> bool {
     let (template, optional) = without_modifiers(template);
@@ -46,7 +46,7 @@ mod tests {
     use super::covers;
 
     #[test]
-    fn uris_of_templates() {
+    fn templates_cover_uris() {
         for (template, uri, expected) in [
             ("notes://note/{id}", "notes://note/7", true),
             ("notes://note/{id}", "notes://note/", false),

@@ -1,6 +1,6 @@
-//! Changes between two servers.
+//! Compares the locks of two servers.
 
-use mcp_lock::{Listing, Lock, counted, listed};
+use mcp_lock::{Listing, Lock, format_changes, summary};
 use serde_json::{Value, json};
 
 fn tool(name: &str, annotations: Value) -> Value {
@@ -20,7 +20,7 @@ fn resource(mime: Value) -> Listing {
 }
 
 #[test]
-fn changes_are_listed() {
+fn changes_are_classified_and_described() {
     let result =
         |schema: Value| tools(json!([{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}]));
     for (old, new, expected) in [
@@ -96,7 +96,7 @@ fn changes_are_listed() {
         (prompts(json!([{"name": "x"}])), prompts(json!([{"name": "x", "required": false}])), ""),
     ] {
         let changes = Lock::of(&old).changes(&Lock::of(&new));
-        assert_eq!(listed(&changes), expected);
+        assert_eq!(format_changes(&changes), expected);
     }
 }
 
@@ -114,9 +114,9 @@ fn locks_are_sorted_and_round_trip() {
     };
     let lock = Lock::of(&listing);
     let other = Lock::of(&Listing { tools: vec![listing.tools[1].clone(), listing.tools[0].clone()], ..listing });
-    assert_eq!(lock.write(), other.write());
-    let text = lock.write();
-    assert_eq!(Lock::read(&text).unwrap(), lock);
+    assert_eq!(lock.to_json(), other.to_json());
+    let text = lock.to_json();
+    assert_eq!(Lock::parse(&text).unwrap(), lock);
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["lockVersion"], 1);
     assert_eq!(value["resources"], json!([{"name": "all", "uri": "a://all"}]));
@@ -131,14 +131,14 @@ fn invalid_locks_are_rejected() {
         ("{}", "missing `lockVersion`"),
         (r#"{"lockVersion": 2}"#, "unsupported `lockVersion` 2, expected 1"),
     ] {
-        assert_eq!(Lock::read(text).unwrap_err().to_string(), expected, "{text}");
+        assert_eq!(Lock::parse(text).unwrap_err().to_string(), expected, "{text}");
     }
 }
 
 #[test]
-fn changes_are_counted() {
+fn summaries_count_changes() {
     let change = |breaking| mcp_lock::Change { breaking, entry: String::new(), text: String::new() };
-    assert_eq!(counted(&[change(true)]), "1 breaking change");
-    assert_eq!(counted(&[change(true), change(false), change(false)]), "1 breaking change and 2 compatible changes");
-    assert_eq!(counted(&[change(false)]), "1 compatible change");
+    assert_eq!(summary(&[change(true)]), "1 breaking change");
+    assert_eq!(summary(&[change(true), change(false), change(false)]), "1 breaking change and 2 compatible changes");
+    assert_eq!(summary(&[change(false)]), "1 compatible change");
 }

@@ -1,4 +1,4 @@
-//! Pairs of schemas, and whether the change from the first to the second breaks callers.
+//! Compares pairs of schemas and checks which changes break callers.
 
 use mcp_lock::{Difference, Role, compare};
 use serde_json::{Value, json};
@@ -20,12 +20,12 @@ fn one(schema: Value) -> Value {
     json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false})
 }
 
-/// Each change with whether it breaks callers that send the value, and callers that receive it.
+/// Each row states whether the change breaks callers that send the value, and callers that receive it.
 #[test]
-fn values() {
+fn changes_of_a_value_break_senders_or_receivers() {
     let (breaks, keeps) = (true, false);
     let table: Vec<(&str, Value, Value, bool, bool)> = vec![
-        ("nothing", json!({"type": "string"}), json!({"type": "string"}), keeps, keeps),
+        ("no change", json!({"type": "string"}), json!({"type": "string"}), keeps, keeps),
         (
             "description",
             json!({"type": "string", "description": "a"}),
@@ -34,28 +34,28 @@ fn values() {
             keeps,
         ),
         ("default", json!({"type": "integer", "default": 1}), json!({"type": "integer", "default": 2}), keeps, keeps),
-        ("another type", json!({"type": "string"}), json!({"type": "integer"}), breaks, breaks),
+        ("type changed", json!({"type": "string"}), json!({"type": "integer"}), breaks, breaks),
         ("number to integer", json!({"type": "number"}), json!({"type": "integer"}), breaks, keeps),
         ("integer to number", json!({"type": "integer"}), json!({"type": "number"}), keeps, breaks),
-        ("null is accepted too", json!({"type": "string"}), json!({"type": ["string", "null"]}), keeps, breaks),
-        ("null is no longer accepted", json!({"type": ["string", "null"]}), json!({"type": "string"}), breaks, keeps),
+        ("null added to the types", json!({"type": "string"}), json!({"type": ["string", "null"]}), keeps, breaks),
+        ("null removed from the types", json!({"type": ["string", "null"]}), json!({"type": "string"}), breaks, keeps),
         (
-            "null as another branch",
+            "null moved from `type` to `anyOf`",
             json!({"type": ["string", "null"]}),
             json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
             keeps,
             keeps,
         ),
-        ("type is lost", json!({"type": "string"}), json!({}), keeps, breaks),
-        ("anything to something", json!(true), json!({"type": "string"}), breaks, keeps),
-        ("anything in two ways", json!(true), json!({}), keeps, keeps),
-        ("something to nothing", json!({"type": "string"}), json!(false), breaks, keeps),
-        ("enum loses a value", json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), breaks, keeps),
-        ("enum gets a value", json!({"enum": ["a"]}), json!({"enum": ["a", "b"]}), keeps, breaks),
-        ("enum in another order", json!({"enum": ["a", "b"]}), json!({"enum": ["b", "a"]}), keeps, keeps),
-        ("enum of one as a const", json!({"enum": ["a"]}), json!({"const": "a"}), keeps, keeps),
-        ("enum is new", json!({"type": "string"}), json!({"type": "string", "enum": ["a"]}), breaks, keeps),
-        ("enum is gone", json!({"type": "string", "enum": ["a"]}), json!({"type": "string"}), keeps, breaks),
+        ("type removed", json!({"type": "string"}), json!({}), keeps, breaks),
+        ("`true` to a type", json!(true), json!({"type": "string"}), breaks, keeps),
+        ("`true` to `{}`", json!(true), json!({}), keeps, keeps),
+        ("type to `false`", json!({"type": "string"}), json!(false), breaks, keeps),
+        ("value removed from enum", json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), breaks, keeps),
+        ("value added to enum", json!({"enum": ["a"]}), json!({"enum": ["a", "b"]}), keeps, breaks),
+        ("enum reordered", json!({"enum": ["a", "b"]}), json!({"enum": ["b", "a"]}), keeps, keeps),
+        ("enum of one value to const", json!({"enum": ["a"]}), json!({"const": "a"}), keeps, keeps),
+        ("enum added", json!({"type": "string"}), json!({"type": "string", "enum": ["a"]}), breaks, keeps),
+        ("enum removed", json!({"type": "string", "enum": ["a"]}), json!({"type": "string"}), keeps, breaks),
         (
             "enum to a constraint that rejects a value",
             json!({"enum": ["a", "abc"]}),
@@ -64,202 +64,219 @@ fn values() {
             breaks,
         ),
         (
-            "minimum rises",
+            "minimum raised",
             json!({"type": "integer", "minimum": 1}),
             json!({"type": "integer", "minimum": 2}),
             breaks,
             keeps,
         ),
         (
-            "minimum falls",
+            "minimum lowered",
             json!({"type": "integer", "minimum": 2}),
             json!({"type": "integer", "minimum": 1}),
             keeps,
             breaks,
         ),
-        ("minimum is new", json!({"type": "integer"}), json!({"type": "integer", "minimum": 1}), breaks, keeps),
+        ("minimum added", json!({"type": "integer"}), json!({"type": "integer", "minimum": 1}), breaks, keeps),
         (
-            "maximum falls",
+            "maximum lowered",
             json!({"type": "number", "maximum": 9}),
             json!({"type": "number", "maximum": 8}),
             breaks,
             keeps,
         ),
         (
-            "the same bound",
+            "inclusive to equivalent exclusive bound",
             json!({"type": "integer", "minimum": 1}),
             json!({"type": "integer", "exclusiveMinimum": 0}),
             keeps,
             keeps,
         ),
         (
-            "another bound",
+            "inclusive to exclusive bound",
             json!({"type": "number", "minimum": 1}),
             json!({"type": "number", "exclusiveMinimum": 1}),
             breaks,
             keeps,
         ),
         (
-            "coarser steps",
+            "multipleOf doubled",
             json!({"type": "integer", "multipleOf": 2}),
             json!({"type": "integer", "multipleOf": 4}),
             breaks,
             keeps,
         ),
         (
-            "finer steps",
+            "multipleOf halved",
             json!({"type": "number", "multipleOf": 0.5}),
             json!({"type": "number", "multipleOf": 0.25}),
             keeps,
             breaks,
         ),
         (
-            "shorter strings",
+            "maxLength lowered",
             json!({"type": "string", "maxLength": 9}),
             json!({"type": "string", "maxLength": 8}),
             breaks,
             keeps,
         ),
-        ("longer strings", json!({"type": "string", "maxLength": 9}), json!({"type": "string"}), keeps, breaks),
-        ("least length", json!({"type": "string"}), json!({"type": "string", "minLength": 1}), breaks, keeps),
-        ("no least length", json!({"type": "string"}), json!({"type": "string", "minLength": 0}), keeps, keeps),
-        ("pattern is new", json!({"type": "string"}), json!({"type": "string", "pattern": "^a"}), breaks, keeps),
-        ("pattern is gone", json!({"type": "string", "pattern": "^a"}), json!({"type": "string"}), keeps, breaks),
+        ("maxLength removed", json!({"type": "string", "maxLength": 9}), json!({"type": "string"}), keeps, breaks),
+        ("minLength added", json!({"type": "string"}), json!({"type": "string", "minLength": 1}), breaks, keeps),
+        ("minLength of 0 added", json!({"type": "string"}), json!({"type": "string", "minLength": 0}), keeps, keeps),
+        ("pattern added", json!({"type": "string"}), json!({"type": "string", "pattern": "^a"}), breaks, keeps),
+        ("pattern removed", json!({"type": "string", "pattern": "^a"}), json!({"type": "string"}), keeps, breaks),
         (
-            "another pattern",
+            "pattern changed",
             json!({"type": "string", "pattern": "^a"}),
             json!({"type": "string", "pattern": "^b"}),
             breaks,
             breaks,
         ),
-        ("format is new", json!({"type": "string"}), json!({"type": "string", "format": "uuid"}), breaks, keeps),
         (
-            "format of a language",
+            "enforced format added",
+            json!({"type": "string"}),
+            json!({"type": "string", "format": "uuid"}),
+            breaks,
+            keeps,
+        ),
+        (
+            "format of a Rust type added",
             json!({"type": "integer"}),
             json!({"type": "integer", "format": "uint32"}),
             keeps,
             keeps,
         ),
         (
-            "fewer items",
+            "maxItems lowered",
             json!({"type": "array", "maxItems": 9}),
             json!({"type": "array", "maxItems": 8}),
             breaks,
             keeps,
         ),
-        ("unique items", json!({"type": "array"}), json!({"type": "array", "uniqueItems": true}), breaks, keeps),
+        ("uniqueItems added", json!({"type": "array"}), json!({"type": "array", "uniqueItems": true}), breaks, keeps),
         (
-            "narrower items",
+            "type of items narrowed",
             json!({"type": "array", "items": {"type": "number"}}),
             json!({"type": "array", "items": {"type": "integer"}}),
             breaks,
             keeps,
         ),
+        ("items added", json!({"type": "array"}), json!({"type": "array", "items": {"type": "string"}}), breaks, keeps),
         (
-            "items are differences",
-            json!({"type": "array"}),
-            json!({"type": "array", "items": {"type": "string"}}),
-            breaks,
-            keeps,
-        ),
-        (
-            "narrower values of a map",
+            "type of map values narrowed",
             json!({"type": "object", "additionalProperties": {"type": "number"}}),
             json!({"type": "object", "additionalProperties": {"type": "integer"}}),
             breaks,
             keeps,
         ),
-        ("closed", json!({"type": "object"}), json!({"type": "object", "additionalProperties": false}), breaks, keeps),
-        ("opened", json!({"type": "object", "additionalProperties": false}), json!({"type": "object"}), keeps, breaks),
         (
-            "branch is gone",
+            "object closed",
+            json!({"type": "object"}),
+            json!({"type": "object", "additionalProperties": false}),
+            breaks,
+            keeps,
+        ),
+        (
+            "object opened",
+            json!({"type": "object", "additionalProperties": false}),
+            json!({"type": "object"}),
+            keeps,
+            breaks,
+        ),
+        (
+            "branch removed",
             json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
             json!({"type": "string"}),
             breaks,
             keeps,
         ),
         (
-            "branch is new",
+            "branch added",
             json!({"type": "string"}),
             json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
             keeps,
             breaks,
         ),
         (
-            "branch is narrower",
+            "branch narrowed",
             json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
             json!({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}),
             breaks,
             keeps,
         ),
         (
-            "branch is wider",
+            "branch widened",
             json!({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}),
             json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
             keeps,
             breaks,
         ),
         (
-            "branches in another order",
+            "branches reordered",
             json!({"oneOf": [{"type": "string"}, {"type": "null"}]}),
             json!({"oneOf": [{"type": "null"}, {"type": "string"}]}),
             keeps,
             keeps,
         ),
         (
-            "constants with titles",
+            "titled constants to enum",
             json!({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}),
             json!({"enum": ["a", "b"]}),
             keeps,
             keeps,
         ),
         (
-            "undecidable",
+            "`not` changed",
             json!({"type": "string", "not": {"const": "a"}}),
             json!({"type": "string", "not": {"const": "b"}}),
             breaks,
             breaks,
         ),
         (
-            "allOf as one",
+            "allOf merged",
             json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
             json!({"type": "string", "maxLength": 3}),
             keeps,
             keeps,
         ),
         (
-            "allOf gets a part",
+            "part added to allOf",
             json!({"allOf": [{"type": "string"}]}),
             json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}),
             breaks,
             keeps,
         ),
-        ("a header", json!({"type": "string"}), json!({"type": "string", "x-mcp-header": "Region"}), breaks, breaks),
+        (
+            "header added",
+            json!({"type": "string"}),
+            json!({"type": "string", "x-mcp-header": "Region"}),
+            breaks,
+            breaks,
+        ),
     ];
-    for (reason, old, new, writers, readers) in table {
+    for (reason, old, new, breaks_senders, breaks_receivers) in table {
         let breaks =
             |role| compare(&one(old.clone()), &one(new.clone()), role).iter().any(|found| found.effect.breaks(role));
         assert_eq!(
             breaks(Role::Input),
-            writers,
-            "{reason}, written: {:?}",
+            breaks_senders,
+            "{reason}, sent: {:?}",
             differences(Role::Input, &one(old.clone()), &one(new.clone()))
         );
         assert_eq!(
             breaks(Role::Output),
-            readers,
-            "{reason}, read: {:?}",
+            breaks_receivers,
+            "{reason}, received: {:?}",
             differences(Role::Output, &one(old.clone()), &one(new.clone()))
         );
-        if old != new && !["anything in two ways", "no least length"].contains(&reason) {
+        if old != new && !["`true` to `{}`", "minLength of 0 added"].contains(&reason) {
             assert_eq!(compare(&one(old.clone()), &one(old.clone()), Role::Input), [], "{reason}");
         }
     }
 }
 
-/// Members of objects, with complete messages.
 #[test]
-fn members() {
+fn changes_of_members_are_described() {
     let closed = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let open =
         |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
@@ -291,9 +308,8 @@ fn members() {
     }
 }
 
-/// Messages and paths.
 #[test]
-fn words() {
+fn differences_have_paths_and_messages() {
     let nested = |inner: Value| {
         json!({"type": "object", "properties": {"filter": {"type": "object", "properties": {
         "tags": {"type": "array", "items": inner}}}}})
@@ -345,9 +361,8 @@ fn words() {
     }
 }
 
-/// References are followed, also those that lead to themselves.
 #[test]
-fn references() {
+fn references_are_resolved_even_if_recursive() {
     let by_name = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/Tag"}}, "$defs": {"Tag": {"type": "string", "maxLength": 9}}});
     let in_place = json!({"type": "object", "properties": {"x": {"type": "string", "maxLength": 9}}});
     assert_eq!(differences(Role::Input, &by_name, &in_place), Vec::<String>::new());
@@ -366,13 +381,13 @@ fn references() {
         differences(Role::Input, &tree(json!({"type": "number"})), &tree(json!({"type": "integer"}))),
         ["!root.value: `type` changed from number to integer"]
     );
-    // An inlined schema is compared with a recursive one as deep as it goes.
-    let written = |leaf: Value| {
+    // An inlined schema is compared with a recursive one down to its full depth.
+    let inlined = |leaf: Value| {
         json!({"type": "object", "properties": {"root": {"type": "object", "properties": {
         "value": {"type": "number"}, "children": {"type": "array", "items": {"type": "object", "properties": {"value": leaf}}}}}}})
     };
     assert_eq!(
-        differences(Role::Input, &written(json!({"type": "string"})), &tree(json!({"type": "number"}))),
+        differences(Role::Input, &inlined(json!({"type": "string"})), &tree(json!({"type": "number"}))),
         [
             "!root.children[].value: `type` changed from string to number",
             "root.children[].children: is new and optional"
@@ -381,22 +396,21 @@ fn references() {
     let lists = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/l"}}, "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}});
     let anything = json!({"type": "object", "properties": {"x": {"type": "array"}}});
     assert_eq!(differences(Role::Input, &anything, &lists), ["!x[]: `type` changed from any to array"]);
-    // One that leads to nothing but itself, and one whose unions grow with each step, end as well.
-    let endless = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
-    let _ = differences(Role::Input, &endless, &one(json!({})));
-    let bushy = |leaf: &str| {
+    // A reference to itself, and unions that grow with each step, terminate as well.
+    let circular = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
+    let _ = differences(Role::Input, &circular, &one(json!({})));
+    let branching = |leaf: &str| {
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [
         {"type": "object", "properties": {"l": {"$ref": "#/$defs/a"}, "r": {"$ref": "#/$defs/b"}}},
         {"type": "array", "items": {"$ref": "#/$defs/b"}}, {"type": leaf}]},
         "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}, {"type": "object", "properties": {"n": {"$ref": "#/$defs/b"}}}]}}})
     };
-    assert!(!differences(Role::Input, &bushy("string"), &bushy("integer")).is_empty());
-    assert_eq!(differences(Role::Input, &bushy("string"), &bushy("string")), Vec::<String>::new());
+    assert!(!differences(Role::Input, &branching("string"), &branching("integer")).is_empty());
+    assert_eq!(differences(Role::Input, &branching("string"), &branching("string")), Vec::<String>::new());
 }
 
-/// Unions within unions are the same as long as nothing in them differs, however deep they are.
 #[test]
-fn deep_unions() {
+fn only_the_changed_part_of_nested_unions_is_reported() {
     let deep = |innermost: Value| {
         (0..8).fold(innermost, |inner, _| {
             json!({"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": inner}}, {"type": "array", "items": {"$ref": "#/$defs/t"}}]})

@@ -1,4 +1,4 @@
-//! Compatible differences are compatible: no valid value becomes invalid, according to a real validator.
+//! Checks with an independent validator that compatible changes keep all valid values valid.
 
 use mcp_lock::{Role, compare};
 use serde_json::{Value, json};
@@ -80,11 +80,11 @@ fn schemas() -> Vec<Value> {
     ];
     let within: Vec<Value> = schemas.iter().take(24).map(|inner| object(json!({"properties": {"a": inner}}))).collect();
     let lists: Vec<Value> = schemas.iter().take(24).map(|inner| json!({"type": "array", "items": inner})).collect();
-    let named: Vec<Value> =
+    let referenced: Vec<Value> =
         schemas.iter().take(24).map(|inner| json!({"$ref": "#/$defs/d", "$defs": {"d": inner}})).collect();
     schemas.extend(within);
     schemas.extend(lists);
-    schemas.extend(named);
+    schemas.extend(referenced);
     schemas
 }
 
@@ -125,8 +125,9 @@ fn values() -> Vec<Value> {
     values
 }
 
-/// Returns whether a value has members that a schema does not declare. A later version may declare them with another type.
-fn strays(schema: &Value, value: &Value) -> bool {
+/// Returns whether a value has members that a schema does not declare. A later version may declare them with another
+/// type.
+fn has_undeclared_members(schema: &Value, value: &Value) -> bool {
     let target = schema["$ref"].as_str().and_then(|reference| schema.pointer(reference.trim_start_matches('#')));
     let schema = target.unwrap_or(schema);
     match value {
@@ -134,27 +135,28 @@ fn strays(schema: &Value, value: &Value) -> bool {
             let branches = ["oneOf", "anyOf", "allOf"].iter().filter_map(|word| schema[*word].as_array()).flatten();
             let all: Vec<&Value> = branches.chain([schema]).collect();
             members.iter().any(|(name, member)| {
-                let described =
-                    |schema: &&Value| schema["properties"].get(name).is_some_and(|inner| !strays(inner, member));
+                let described = |schema: &&Value| {
+                    schema["properties"].get(name).is_some_and(|inner| !has_undeclared_members(inner, member))
+                };
                 let is_other = |schema: &&Value| schema["additionalProperties"].is_object();
                 !all.iter().any(|schema| described(schema) || is_other(schema))
             })
         }
-        Value::Array(items) => items.iter().any(|item| strays(&schema["items"], item)),
+        Value::Array(items) => items.iter().any(|item| has_undeclared_members(&schema["items"], item)),
         _ => false,
     }
 }
 
 #[test]
-fn what_is_called_compatible_is() {
+fn compatible_changes_keep_valid_values_valid() {
     let (schemas, values) = (schemas(), values());
     let compiled: Vec<_> =
         schemas.iter().map(|schema| jsonschema::draft202012::new(schema).expect("a schema")).collect();
     let mut kept = [0, 0];
-    for (old, takes_old) in schemas.iter().zip(&compiled) {
-        for (new, takes_new) in schemas.iter().zip(&compiled) {
-            for (at, (role, before, after, written)) in
-                [(Role::Input, takes_old, takes_new, old), (Role::Output, takes_new, takes_old, old)]
+    for (old, old_validator) in schemas.iter().zip(&compiled) {
+        for (new, new_validator) in schemas.iter().zip(&compiled) {
+            for (at, (role, before, after)) in
+                [(Role::Input, old_validator, new_validator), (Role::Output, new_validator, old_validator)]
                     .into_iter()
                     .enumerate()
             {
@@ -163,9 +165,9 @@ fn what_is_called_compatible_is() {
                     continue;
                 }
                 kept[at] += 1;
-                let wrong = values
-                    .iter()
-                    .find(|value| !strays(written, value) && before.is_valid(value) && !after.is_valid(value));
+                let wrong = values.iter().find(|value| {
+                    !has_undeclared_members(old, value) && before.is_valid(value) && !after.is_valid(value)
+                });
                 assert!(wrong.is_none(), "{role:?}: {wrong:?}\nold {old}\nnew {new}\n{differences:?}");
             }
         }

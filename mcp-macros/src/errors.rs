@@ -46,7 +46,11 @@ impl Errors {
     }
 }
 
-/// Formats names as a list: `` `a`, `b` ``.
-pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+/// Formats alternatives: ``one of `a`, `b` ``, or just `` `a` ``.
+pub(crate) fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [only] => only.clone(),
+        several => format!("one of {}", several.join(", ")),
+    }
 }

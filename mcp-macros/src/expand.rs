@@ -34,8 +34,8 @@ pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Runs the stages for a function outside of an `impl` block. `stages` returns the last stage as a closure, which runs only without
-/// errors.
+/// Runs the stages for a function outside of an `impl` block. `stages` returns the last stage as a closure, which runs
+/// only if there are no errors.
 fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     kind: Kind,
     item: TokenStream,

@@ -1,8 +1,8 @@
 //! The attribute macros of `mcp-runtime`, which re-exports them.
 //!
-//! Each macro has three stages with one type each: `syntax` parses what the author wrote, `model` checks it, and `emit` turns the model
-//! into tokens and cannot fail. All stages add to one list of errors, so all mistakes in a function are reported at once. The function
-//! itself is always emitted, with or without errors.
+//! Each macro has three stages with one type each: `syntax` parses the attributes and the item, `model` checks them,
+//! and `emit` turns the model into tokens and cannot fail. All stages add to one list of errors, so all mistakes in a
+//! function are reported at once. The function itself is always emitted, with or without errors.
 
 mod crate_name;
 mod emit;
@@ -16,25 +16,26 @@ use proc_macro::TokenStream;
 
 /// Turns a function into a tool that a model can call.
 ///
-/// Parameters by value are arguments, parameters by reference are provided by the server. Doc comments become descriptions.
+/// Parameters by value are arguments, parameters by reference are provided by the server. Doc comments become
+/// descriptions.
 ///
-/// Options: `name = "…"`, `title = "…"`, `description = "…"`, `read_only`, `destructive`, `idempotent`, `open_world` (alone, or
-/// with `= true` or `= false`), `scopes("…")`, `tags("…")`, `icon = "https://…"`, `icons("…")`, `timeout = "30s"` (units `ms`,
-/// `s`, `m`, `h`), `blocking` (runs the function on a thread that may block), `meta("key" = literal)`, `crate = path` (the
-/// path of `mcp_runtime`, if it is re-exported).
+/// Options: `name = "…"`, `title = "…"`, `description = "…"`, `read_only`, `destructive`, `idempotent`, `open_world`
+/// (alone, or with `= true` or `= false`), `scopes("…")`, `tags("…")`, `icon = "https://…"`, `icons("…")`,
+/// `timeout = "30s"` (units `ms`, `s`, `m`, `h`), `blocking` (runs the function on a thread that may block),
+/// `meta("key" = literal)`, `crate = path` (the path of `mcp_runtime`, if it is re-exported).
 ///
-/// With `task`, a call of a long-running function becomes a task for clients that support tasks: the client polls for the
-/// result instead of waiting. For all other clients it stays a plain call. With `task = "required"`, clients without support
-/// for tasks are rejected in revisions that have them. With `task = "deferred"`, a call becomes a task only when the function
-/// calls `ctx.become_task().await`. The function must be `async` or `blocking`. Without a `timeout`, a task may run as long as
-/// it is kept.
+/// With `task`, a call of a long-running function becomes a task for clients that support tasks: the client polls for
+/// the result instead of waiting. For all other clients it stays a plain call. With `task = "required"`, clients
+/// without support for tasks are rejected in revisions that have them. With `task = "deferred"`, a call becomes a task
+/// only when the function calls `ctx.become_task().await`. The function must be `async` or `blocking`. Without a
+/// `timeout`, a task may run until it expires.
 ///
-/// Options of a parameter, in `#[arg(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `pattern = "…"`,
-/// `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`.
+/// Options of a parameter, in `#[arg(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`,
+/// `pattern = "…"`, `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`.
 ///
-/// With `#[arg(flatten)]`, the fields of the only argument become the arguments of the tool, and the schema of its type becomes
-/// the schema of the tool. A schema with `$schema`, from a manual implementation of `JsonSchema`, is listed unchanged. It is
-/// enforced, except for `unevaluatedProperties`, `unevaluatedItems` and `$dynamicRef`.
+/// With `#[arg(flatten)]`, the fields of the only argument become the arguments of the tool, and the schema of its type
+/// becomes the schema of the tool. A schema with `$schema`, from a manual implementation of `JsonSchema`, is listed
+/// unchanged. It is enforced, except for `unevaluatedProperties`, `unevaluatedItems` and `$dynamicRef`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()
@@ -42,11 +43,11 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a function into a resource, or a template of resources, that a client can read.
 ///
-/// The first option is a URI, or an RFC 6570 template of level 1 to 3 whose variables are the arguments of the function.
+/// The first option is a URI, or an RFC 6570 template (levels 1 to 3) whose variables are the arguments of the function.
 ///
-/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`, `list = function` (lists the
-/// resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`, `title`,
-/// `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
+/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`, `list = function`
+/// (lists the resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`,
+/// `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::resource(options.into(), item.into()).into()
@@ -54,14 +55,15 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a function into a prompt that a user can choose.
 ///
-/// Options, as in [`macro@tool`]: `name`, `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`,
-/// `meta`, `crate`. `#[arg(complete = function)]` adds completions to an argument.
+/// Options, as in [`macro@tool`]: `name`, `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`,
+/// `blocking`, `meta`, `crate`. `#[arg(complete = function)]` adds completions to an argument.
 #[proc_macro_attribute]
 pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::prompt(options.into(), item.into()).into()
 }
 
-/// Registers the methods of an `impl` block that are annotated with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
+/// Registers the methods of an `impl` block that are annotated with [`macro@tool`], [`macro@resource`] or
+/// [`macro@prompt`].
 ///
 /// The server provides `&self` like any other state. The attributes of the methods need not be imported. Option:
 /// `crate = path`.
@@ -72,13 +74,13 @@ pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a struct into a form that a user fills in, or an enum without data into the choices of a form field.
 ///
-/// A form is flat: its fields are strings, numbers, `bool`, enums that derive `Elicit`, a `Vec` of such an enum, or an `Option` of
-/// these. Doc comments become descriptions.
+/// A form is flat: its fields are strings, numbers, `bool`, enums that derive `Elicit`, a `Vec` of such an enum, or an
+/// `Option` of these. Doc comments become descriptions.
 ///
-/// Options of a field, in `#[elicit(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `format = "…"` (`email`,
-/// `uri`, `date` or `date-time`), `rename = "…"`, `title = "…"`, `description = "…"`. Options of a variant: `rename = "…"`,
-/// `title = "…"`. Option of an enum: `legacy_names` (sends titles as `enumNames`, for clients that support nothing else).
-/// Option of a struct or an enum: `crate = path`.
+/// Options of a field, in `#[elicit(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`, `format = "…"`
+/// (`email`, `uri`, `date` or `date-time`), `rename = "…"`, `title = "…"`, `description = "…"`. Options of a variant:
+/// `rename = "…"`, `title = "…"`. Option of an enum: `legacy_names` (sends titles as `enumNames`, for clients that
+/// support nothing else). Option of a struct or an enum: `crate = path`.
 #[proc_macro_derive(Elicit, attributes(elicit))]
 pub fn elicit(item: TokenStream) -> TokenStream {
     expand::elicit(item.into()).into()

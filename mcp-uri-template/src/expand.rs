@@ -1,4 +1,4 @@
-//! From a template and values to a URI.
+//! Expands templates.
 
 use crate::{
     part::{Operator, Part},

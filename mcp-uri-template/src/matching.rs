@@ -1,4 +1,4 @@
-//! From a template and a URI to the values.
+//! Matches URIs against templates.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +13,13 @@ pub const MAX_URI_LENGTH: usize = 1 << 16;
 
 /// Matches a URI against a template and returns the values of the variables, in the order of the template.
 ///
-/// Values are percent-decoded. Variables of named expressions (`{?a}`, `{&a}`, `{;a}`) may be absent and appear in any order; all
-/// other variables must have a value that is not empty. If a URI can be split in several ways, the earlier variable is as long as
-/// possible, except that a `{+a}` ends at the first character that starts a later named expression.
+/// Values are percent-decoded. Variables of named expressions (`{?a}`, `{&a}`, `{;a}`) may be absent and appear in any
+/// order; all other variables must have a value that is not empty. If a URI can be split in several ways, the earlier
+/// variable is as long as possible, except that a `{+a}` ends at the first character that starts a later named
+/// expression.
 ///
-/// Returns `None` if the URI does not match or is longer than [`MAX_URI_LENGTH`]. The time is linear in the length of the URI.
+/// Returns `None` if the URI does not match or is longer than [`MAX_URI_LENGTH`]. The time is linear in the length of
+/// the URI.
 pub fn matches<'a, S, V>(parts: &'a [Part<S, V>], uri: &str) -> Option<Vec<(&'a str, String)>>
 where
     S: AsRef<str>,
@@ -59,7 +61,7 @@ where
     Some(found)
 }
 
-/// One step of a match.
+/// An element of a template, as it is matched.
 #[derive(Debug)]
 enum Token<'a> {
     Literal(&'a str),
@@ -70,9 +72,9 @@ enum Token<'a> {
 /// The bytes that may appear in a value.
 #[derive(Debug)]
 enum Class {
-    /// All but reserved characters.
+    /// All except reserved characters.
     Unreserved,
-    /// All but these.
+    /// All except these.
     Except(Vec<u8>),
 }
 
@@ -124,7 +126,7 @@ fn later_named_prefixes<S, V>(parts: &[Part<S, V>], index: usize) -> Vec<u8> {
     later.collect()
 }
 
-/// Computes for each position whether a value may end there, which is never inside a character, encoded or not.
+/// Computes for each position whether a value may end there, which is never inside a character or its percent-encoding.
 ///
 /// Returns `None` if the percent-encoding is invalid.
 fn value_ends(uri: &str) -> Option<Vec<bool>> {
@@ -173,7 +175,7 @@ fn reachable(tokens: &[Token<'_>], uri: &str, value_ends: &[bool]) -> Vec<Vec<bo
     all
 }
 
-/// Returns the end of the literal if it appears at this position, either verbatim or percent-encoded.
+/// Returns the end of the literal if it is at this position, verbatim or percent-encoded.
 fn literal_end(text: &str, uri: &str, at: usize) -> Option<usize> {
     let rest = uri.as_bytes().get(at..)?;
     if rest.starts_with(text.as_bytes()) {
@@ -200,7 +202,8 @@ fn named_ends(operator: Operator, uri: &str) -> Vec<usize> {
 /// Names with their values, still encoded.
 type Pairs<'t, 'u> = Vec<(&'t str, &'u str)>;
 
-/// Reads as many pairs of a named expression as possible, each name once, and returns them with the position after them.
+/// Reads as many pairs of a named expression as possible, each name once, and returns them with the position after
+/// them.
 fn named_pairs<'t, 'u>(
     operator: Operator,
     names: &[&'t str],

@@ -1,4 +1,4 @@
-//! From text to the parts of a template.
+//! Parses templates.
 
 #[cfg(test)]
 mod tests;
@@ -47,11 +47,11 @@ impl std::error::Error for ParseError {}
 /// Returns all errors, in the order of the template.
 pub fn parse(template: &str) -> Result<Vec<Part>, Vec<ParseError>> {
     let mut parser = Parser { parts: Vec::new(), errors: Vec::new(), seen: Vec::new() };
-    parser.errors.extend(scheme_missing(template));
+    parser.errors.extend(missing_scheme(template));
     let mut at = 0;
     while at < template.len() {
         let rest = &template[at..];
-        at += if rest.starts_with('{') { parser.braces(rest, at) } else { parser.literal(rest, at) };
+        at += if rest.starts_with('{') { parser.braced(rest, at) } else { parser.literal(rest, at) };
     }
     if parser.errors.is_empty() { Ok(parser.parts) } else { Err(parser.errors) }
 }
@@ -64,8 +64,8 @@ struct Parser {
 }
 
 impl Parser {
-    /// Parses an expression at the start of `rest` and returns its length.
-    fn braces(&mut self, rest: &str, at: usize) -> usize {
+    /// Parses the expression at the start of `rest` and returns its length.
+    fn braced(&mut self, rest: &str, at: usize) -> usize {
         // An unclosed brace extends to the next one.
         let end = rest[1..].find(['{', '}']).map_or(rest.len(), |end| end + 1);
         if rest[end..].starts_with('}') {
@@ -74,7 +74,7 @@ impl Parser {
             return end + 1;
         }
         let message = format!("`{}` is not closed", &rest[..end]);
-        self.errors.push(ParseError::new(at..at + end, message).help("an expression ends with `}`"));
+        self.errors.push(ParseError::new(at..at + end, message).help("add the closing `}`"));
         end
     }
 
@@ -90,7 +90,7 @@ impl Parser {
             Some('&') => Operator::QueryContinuation,
             Some(reserved @ ('=' | ',' | '!' | '@' | '|')) => {
                 let message = format!("unknown operator `{reserved}` in `{{{inner}}}`");
-                let help = "the operators of RFC 6570 are `+`, `#`, `.`, `/`, `;`, `?` and `&`";
+                let help = "use one of the operators of RFC 6570: `+`, `#`, `.`, `/`, `;`, `?`, `&`";
                 self.errors.push(ParseError::new(whole, message).help(help));
                 return None;
             }
@@ -145,14 +145,17 @@ impl Parser {
 
 /// Checks the name of a variable. An error consists of a message and a suggestion.
 fn check_variable(name: &str, expression: &str, seen: &[String]) -> Result<(), (String, Option<String>)> {
-    const LEVEL_4: &str = "a modifier of RFC 6570 level 4, and only levels 1 to 3 are supported";
+    const LEVEL_4: &str = "of RFC 6570 level 4, but only levels 1 to 3 are supported";
 
     if let Some(plain) = name.strip_suffix('*') {
-        return Err((format!("`{expression}` uses `*`, {LEVEL_4}"), Some(format!("write `{plain}` without `*`"))));
+        return Err((
+            format!("`{expression}` uses the modifier `*` {LEVEL_4}"),
+            Some(format!("write `{plain}` without `*`")),
+        ));
     }
     if let Some((plain, length)) = name.split_once(':') {
         return Err((
-            format!("`{expression}` uses `:{length}`, {LEVEL_4}"),
+            format!("`{expression}` uses the modifier `:{length}` {LEVEL_4}"),
             Some(format!("write `{plain}`, and constrain the parameter: `#[arg(length = …)]`")),
         ));
     }
@@ -161,7 +164,7 @@ fn check_variable(name: &str, expression: &str, seen: &[String]) -> Result<(), (
     }
     let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !name.split('.').all(is_name) {
-        let help = "a variable name consists of ASCII letters, digits, `_`, and single dots in between";
+        let help = "use ASCII letters, digits and `_`, with single dots in between";
         return Err((format!("`{name}` is not a valid variable name"), Some(help.to_owned())));
     }
     if seen.iter().any(|other| other == name) {
@@ -170,8 +173,8 @@ fn check_variable(name: &str, expression: &str, seen: &[String]) -> Result<(), (
     Ok(())
 }
 
-/// Checks that a URI starts with a scheme. Only a template may have a variable there.
-fn scheme_missing(template: &str) -> Option<ParseError> {
+/// Returns an error if the template starts with neither a scheme nor an expression.
+fn missing_scheme(template: &str) -> Option<ParseError> {
     let start = template.split('{').next().unwrap_or_default();
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -180,6 +183,6 @@ fn scheme_missing(template: &str) -> Option<ParseError> {
     if start.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme)) || template.starts_with('{') {
         return None;
     }
-    let help = "the URI of a resource is absolute, such as `notes://all` or `file:///{+path}`";
+    let help = "write an absolute URI, such as `notes://all` or `file:///{+path}`";
     Some(ParseError::new(0..template.len(), format!("`{template}` has no scheme")).help(help))
 }

@@ -1,9 +1,9 @@
 //! The parts of a parsed template.
 
-/// One part of a template.
+/// A part of a template.
 ///
-/// The parser returns owned strings. Code that a macro generates uses `&'static str` for `S` and `&'static [&'static str]` for `V`,
-/// so that a template is a constant.
+/// The parser returns owned strings. Code that a macro generates uses `&'static str` for `S` and
+/// `&'static [&'static str]` for `V`, so that a template is a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<S = String, V = Vec<S>> {
     /// Text outside of braces.

@@ -1,24 +1,24 @@
-// What every Node client checks against a server that asks its user: `examples/ask`.
-import { caught, checkError } from './common.mjs';
+// The checks of all Node clients for `examples/ask`, a server that sends elicitation and sampling requests.
+import { checkError, rejection } from './common.mjs';
 
-/** Who answers for the user: `answer` gets a message and returns the answer, or undefined if nobody expects the question. */
+/** Answers on behalf of the user. `answer(message)` returns the answer to a question, or undefined if the question is unexpected. */
 class User {
-    asked = [];
-    prompts = [];
+    elicitations = [];
+    samplingRequests = [];
 
     constructor(answer) {
         this.answer = answer;
     }
 
     elicit(params) {
-        this.asked.push(params);
+        this.elicitations.push(params);
         const answer = this.answer(params.message);
-        if (!answer) throw new Error(`nobody expected ${JSON.stringify(params.message)}`);
+        if (!answer) throw new Error(`unexpected question: ${JSON.stringify(params.message)}`);
         return answer;
     }
 
     sample(params) {
-        this.prompts.push(params);
+        this.samplingRequests.push(params);
         return { role: 'assistant', content: { type: 'text', text: 'Do come!' }, model: 'none', stopReason: 'endTurn' };
     }
 }
@@ -29,105 +29,107 @@ const cancelled = { action: 'cancel' };
 const sure = accept({ sure: true });
 
 /**
+ * Runs the checks for `examples/ask`.
+ *
  * `using(user, use)` connects a client, which declares elicitation and sampling if there is a user, and closes it after `use`.
- * Users can be asked from 2025-06-18 on, their models in every revision.
+ * Elicitation exists since 2025-06-18, sampling in every revision.
  */
 export async function check(t, using, revision) {
-    const canBeAsked = revision >= '2025-06-18';
+    const supportsElicitation = revision >= '2025-06-18';
     await using(undefined, async client => {
         t.equal(await client.negotiated(), revision, 'the negotiated revision');
-        await checkRefusals(t, client, revision, { book_seats: 'elicitation', invitation: 'sampling' });
+        await checkMissingCapabilities(t, client, revision, { book_seats: 'elicitation', invitation: 'sampling' });
     });
     const user = new User();
     await using(user, async client => {
         await checkSampling(t, client, user);
-        if (canBeAsked) {
+        if (supportsElicitation) {
             await checkForm(t, client, user, revision);
             await checkConfirmation(t, client, user, revision);
             await checkSeats(t, client, user, revision);
-            await checkSeveral(t, client, user, revision);
-            await checkBadAnswer(t, client, user, revision);
+            await checkConcurrentCalls(t, client, user, revision);
+            await checkInvalidAnswer(t, client, user, revision);
         } else {
-            await checkRefusals(t, client, revision, { book_seats: 'elicitation' });
-            t.equal(user.asked, [], 'nobody is asked before 2025-06-18');
+            await checkMissingCapabilities(t, client, revision, { book_seats: 'elicitation' });
+            t.equal(user.elicitations, [], 'the user is not asked before 2025-06-18');
         }
     });
 }
 
-async function checkRefusals(t, client, revision, tools) {
+async function checkMissingCapabilities(t, client, revision, tools) {
     const code = revision >= '2026-07-28' ? -32021 : -32600;
     for (const [tool, capability] of Object.entries(tools)) {
-        const error = await caught(client.call(tool, { play: 'Faust' }));
+        const error = await rejection(client.call(tool, { play: 'Faust' }));
         checkError(t, client, error, code, `${tool} without ${capability}`, capability);
     }
 }
 
 async function checkSampling(t, client, user) {
-    t.equal(await said(t, client, 'invitation', { play: 'Faust' }), 'Do come!', 'the invitation');
-    t.equal(user.prompts.length, 1, 'the model is asked once');
-    const [{ messages, maxTokens }] = user.prompts;
-    t.equal(messages.map(message => message.role), ['user'], 'who asks the model');
-    t.equal(text(messages[0].content), 'Write one sentence that invites a friend to see Faust.', 'what the model is asked');
-    t.equal(maxTokens, 100, 'how much the model may write');
+    t.equal(await callText(t, client, 'invitation', { play: 'Faust' }), 'Do come!', 'the invitation');
+    t.equal(user.samplingRequests.length, 1, 'there is one sampling request');
+    const [{ messages, maxTokens }] = user.samplingRequests;
+    t.equal(messages.map(message => message.role), ['user'], 'the roles of the messages');
+    t.equal(text(messages[0].content), 'Write one sentence that invites a friend to see Faust.', 'the text of the message');
+    t.equal(maxTokens, 100, 'the maximum number of tokens');
 }
 
-/** Three questions in order, each with its form; and the first one cancelled. */
+/** Checks the three forms of a booking, and that cancelling the first one ends the call. */
 async function checkForm(t, client, user, revision) {
     const play = newPlay();
-    user.asked = [];
+    user.elicitations = [];
     await book(t, client, user, revision, play);
-    const [party, places, pay] = user.asked;
-    t.equal(user.asked.map(params => params.message), Object.keys(answers(revision, play)), 'the questions');
+    const [party, places, pay] = user.elicitations;
+    t.equal(user.elicitations.map(params => params.message), Object.keys(answers(revision, play)), 'the questions');
 
     const { name, email, seats } = party.requestedSchema.properties;
-    t.equal(Object.keys(party.requestedSchema.properties).sort(), ['email', 'name', 'seats'], 'the first form');
-    t.ok(party.requestedSchema.required.includes('name'), 'a name is required', party);
-    t.ok(!party.requestedSchema.required.includes('email'), 'an address is not required', party);
-    t.equal([name.type, name.title, name.minLength, name.maxLength], ['string', 'Name', 1, 40], 'the question for a name');
-    t.equal([email.type, email.format], ['string', 'email'], 'the question for an address');
-    t.equal([seats.type, seats.minimum, seats.maximum], ['integer', 1, 8], 'the question for a number');
+    t.equal(Object.keys(party.requestedSchema.properties).sort(), ['email', 'name', 'seats'], 'the fields of the first form');
+    t.ok(party.requestedSchema.required.includes('name'), 'name is required', party);
+    t.ok(!party.requestedSchema.required.includes('email'), 'email is optional', party);
+    t.equal([name.type, name.title, name.minLength, name.maxLength], ['string', 'Name', 1, 40], 'the schema of name');
+    t.equal([email.type, email.format], ['string', 'email'], 'the schema of email');
+    t.equal([seats.type, seats.minimum, seats.maximum], ['integer', 1, 8], 'the schema of seats');
 
     const { area, ...extras } = places.requestedSchema.properties;
-    t.equal(area.enum ?? area.oneOf.map(choice => choice.const), ['stalls', 'balcony'], 'the choices of an area');
-    t.equal(area.enumNames ?? area.oneOf.map(choice => choice.title), ['Stalls, near the stage', 'Balcony, with a view'], 'their titles');
+    t.equal(area.enum ?? area.oneOf.map(choice => choice.const), ['stalls', 'balcony'], 'the choices of area');
+    t.equal(area.enumNames ?? area.oneOf.map(choice => choice.title), ['Stalls, near the stage', 'Balcony, with a view'], 'the titles of the choices of area');
     if (revision >= '2025-11-25') {
         t.equal(extras.extras.items.anyOf.map(choice => choice.const), ['wheelchair', 'programme'], 'the choices of extras');
-        t.equal([extras.extras.type, extras.extras.maxItems], ['array', 2], 'how many extras');
+        t.equal([extras.extras.type, extras.extras.maxItems], ['array', 2], 'the maximum number of extras');
     } else {
-        t.equal(Object.keys(extras).sort(), ['extras.programme', 'extras.wheelchair'], 'one question for each extra');
-        t.ok(Object.values(extras).every(extra => extra.type === 'boolean'), 'an extra is a yes or a no', extras);
+        t.equal(Object.keys(extras).sort(), ['extras.programme', 'extras.wheelchair'], 'one field per extra');
+        t.ok(Object.values(extras).every(extra => extra.type === 'boolean'), 'each extra is a boolean', extras);
     }
     t.equal(pay.requestedSchema.properties.sure.type, 'boolean', 'the last form');
 
-    user.asked = [];
+    user.elicitations = [];
     user.answer = () => cancelled;
-    t.equal(await said(t, client, 'book_seats', { play }), 'nothing is booked', 'who cancels books nothing');
-    t.equal(user.asked.length, 1, 'who cancels is asked nothing more');
+    t.equal(await callText(t, client, 'book_seats', { play }), 'nothing is booked', 'cancelling books nothing');
+    t.equal(user.elicitations.length, 1, 'no further question after cancelling');
 }
 
 async function checkConfirmation(t, client, user, revision) {
     const play = newPlay();
     const number = await book(t, client, user, revision, play);
     const question = `Cancel booking ${number}, 2 seats for Grace (${play})?`;
-    const stands = `booking ${number} stands`;
+    const unchanged = `booking ${number} stands`;
     const answers = [
-        [declined, stands],
-        [cancelled, stands],
-        [accept({ sure: false }), stands],
+        [declined, unchanged],
+        [cancelled, unchanged],
+        [accept({ sure: false }), unchanged],
         [sure, `booking ${number} is cancelled`],
     ];
-    for (const [answer, told] of answers) {
-        user.asked = [];
+    for (const [answer, expected] of answers) {
+        user.elicitations = [];
         user.answer = () => answer;
-        t.equal(await said(t, client, 'cancel_booking', { number }), told, `the answer ${JSON.stringify(answer)}`);
-        t.equal(user.asked.map(params => params.message), [question], 'the question before a booking is cancelled');
+        t.equal(await callText(t, client, 'cancel_booking', { number }), expected, `the answer ${JSON.stringify(answer)}`);
+        t.equal(user.elicitations.map(params => params.message), [question], 'the confirmation question');
     }
-    user.asked = [];
-    t.equal(await said(t, client, 'cancel_booking', { number }), `there is no booking ${number}`, 'a booking that is gone');
-    t.equal(user.asked, [], 'nobody is asked about a booking that is gone');
+    user.elicitations = [];
+    t.equal(await callText(t, client, 'cancel_booking', { number }), `there is no booking ${number}`, 'a booking that was cancelled');
+    t.equal(user.elicitations, [], 'no question about a booking that was cancelled');
 }
 
-/** The hall has twelve seats: held twice or never given back, they would run out. */
+/** Checks that seats are released. The hall has twelve: if any were held twice or not released, they would run out. */
 async function checkSeats(t, client, user, revision) {
     const play = newPlay();
     const eight = answers(revision, play, 8);
@@ -137,52 +139,52 @@ async function checkSeats(t, client, user, revision) {
         [sure, /^booking \d+: 8 seats in the Balcony/],
         [sure, `there are not enough seats left for ${play}`],
     ];
-    for (const [last, told] of all) {
+    for (const [last, expected] of all) {
         user.answer = message => (message.endsWith('Book them?') ? last : eight[message]);
-        const seen = await said(t, client, 'book_seats', { play });
-        t.ok(told instanceof RegExp ? told.test(seen) : told === seen, `what is told of eight seats: ${told}`, seen);
+        const found = await callText(t, client, 'book_seats', { play });
+        t.ok(expected instanceof RegExp ? expected.test(found) : expected === found, `booking eight seats: ${expected}`, found);
     }
 }
 
-/** Calls that ask at the same time, for one user. */
-async function checkSeveral(t, client, user, revision) {
+/** Checks concurrent calls that ask the same user. */
+async function checkConcurrentCalls(t, client, user, revision) {
     const parties = Array.from({ length: 4 }, (_, index) => ({ play: newPlay(), seats: index + 1, name: `Guest ${index + 1}` }));
     const all = Object.assign({}, ...parties.map(({ play, seats, name }) => answers(revision, play, seats, name)));
     user.answer = message => all[message];
-    const told = await Promise.all(parties.map(({ play }) => said(t, client, 'book_seats', { play })));
-    told.forEach((seen, index) => t.includes(seen, `: ${index + 1} seats in the Balcony`, 'what several calls book at once'));
+    const texts = await Promise.all(parties.map(({ play }) => callText(t, client, 'book_seats', { play })));
+    texts.forEach((found, index) => t.includes(found, `: ${index + 1} seats in the Balcony`, 'the seats of a concurrent booking'));
 }
 
-/** While a call waits, an answer that does not fit its question ends it; round by round, the question is asked again. */
-async function checkBadAnswer(t, client, user, revision) {
+/** Checks an invalid answer. It ends a call that waits for it. From 2026-07-28 on, the question is asked again. */
+async function checkInvalidAnswer(t, client, user, revision) {
     const play = newPlay();
-    const good = answers(revision, play);
-    user.asked = [];
+    const valid = answers(revision, play);
+    user.elicitations = [];
     const tooMany = accept({ name: 'Grace', seats: 99 });
-    user.answer = message => (user.asked.length === 1 ? tooMany : good[message]);
+    user.answer = message => (user.elicitations.length === 1 ? tooMany : valid[message]);
     const call = client.call('book_seats', { play });
     if (revision >= '2026-07-28') {
-        t.includes(text((await call).content[0]), ': 2 seats in the Balcony', 'a good answer after a bad one');
-        t.equal(user.asked.length, 4, 'a question is asked again');
-        t.equal(user.asked[0].message, user.asked[1].message, 'the question that is asked again');
+        t.includes(text((await call).content[0]), ': 2 seats in the Balcony', 'a valid answer after an invalid one');
+        t.equal(user.elicitations.length, 4, 'one question is repeated');
+        t.equal(user.elicitations[0].message, user.elicitations[1].message, 'the first question is repeated');
     } else {
-        checkError(t, client, await caught(call), -32603, 'a bad answer', 'seats', '99');
-        t.equal(user.asked.length, 1, 'nothing is asked after a bad answer');
+        checkError(t, client, await rejection(call), -32603, 'an invalid answer', 'seats', '99');
+        t.equal(user.elicitations.length, 1, 'no question after an invalid answer');
     }
 }
 
-/** Books two seats, and gives the booking's number. */
+/** Books two seats and returns the number of the booking. */
 async function book(t, client, user, revision, play) {
     const all = answers(revision, play);
     user.answer = message => all[message];
-    const told = await said(t, client, 'book_seats', { play });
-    const number = Number(/^booking (\d+): /.exec(told)?.[1]);
+    const found = await callText(t, client, 'book_seats', { play });
+    const number = Number(/^booking (\d+): /.exec(found)?.[1]);
     const booked = `booking ${number}: 2 seats in the Balcony, with [Programme]; the tickets go to grace@example.com`;
-    t.equal(told, booked, 'what is booked');
+    t.equal(found, booked, 'the result of booking');
     return number;
 }
 
-/** The three questions of a booking, and their answers. */
+/** Returns the three questions of a booking with their answers. */
 function answers(revision, play, seats = 2, name = 'Grace') {
     const extras = revision >= '2025-11-25' ? { extras: ['programme'] } : { 'extras.programme': true, 'extras.wheelchair': false };
     return {
@@ -192,18 +194,19 @@ function answers(revision, play, seats = 2, name = 'Grace') {
     };
 }
 
-/** A play that nobody has booked yet. */
+/** Returns a play without bookings. */
 function newPlay() {
     return `Faust ${Math.random().toString(36).slice(2, 8)}`;
 }
 
-async function said(t, client, name, args) {
+/** Calls a tool and returns the text of its result. */
+async function callText(t, client, name, args) {
     const result = await client.call(name, args);
     t.ok(!result.isError, `${name} succeeds`, result);
     return text(result.content[0]);
 }
 
-/** The text of a block; where there may be one block or several, of the only one. */
+/** Returns the text of a content block, which some revisions wrap in an array. */
 function text(content) {
     return [content].flat()[0].text;
 }

@@ -1,4 +1,4 @@
-// What every Node client shares: the command line, the checks, the report. Import it before any SDK: it listens for warnings.
+// The command line, checks and report that all Node clients share. Import this before any SDK, so that it records all warnings.
 import { readFileSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -12,18 +12,18 @@ process.on('warning', warning => warnings.push(String(warning)));
 const writeToStderr = process.stderr.write.bind(process.stderr);
 
 /**
- * Runs `connect` and all checks of a suite once for every revision; `auto` leaves the choice to the client, which must find
- * 2026-07-28.
+ * Runs all checks of a suite once per revision. With `auto`, the client chooses the revision, which must be 2026-07-28.
  *
- * `node CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision, user)` gets
- * `{ command, args }` or `{ url }`, and who answers the server's questions (`elicit(params)`, `sample(params)`), if somebody does;
- * it returns an adapter (see `check`).
+ *     node CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
+ *
+ * `connect(server, revision, user)` connects to `{ command, args }` or `{ url }` and returns an adapter (see `check`). `user`
+ * answers the server's requests with `elicit(params)` and `sample(params)`. Without a `user`, the client declares neither capability.
  */
 export async function main(name, version, revisions, connect) {
     const { server, suite, only } = commandLine();
     for (const revision of only.length ? only : revisions) {
-        const count = await oneRevision(server, suite, revision, connect).catch(error => {
-            writeToStderr(`FAILED ${name} ${version} ${revision}: ${error instanceof Deviation ? error.message : error.stack}\n`);
+        const count = await runRevision(server, suite, revision, connect).catch(error => {
+            writeToStderr(`FAILED ${name} ${version} ${revision}: ${error instanceof CheckFailure ? error.message : error.stack}\n`);
             process.exit(1);
         });
         process.stdout.write(`ok ${name} ${version} ${revision}: ${count} checks\n`);
@@ -35,8 +35,8 @@ export function packageVersion(name) {
     return JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version;
 }
 
-/** Waits for the error that `promise` must end in. */
-export async function caught(promise) {
+/** Returns the error with which a promise is rejected, or undefined. */
+export async function rejection(promise) {
     try {
         await promise;
     } catch (error) {
@@ -61,7 +61,7 @@ function commandLine() {
     return { server: { command, args }, suite, only };
 }
 
-async function oneRevision(server, suite, revision, connect) {
+async function runRevision(server, suite, revision, connect) {
     const t = new Checks();
     const using = async (user, use) => {
         const client = await connect(server, revision, user);
@@ -70,10 +70,10 @@ async function oneRevision(server, suite, revision, connect) {
         } finally {
             await client.close();
         }
-        t.equal(client.errors ?? [], [], 'the client reports no error outside an answer');
+        t.equal(client.errors ?? [], [], 'the client reports no errors outside responses');
     };
     await SUITES[suite](t, using, revision === 'auto' ? '2026-07-28' : revision);
-    t.equal(warnings, [], 'nothing warns');
+    t.equal(warnings, [], 'there are no warnings');
     return t.count;
 }
 
@@ -83,39 +83,44 @@ const SUITES = {
     ask: async (t, using, revision) => (await import('./ask.mjs')).check(t, using, revision),
 };
 
-class Deviation extends Error {}
+class CheckFailure extends Error {}
 
 class Checks {
     count = 0;
 
-    ok(condition, what, seen) {
+    ok(condition, what, found) {
         this.count += 1;
-        if (!condition) throw new Deviation(seen === undefined ? what : `${what}\n  seen: ${JSON.stringify(seen)}`);
+        if (!condition) throw new CheckFailure(found === undefined ? what : `${what}\n  found: ${JSON.stringify(found)}`);
     }
 
     equal(actual, expected, what) {
         const [a, b] = [JSON.stringify(actual), JSON.stringify(expected)];
-        this.ok(a === b, `${what}\n  seen:     ${a}\n  expected: ${b}`);
+        this.ok(a === b, `${what}\n  found:    ${a}\n  expected: ${b}`);
     }
 
     includes(text, word, what) {
-        this.ok(String(text).includes(word), `${what}: ${JSON.stringify(word)} is missing`, text);
+        this.ok(String(text).includes(word), `${what}: expected ${JSON.stringify(word)}`, text);
     }
 }
 
 /**
- * The one table of checks for `examples/notes`. An adapter has `tools()`, `call(name, args)`, `resources()`, `templates()`,
- * `read(uri)`, `prompts()`, `prompt(name, args)`, `negotiated()`, `close()` and, where the client offers it, `complete(ref, argument,
- * value)` and `ping()`. They return what the client returns and throw what it throws. `errorCodes: false`: the client hides the
- * JSON-RPC code; `resourceNotFound`: the code that it throws for -32002; `coerces`: it bends arguments to the type in the schema
- * before it sends them.
+ * Runs the checks for `examples/notes`.
+ *
+ * The methods of an adapter return the client's results and throw its errors: `tools()`, `call(name, args)`, `resources()`,
+ * `templates()`, `read(uri)`, `prompts()`, `prompt(name, args)`, `negotiated()`, `close()` and, if the client supports them,
+ * `complete(ref, argument, value)` and `ping()`. Optional properties describe the client:
+ *
+ * - `errorCodes: false`: errors have no JSON-RPC code.
+ * - `resourceNotFound`: the code that replaces -32002.
+ * - `coerces`: arguments are converted to the types in the schema before they are sent.
+ * - `concurrency`: the number of concurrent calls to make.
  */
 async function check(t, client, revision) {
     const has = since => revision >= since;
     const tag = `interop-${Math.random().toString(36).slice(2, 8)}`;
 
     t.equal(await client.negotiated(), revision, 'the negotiated revision');
-    if (client.ping) t.ok(await client.ping(), 'ping is answered');
+    if (client.ping) t.ok(await client.ping(), 'ping succeeds');
 
     // Tools and their schemas.
     const tools = Object.fromEntries((await client.tools()).map(tool => [tool.name, tool]));
@@ -123,7 +128,7 @@ async function check(t, client, revision) {
     for (const tool of Object.values(tools)) {
         t.ok(tool.description, `${tool.name} has a description`);
         t.equal(tool.inputSchema.type, 'object', `the input of ${tool.name} is an object`);
-        t.ok(tool.inputSchema.properties, `the input of ${tool.name} has properties, be they none`, tool.inputSchema);
+        t.ok(tool.inputSchema.properties, `the input of ${tool.name} declares properties, even if empty`, tool.inputSchema);
         checkSchema(t, tool.inputSchema, `${tool.name}.inputSchema`);
         if (tool.outputSchema) checkSchema(t, tool.outputSchema, `${tool.name}.outputSchema`);
     }
@@ -150,19 +155,19 @@ async function check(t, client, revision) {
         t.ok(Object.values(tools).every(tool => !tool.outputSchema), 'no output schema before 2025-06-18', tools);
     }
 
-    // What the client may now hold in its cache must not hide what a call changes.
+    // Fill the client's cache, which must not hide later changes.
     const before = await value(t, client, revision, 'count_notes', {});
     t.ok(Number.isInteger(before.notes) && Number.isInteger(before.tags), 'count_notes counts', before);
     await client.resources();
     await client.read('notes://all');
 
-    // Good calls.
+    // Valid calls.
     const body = 'Grüße 👋 "quoted" \\ back\u2028slash\nsecond line\ttab \u0000 nul';
     const notes = [];
     for (const title of [`Alpha ${tag}`, `Beta ${tag}`]) {
         const note = await value(t, client, revision, 'add_note', { title, body, tags: [tag, 'interop'] });
-        t.ok(Number.isInteger(note.id), 'a note has a number', note);
-        t.equal([note.title, note.body, [...note.tags].sort()], [title, body, [tag, 'interop'].sort()], 'the note that came back');
+        t.ok(Number.isInteger(note.id), 'a note has an id', note);
+        t.equal([note.title, note.body, [...note.tags].sort()], [title, body, [tag, 'interop'].sort()], 'the returned note');
         t.ok(typeof note.created === 'string' || typeof note.created === 'number', 'a note has a time', note);
         notes.push(note);
     }
@@ -173,22 +178,22 @@ async function check(t, client, revision) {
     const found = await value(t, client, revision, 'search_notes', { query: tag });
     t.equal(found.map(note => note.id).sort(), notes.map(note => note.id).sort(), 'search finds the notes');
     const limited = await value(t, client, revision, 'search_notes', { query: tag, limit: 1 });
-    t.equal(limited.length, 1, 'limit limits');
+    t.equal(limited.length, 1, '`limit` is applied');
     const tagged = await value(t, client, revision, 'search_notes', { query: 'Beta', tag });
-    t.equal(tagged.map(note => note.id), [notes[1].id], 'tag filters');
-    t.equal(await value(t, client, revision, 'search_notes', { query: `nothing${tag}` }), [], 'nothing found is an empty list');
+    t.equal(tagged.map(note => note.id), [notes[1].id], '`tag` is applied');
+    t.equal(await value(t, client, revision, 'search_notes', { query: `nothing${tag}` }), [], 'a search without matches returns an empty list');
 
     const counts = await Promise.all(Array.from({ length: client.concurrency ?? 32 }, () => value(t, client, revision, 'count_notes', {})));
-    t.ok(counts.every(count => count.notes === before.notes + 3), 'concurrent calls all see the three notes', counts);
+    t.ok(counts.every(count => count.notes === before.notes + 3), 'all concurrent calls see the three notes', counts);
 
-    // Bad calls.
-    const illTyped = [
+    // Invalid calls.
+    const wrongTypes = [
         ['search_notes', { query: tag, limit: 'many' }, ['limit', 'many']],
         ['search_notes', { query: tag, limit: 1.5 }, ['limit', '1.5']],
         ['add_note', { title: 7, body: 'b' }, ['title', '7']],
         ['delete_note', { id: 'first' }, ['id', 'first']],
     ];
-    const bad = [
+    const invalid = [
         ['search_notes', {}, ['query']],
         ['search_notes', { query: tag, limit: 0 }, ['limit', '0', '1', '100']],
         ['search_notes', { query: tag, limit: 101 }, ['limit', '101', '1', '100']],
@@ -196,9 +201,9 @@ async function check(t, client, revision) {
         ['add_note', { title: '', body: 'b' }, ['title', '1']],
         ['add_note', { title: 'x'.repeat(201), body: 'b' }, ['title', '200']],
         ['add_note', { title: 'Alpha', body: 'b', tags: ['Not OK'] }, ['tags', 'Not OK']],
-        ...(client.coerces ? [] : illTyped),
+        ...(client.coerces ? [] : wrongTypes),
     ];
-    for (const [name, args, words] of bad) {
+    for (const [name, args, words] of invalid) {
         const what = `${name} ${JSON.stringify(args).slice(0, 60)}`;
         let text;
         if (has('2025-11-25')) {
@@ -206,15 +211,15 @@ async function check(t, client, revision) {
             t.equal(result.isError, true, `${what} is an error`);
             text = result.content[0].text;
         } else {
-            const error = await caught(client.call(name, args));
+            const error = await rejection(client.call(name, args));
             checkError(t, client, error, -32602, what);
             text = error.message;
         }
-        for (const word of words) t.includes(text, word, `the answer to ${what}`);
+        for (const word of words) t.includes(text, word, `the error message of ${what}`);
     }
-    const still = await value(t, client, revision, 'count_notes', {});
-    t.equal(still.notes, before.notes + 3, 'a bad call changes nothing');
-    checkError(t, client, await caught(client.call('no_such_tool', {})), -32602, 'an unknown tool');
+    const after = await value(t, client, revision, 'count_notes', {});
+    t.equal(after.notes, before.notes + 3, 'an invalid call changes nothing');
+    checkError(t, client, await rejection(client.call('no_such_tool', {})), -32602, 'an unknown tool');
 
     // Resources.
     const resources = Object.fromEntries((await client.resources()).map(resource => [resource.uri, resource]));
@@ -231,12 +236,12 @@ async function check(t, client, revision) {
     t.includes(all.text, `Alpha ${tag}`, 'notes://all');
     const [one] = await client.read(uri);
     t.equal([one.uri, one.mimeType], [uri, 'application/json'], 'reading a note');
-    t.equal(JSON.parse(one.text).body, body, 'the body of a note that was read');
+    t.equal(JSON.parse(one.text).body, body, 'the body of the note');
     const [ofTag] = await client.read(`notes://tag/${tag}`);
     t.equal(ofTag.mimeType, 'text/markdown', 'reading a tag');
     t.includes(ofTag.text, `Beta ${tag}`, 'notes://tag');
-    t.ok(!ofTag.text.includes(`Gamma ${tag}`), 'notes://tag has only its own', ofTag.text);
-    checkError(t, client, await caught(client.read('notes://nowhere')), client.resourceNotFound ?? (has('2026-07-28') ? -32602 : -32002), 'an unknown resource');
+    t.ok(!ofTag.text.includes(`Gamma ${tag}`), 'notes://tag contains only matching notes', ofTag.text);
+    checkError(t, client, await rejection(client.read('notes://nowhere')), client.resourceNotFound ?? (has('2026-07-28') ? -32602 : -32002), 'an unknown resource');
 
     // Prompts.
     const prompts = Object.fromEntries((await client.prompts()).map(prompt => [prompt.name, prompt]));
@@ -244,13 +249,13 @@ async function check(t, client, revision) {
     t.ok(prompts.summarise.description && prompts.weekly_review.description, 'prompts have descriptions', prompts);
     t.equal(prompts.summarise.arguments.map(arg => [arg.name, arg.required]), [['tag', true], ['style', true]], 'the arguments of summarise');
     const summary = await client.prompt('summarise', { tag, style: 'brief' });
-    t.ok(['user', 'assistant'].includes(summary.messages[0]?.role), 'summarise gives messages', summary);
+    t.ok(['user', 'assistant'].includes(summary.messages[0]?.role), 'summarise returns messages', summary);
     t.includes(JSON.stringify(summary.messages), tag, 'the messages of summarise');
     const review = await client.prompt('weekly_review', {});
-    t.ok(review.messages.length > 0, 'weekly_review gives messages', review);
-    checkError(t, client, await caught(client.prompt('summarise', { tag })), -32602, 'a prompt without its argument', 'style');
-    checkError(t, client, await caught(client.prompt('summarise', { tag, style: 'loud' })), -32602, 'a prompt with a bad argument', 'loud');
-    checkError(t, client, await caught(client.prompt('no_such_prompt', {})), -32602, 'an unknown prompt');
+    t.ok(review.messages.length > 0, 'weekly_review returns messages', review);
+    checkError(t, client, await rejection(client.prompt('summarise', { tag })), -32602, 'a prompt without a required argument', 'style');
+    checkError(t, client, await rejection(client.prompt('summarise', { tag, style: 'loud' })), -32602, 'a prompt with an invalid argument', 'loud');
+    checkError(t, client, await rejection(client.prompt('no_such_prompt', {})), -32602, 'an unknown prompt');
 
     // Completion.
     if (client.complete) {
@@ -263,19 +268,19 @@ async function check(t, client, revision) {
         t.ok(ids.includes(String(notes[0].id)), 'completing the id of a template', ids);
     }
 
-    // Tidy up.
+    // Clean up.
     for (const note of notes) {
         const result = await client.call('delete_note', { id: note.id });
-        t.ok(!result.isError && result.content[0].type === 'text', 'delete_note answers with text', result);
+        t.ok(!result.isError && result.content[0].type === 'text', 'delete_note returns text', result);
     }
-    t.equal(await value(t, client, revision, 'count_notes', {}), before, 'what was added is gone');
+    t.equal(await value(t, client, revision, 'count_notes', {}), before, 'all added notes are deleted');
 }
 
-/** Calls a tool that gives a value, and takes the value out of its structured content or, in older revisions, its text. */
+/** Calls a tool and returns its value: the structured content or, in older revisions, the text as JSON. */
 async function value(t, client, revision, name, args) {
     const result = await client.call(name, args);
     t.ok(!result.isError, `${name} succeeds`, result);
-    t.equal(result.content[0]?.type, 'text', `${name} answers with text too`);
+    t.equal(result.content[0]?.type, 'text', `${name} returns text too`);
     const text = unwrap(JSON.parse(result.content[0].text));
     if (revision < '2025-06-18') {
         t.ok(result.structuredContent === undefined, 'no structured content before 2025-06-18', result);
@@ -293,14 +298,14 @@ function unwrap(result) {
     return Array.isArray(result?.result) ? result.result : result;
 }
 
-/** Checks the error that a call ended in. */
+/** Checks that a call failed with a code and with certain words in the message. */
 export function checkError(t, client, error, code, what, ...words) {
     t.ok(error !== undefined, `${what} is an error`);
     if (client.errorCodes ?? true) t.equal(error.code, code, `the code of ${what} (${error.message})`);
-    for (const word of words) t.includes(error.message, word, `the answer to ${what}`);
+    for (const word of words) t.includes(error.message, word, `the error message of ${what}`);
 }
 
-/** Compiles a schema with Ajv in strict mode, and looks for what weak clients do not understand. */
+/** Compiles a schema with Ajv in strict mode, and checks that it avoids keywords that some clients do not support. */
 function checkSchema(t, schema, where) {
     const draft07 = String(schema.$schema ?? '').includes('draft-07');
     const ajv = new (draft07 ? Ajv : Ajv2020)({ strict: true, allErrors: true });
@@ -315,7 +320,7 @@ function checkSchema(t, schema, where) {
     const visit = node => {
         if (node === null || typeof node !== 'object') return;
         t.ok(!('$ref' in node), `${where} has no $ref`, node);
-        t.ok(!Array.isArray(node.type), `${where} has one type a value`, node);
+        t.ok(!Array.isArray(node.type), `${where} has a single type per value`, node);
         Object.values(node).forEach(visit);
     };
     visit(schema);

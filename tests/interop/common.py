@@ -1,4 +1,4 @@
-"""What every Python client shares: the command line, the checks, the report. The same table as in common.mjs."""
+"""The command line, checks and report that all Python clients share. The checks are the same as in common.mjs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Awaitable, Callable
 
 @dataclass
 class Failure(Exception):
-    """A JSON-RPC error, whatever the client calls it."""
+    """A JSON-RPC error, independent of the client's own exception type."""
 
     code: int
     message: str
@@ -28,28 +28,29 @@ class Server:
 
 
 def main(name: str, version: str, revisions: list[str], connect: Callable[[Server, str, Any], Any]) -> None:
-    """Runs all checks of a suite once for every revision.
+    """Runs all checks of a suite once per revision. With `auto`, the client chooses the revision, which must be 2026-07-28.
 
-    `CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`; `connect(server, revision, user)` is an
-    asynchronous context manager that gives an adapter (see `check`), and the user, if there is one, answers the server's
-    questions (`elicit(params)`, `sample(params)`, in plain JSON). `auto` leaves the choice to the client, which must find
-    2026-07-28.
+        CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
+
+    `connect(server, revision, user)` is an asynchronous context manager that yields an adapter (see `check`). `user` answers the
+    server's requests with `elicit(params)` and `sample(params)`, in plain JSON. Without a `user`, the client declares neither
+    capability.
     """
     server, suite, only = command_line()
     for revision in only or revisions:
         checks = Checks()
         try:
-            asyncio.run(one_revision(checks, server, suite, revision, connect))
+            asyncio.run(run_revision(checks, server, suite, revision, connect))
         except BaseException as error:
-            while isinstance(error, BaseExceptionGroup):  # the clients' task groups wrap what is raised inside them
+            while isinstance(error, BaseExceptionGroup):  # task groups of the clients wrap exceptions
                 error = error.exceptions[0]
-            text = str(error) if isinstance(error, Deviation) else "".join(traceback.format_exception(error))
+            text = str(error) if isinstance(error, CheckFailure) else "".join(traceback.format_exception(error))
             sys.exit(f"FAILED {name} {version} {revision}: {text}")
         print(f"ok {name} {version} {revision}: {checks.count} checks", flush=True)
 
 
-async def caught(awaitable: Awaitable[Any]) -> Failure | None:
-    """Waits for the error that `awaitable` must end in."""
+async def error_of(awaitable: Awaitable[Any]) -> Failure | None:
+    """Returns the failure that an awaitable raises, or None."""
     try:
         await awaitable
     except Failure as failure:
@@ -76,7 +77,7 @@ def command_line() -> tuple[Server, str, list[str]]:
     return Server(command=words[0], args=words[1:]), suite, only
 
 
-async def one_revision(checks: Checks, server: Server, suite: str, revision: str, connect) -> None:
+async def run_revision(checks: Checks, server: Server, suite: str, revision: str, connect) -> None:
     async with asyncio.timeout(60):
         await SUITES[suite](checks, partial(connect, server, revision), "2026-07-28" if revision == "auto" else revision)
 
@@ -87,7 +88,7 @@ async def notes(checks: Checks, connect: Callable[[Any], Any], revision: str) ->
 
 
 async def ask(checks: Checks, connect: Callable[[Any], Any], revision: str) -> None:
-    from ask import check  # it imports this module
+    from ask import check  # imported here, because it imports this module
 
     await check(checks, connect, revision)
 
@@ -95,7 +96,7 @@ async def ask(checks: Checks, connect: Callable[[Any], Any], revision: str) -> N
 SUITES = {"notes": notes, "ask": ask}
 
 
-class Deviation(Exception):
+class CheckFailure(Exception):
     pass
 
 
@@ -103,36 +104,36 @@ class Checks:
     def __init__(self) -> None:
         self.count = 0
 
-    def ok(self, condition: object, what: str, seen: Any = None) -> None:
+    def ok(self, condition: object, what: str, found: Any = None) -> None:
         self.count += 1
         if not condition:
-            raise Deviation(what if seen is None else f"{what}\n  seen: {seen!r}")
+            raise CheckFailure(what if found is None else f"{what}\n  found: {found!r}")
 
     def equal(self, actual: Any, expected: Any, what: str) -> None:
         same = actual == expected and type(actual) is type(expected)
-        self.ok(same, f"{what}\n  seen:     {actual!r}\n  expected: {expected!r}")
+        self.ok(same, f"{what}\n  found:    {actual!r}\n  expected: {expected!r}")
 
     def includes(self, text: str, word: str, what: str) -> None:
-        self.ok(word in text, f"{what}: {word!r} is missing", text)
+        self.ok(word in text, f"{what}: expected {word!r}", text)
 
     def error(self, failure: Failure | None, code: int, what: str, *words: str) -> None:
         self.ok(failure is not None, f"{what} is an error")
         self.equal(failure.code, code, f"the code of {what} ({failure.message})")
         for word in words:
-            self.includes(failure.message, word, f"the answer to {what}")
+            self.includes(failure.message, word, f"the error message of {what}")
 
 
 async def check(t: Checks, client: Any, revision: str) -> None:
-    """The one table of checks for `examples/notes`.
+    """Runs the checks for `examples/notes`.
 
-    An adapter has `negotiated()`, `tools()`, `call(name, arguments)`, `resources()`, `templates()`, `read(uri)`, `prompts()`,
-    `prompt(name, arguments)`, `complete(ref, argument, value)`, which give plain JSON and raise `Failure`, and `ping()`.
+    The methods of an adapter return plain JSON and raise `Failure`: `negotiated()`, `ping()`, `tools()`, `call(name, arguments)`,
+    `resources()`, `templates()`, `read(uri)`, `prompts()`, `prompt(name, arguments)` and `complete(ref, argument, value)`.
     """
     tag = f"interop-{random.randrange(16**6):06x}"
     t.equal(client.negotiated(), revision, "the negotiated revision")
     if revision < "2026-07-28":
         await client.ping()
-        t.ok(True, "ping is answered")
+        t.ok(True, "ping succeeds")
 
     # Tools and their schemas.
     tools = {tool["name"]: tool for tool in await client.tools()}
@@ -140,7 +141,7 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     for name, tool in tools.items():
         t.ok(tool.get("description"), f"{name} has a description")
         t.equal(tool["inputSchema"]["type"], "object", f"the input of {name} is an object")
-        t.ok("properties" in tool["inputSchema"], f"the input of {name} has properties, be they none", tool)
+        t.ok("properties" in tool["inputSchema"], f"the input of {name} declares properties, even if empty", tool)
     schemas = {name: tool["inputSchema"] for name, tool in tools.items()}
     t.equal(sorted(schemas["add_note"]["required"]), ["body", "title"], "what add_note requires")
     t.equal(schemas["search_notes"]["required"], ["query"], "what search_notes requires")
@@ -157,34 +158,34 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     else:
         t.equal(outputs, {}, "no output schema before 2025-06-18")
 
-    # What the client may now hold in its cache must not hide what a call changes.
+    # Fill the client's cache, which must not hide later changes.
     before = await value(t, client, revision, "count_notes", {})
     t.ok(isinstance(before["notes"], int) and isinstance(before["tags"], int), "count_notes counts", before)
     await client.resources()
     await client.read("notes://all")
 
-    # Good calls.
+    # Valid calls.
     body = 'Grüße 👋 "quoted" \\ back\u2028slash\nsecond line\ttab \u0000 nul'
     notes = []
     for title in (f"Alpha {tag}", f"Beta {tag}"):
         note = await value(t, client, revision, "add_note", {"title": title, "body": body, "tags": [tag, "interop"]})
-        t.equal([note["title"], note["body"], sorted(note["tags"])], [title, body, sorted([tag, "interop"])], "the note that came back")
-        t.ok(isinstance(note["id"], int) and note["created"], "a note has a number and a time", note)
+        t.equal([note["title"], note["body"], sorted(note["tags"])], [title, body, sorted([tag, "interop"])], "the returned note")
+        t.ok(isinstance(note["id"], int) and note["created"], "a note has an id and a time", note)
         notes.append(note)
     notes.append(await value(t, client, revision, "add_note", {"title": f"Gamma {tag}", "body": ""}))
     t.equal(notes[2]["tags"], [], "tags are optional")
 
     found = await value(t, client, revision, "search_notes", {"query": tag})
     t.equal(sorted(note["id"] for note in found), sorted(note["id"] for note in notes), "search finds the notes")
-    t.equal(len(await value(t, client, revision, "search_notes", {"query": tag, "limit": 1})), 1, "limit limits")
+    t.equal(len(await value(t, client, revision, "search_notes", {"query": tag, "limit": 1})), 1, "`limit` is applied")
     tagged = await value(t, client, revision, "search_notes", {"query": "Beta", "tag": tag})
-    t.equal([note["id"] for note in tagged], [notes[1]["id"]], "tag filters")
-    t.equal(await value(t, client, revision, "search_notes", {"query": f"nothing{tag}"}), [], "nothing found is an empty list")
+    t.equal([note["id"] for note in tagged], [notes[1]["id"]], "`tag` is applied")
+    t.equal(await value(t, client, revision, "search_notes", {"query": f"nothing{tag}"}), [], "a search without matches returns an empty list")
 
     counts = await asyncio.gather(*(value(t, client, revision, "count_notes", {}) for _ in range(32)))
-    t.ok(all(count["notes"] == before["notes"] + 3 for count in counts), "concurrent calls all see the three notes", counts)
+    t.ok(all(count["notes"] == before["notes"] + 3 for count in counts), "all concurrent calls see the three notes", counts)
 
-    # Bad calls.
+    # Invalid calls.
     for name, arguments, words in [
         ("search_notes", {}, ["query"]),
         ("search_notes", {"query": tag, "limit": "many"}, ["limit", "many"]),
@@ -203,12 +204,12 @@ async def check(t: Checks, client: Any, revision: str) -> None:
             result = await client.call(name, arguments)
             t.equal(result.get("isError"), True, f"{what} is an error")
             for word in words:
-                t.includes(result["content"][0]["text"], word, f"the answer to {what}")
+                t.includes(result["content"][0]["text"], word, f"the error message of {what}")
         else:
-            t.error(await caught(client.call(name, arguments)), -32602, what, *words)
-    still = await value(t, client, revision, "count_notes", {})
-    t.equal(still["notes"], before["notes"] + 3, "a bad call changes nothing")
-    t.error(await caught(client.call("no_such_tool", {})), -32602, "an unknown tool")
+            t.error(await error_of(client.call(name, arguments)), -32602, what, *words)
+    after = await value(t, client, revision, "count_notes", {})
+    t.equal(after["notes"], before["notes"] + 3, "an invalid call changes nothing")
+    t.error(await error_of(client.call("no_such_tool", {})), -32602, "an unknown tool")
 
     # Resources.
     resources = {resource["uri"]: resource for resource in await client.resources()}
@@ -223,12 +224,12 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     t.includes(everything["text"], f"Alpha {tag}", "notes://all")
     [one] = await client.read(uri)
     t.equal([one["uri"], one["mimeType"]], [uri, "application/json"], "reading a note")
-    t.equal(json.loads(one["text"])["body"], body, "the body of a note that was read")
+    t.equal(json.loads(one["text"])["body"], body, "the body of the note")
     [of_tag] = await client.read(f"notes://tag/{tag}")
     t.includes(of_tag["text"], f"Beta {tag}", "notes://tag")
-    t.ok(f"Gamma {tag}" not in of_tag["text"], "notes://tag has only its own", of_tag)
+    t.ok(f"Gamma {tag}" not in of_tag["text"], "notes://tag contains only matching notes", of_tag)
     not_found = -32602 if revision >= "2026-07-28" else -32002
-    t.error(await caught(client.read("notes://nowhere")), not_found, "an unknown resource")
+    t.error(await error_of(client.read("notes://nowhere")), not_found, "an unknown resource")
 
     # Prompts.
     prompts = {prompt["name"]: prompt for prompt in await client.prompts()}
@@ -238,10 +239,10 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     t.equal(arguments, [("tag", True), ("style", True)], "the arguments of summarise")
     summary = await client.prompt("summarise", {"tag": tag, "style": "brief"})
     t.includes(json.dumps(summary["messages"]), tag, "the messages of summarise")
-    t.ok((await client.prompt("weekly_review", None))["messages"], "weekly_review gives messages")
-    t.error(await caught(client.prompt("summarise", {"tag": tag})), -32602, "a prompt without its argument", "style")
-    t.error(await caught(client.prompt("summarise", {"tag": tag, "style": "loud"})), -32602, "a prompt with a bad argument", "loud")
-    t.error(await caught(client.prompt("no_such_prompt", {})), -32602, "an unknown prompt")
+    t.ok((await client.prompt("weekly_review", None))["messages"], "weekly_review returns messages")
+    t.error(await error_of(client.prompt("summarise", {"tag": tag})), -32602, "a prompt without a required argument", "style")
+    t.error(await error_of(client.prompt("summarise", {"tag": tag, "style": "loud"})), -32602, "a prompt with an invalid argument", "loud")
+    t.error(await error_of(client.prompt("no_such_prompt", {})), -32602, "an unknown prompt")
 
     # Completion.
     prompt = {"type": "ref/prompt", "name": "summarise"}
@@ -252,15 +253,15 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     of_id = {"type": "ref/resource", "uri": "notes://note/{id}"}
     t.ok(str(notes[0]["id"]) in await client.complete(of_id, "id", str(notes[0]["id"])), "completing the id of a template")
 
-    # Tidy up.
+    # Clean up.
     for note in notes:
         result = await client.call("delete_note", {"id": note["id"]})
-        t.ok(not result.get("isError") and result["content"][0]["type"] == "text", "delete_note answers with text", result)
-    t.equal(await value(t, client, revision, "count_notes", {}), before, "what was added is gone")
+        t.ok(not result.get("isError") and result["content"][0]["type"] == "text", "delete_note returns text", result)
+    t.equal(await value(t, client, revision, "count_notes", {}), before, "all added notes are deleted")
 
 
 async def value(t: Checks, client: Any, revision: str, name: str, arguments: dict[str, Any]) -> Any:
-    """Calls a tool that gives a value, and takes the value out of its structured content or, in older revisions, its text."""
+    """Calls a tool and returns its value: the structured content or, in older revisions, the text as JSON."""
     result = await client.call(name, arguments)
     t.ok(not result.get("isError"), f"{name} succeeds", result)
     text = unwrap(json.loads(result["content"][0]["text"]))
@@ -269,8 +270,8 @@ async def value(t: Checks, client: Any, revision: str, name: str, arguments: dic
         return text
     structured = result.get("structuredContent")
     if name == "search_notes":
-        plain = revision >= "2026-07-28"
-        t.equal(isinstance(structured, list), plain, f"the structured content of {name} is an array from 2026-07-28 on")
+        is_array = revision >= "2026-07-28"
+        t.equal(isinstance(structured, list), is_array, f"the structured content of {name} is an array from 2026-07-28 on")
     t.equal(unwrap(structured), text, f"text and structured content of {name}")
     return text
 
@@ -279,6 +280,6 @@ def unwrap(result: Any) -> Any:
     return result["result"] if isinstance(result, dict) and isinstance(result.get("result"), list) else result
 
 
-def plain(model: Any) -> Any:
-    """The JSON of a pydantic model, with the names of the protocol."""
+def to_json(model: Any) -> Any:
+    """Converts a pydantic model to JSON with the names of the protocol."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,5 +1,8 @@
-"""FastMCP's client. It negotiates as the Python SDK 2.x does, and makes objects of structured content with the tool's schema.
-Over HTTP, 2024-11-05 has its own transport."""
+"""Adapter for FastMCP's client.
+
+It negotiates the revision like the Python SDK 2.x, and converts structured content to objects according to the tool's schema. Over
+HTTP, it has a separate transport for 2024-11-05.
+"""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -12,7 +15,7 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
 
-from common import Failure, Server, main, plain
+from common import Failure, Server, main, to_json
 
 
 class Adapter:
@@ -23,41 +26,42 @@ class Adapter:
         return self.client.protocol_version
 
     async def ping(self):
-        assert await answer(self.client.ping())
+        assert await request(self.client.ping())
 
     async def tools(self):
-        return [plain(tool) for tool in await answer(self.client.list_tools())]
+        return [to_json(tool) for tool in await request(self.client.list_tools())]
 
     async def call(self, name, arguments):
-        result = await answer(self.client.call_tool(name, arguments, raise_on_error=False))
+        result = await request(self.client.call_tool(name, arguments, raise_on_error=False))
         assert result.is_error or (result.data is None) == (result.structured_content is None), result
-        call = {"isError": result.is_error, "content": [plain(block) for block in result.content]}
+        response = {"isError": result.is_error, "content": [to_json(block) for block in result.content]}
         if result.structured_content is not None:
-            call["structuredContent"] = result.structured_content
-        return call
+            response["structuredContent"] = result.structured_content
+        return response
 
     async def resources(self):
-        return [plain(resource) for resource in await answer(self.client.list_resources())]
+        return [to_json(resource) for resource in await request(self.client.list_resources())]
 
     async def templates(self):
-        return [plain(template) for template in await answer(self.client.list_resource_templates())]
+        return [to_json(template) for template in await request(self.client.list_resource_templates())]
 
     async def read(self, uri):
-        return [plain(contents) for contents in await answer(self.client.read_resource(uri))]
+        return [to_json(contents) for contents in await request(self.client.read_resource(uri))]
 
     async def prompts(self):
-        return [plain(prompt) for prompt in await answer(self.client.list_prompts())]
+        return [to_json(prompt) for prompt in await request(self.client.list_prompts())]
 
     async def prompt(self, name, arguments):
-        return plain(await answer(self.client.get_prompt(name, arguments)))
+        return to_json(await request(self.client.get_prompt(name, arguments)))
 
     async def complete(self, ref, argument, value):
         kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
-        completion = await answer(self.client.complete(kind.model_validate(ref), {"name": argument, "value": value}))
+        completion = await request(self.client.complete(kind.model_validate(ref), {"name": argument, "value": value}))
         return completion.values
 
 
-async def answer(awaitable):
+async def request(awaitable):
+    """Awaits a response and converts the error of the SDK to a `Failure`."""
     try:
         return await awaitable
     except MCPError as error:
@@ -78,10 +82,10 @@ def handlers(user: Any) -> dict[str, Any]:
         return {}
 
     async def elicit(_message, _response_type, params, _context):
-        return types.ElicitResult.model_validate(user.elicit(plain(params)))
+        return types.ElicitResult.model_validate(user.elicit(to_json(params)))
 
     async def sample(_messages, params, _context):
-        return types.CreateMessageResult.model_validate(user.sample(plain(params)))
+        return types.CreateMessageResult.model_validate(user.sample(to_json(params)))
 
     return {"elicitation_handler": elicit, "sampling_handler": sample}
 

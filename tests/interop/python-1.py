@@ -1,5 +1,8 @@
-"""The Python SDK 1.x. It always asks for its newest revision; the module's constant makes it ask for an older one.
-Over HTTP, 2024-11-05 has its own transport."""
+"""Adapter for the Python SDK 1.x.
+
+The SDK always requests its newest revision, so the module's constant is replaced to request an older one. Over HTTP, it has a
+separate transport for 2024-11-05.
+"""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -11,7 +14,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from common import Failure, Server, main, plain
+from common import Failure, Server, main, to_json
 
 
 class Adapter:
@@ -23,38 +26,39 @@ class Adapter:
         return self.initialized.protocolVersion
 
     async def ping(self):
-        await answer(self.session.send_ping())
+        await request(self.session.send_ping())
 
     async def tools(self):
-        return (await answer(self.session.list_tools()))["tools"]
+        return (await request(self.session.list_tools()))["tools"]
 
     async def call(self, name, arguments):
-        return await answer(self.session.call_tool(name, arguments))
+        return await request(self.session.call_tool(name, arguments))
 
     async def resources(self):
-        return (await answer(self.session.list_resources()))["resources"]
+        return (await request(self.session.list_resources()))["resources"]
 
     async def templates(self):
-        return (await answer(self.session.list_resource_templates()))["resourceTemplates"]
+        return (await request(self.session.list_resource_templates()))["resourceTemplates"]
 
     async def read(self, uri):
-        return (await answer(self.session.read_resource(types.AnyUrl(uri))))["contents"]
+        return (await request(self.session.read_resource(types.AnyUrl(uri))))["contents"]
 
     async def prompts(self):
-        return (await answer(self.session.list_prompts()))["prompts"]
+        return (await request(self.session.list_prompts()))["prompts"]
 
     async def prompt(self, name, arguments):
-        return await answer(self.session.get_prompt(name, arguments))
+        return await request(self.session.get_prompt(name, arguments))
 
     async def complete(self, ref, argument, value):
         kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
-        result = await answer(self.session.complete(kind.model_validate(ref), {"name": argument, "value": value}))
+        result = await request(self.session.complete(kind.model_validate(ref), {"name": argument, "value": value}))
         return result["completion"]["values"]
 
 
-async def answer(awaitable):
+async def request(awaitable):
+    """Awaits a response and converts the error of the SDK to a `Failure`."""
     try:
-        return plain(await awaitable)
+        return to_json(await awaitable)
     except McpError as error:
         raise Failure(error.error.code, error.error.message) from error
 
@@ -71,10 +75,10 @@ def callbacks(user: Any) -> dict[str, Any]:
         return {}
 
     async def elicit(_context, params):
-        return types.ElicitResult.model_validate(user.elicit(plain(params)))
+        return types.ElicitResult.model_validate(user.elicit(to_json(params)))
 
     async def sample(_context, params):
-        return types.CreateMessageResult.model_validate(user.sample(plain(params)))
+        return types.CreateMessageResult.model_validate(user.sample(to_json(params)))
 
     return {"elicitation_callback": elicit, "sampling_callback": sample}
 

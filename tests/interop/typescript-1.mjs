@@ -1,5 +1,7 @@
-// The TypeScript SDK 1.x. It always asks for its newest revision; `asking` makes it ask for an older one. Over HTTP, 2024-11-05
-// has its own transport.
+// Adapter for the TypeScript SDK 1.x.
+//
+// The SDK always requests its newest revision, so `withRevision` changes the `initialize` request. Over HTTP, it has a separate
+// transport for 2024-11-05.
 import { main, packageVersion } from './common.mjs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
@@ -13,7 +15,7 @@ function transportTo(server, revision) {
     return new StreamableHTTPClientTransport(new URL(server.url));
 }
 
-function asking(transport, revision) {
+function withRevision(transport, revision) {
     const send = transport.send.bind(transport);
     transport.send = (message, options) => {
         if (message.method === 'initialize') message.params.protocolVersion = revision;
@@ -28,7 +30,7 @@ function asking(transport, revision) {
 }
 
 async function connect(server, revision, user) {
-    const transport = asking(transportTo(server, revision), revision);
+    const transport = withRevision(transportTo(server, revision), revision);
     const client = new Client(
         { name: 'interop', version: '1.0.0' },
         { capabilities: user ? { elicitation: { form: {} }, sampling: {} } : {} },
@@ -54,7 +56,7 @@ async function connect(server, revision, user) {
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
         close: async () => {
             await transport.terminateSession?.();
-            // This client takes its own end of the stream for an error, now and then.
+            // Closing the SSE stream sometimes triggers `onerror`.
             if (transport instanceof SSEClientTransport) client.onerror = undefined;
             await client.close();
         },

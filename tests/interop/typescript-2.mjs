@@ -1,5 +1,7 @@
-// The TypeScript SDK 2.x. `2026-07-28` pins the revision, `auto` probes for it, the older ones go through the handshake.
-// Over HTTP, 2024-11-05 has its own transport.
+// Adapter for the TypeScript SDK 2.x.
+//
+// `2026-07-28` selects the revision without a probe, `auto` probes for it, and older revisions use the handshake. Over HTTP, the SDK
+// has a separate transport for 2024-11-05.
 import { main, packageVersion } from './common.mjs';
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -21,7 +23,7 @@ async function connect(server, revision, user) {
             ...(modern ? { versionNegotiation: { mode } } : { supportedProtocolVersions: [revision] }),
         },
     );
-    // In 2026-07-28 this client gives what these return with the call that it makes again by itself.
+    // In 2026-07-28, the client itself retries the call with the values that these handlers return.
     if (user) {
         client.setRequestHandler('elicitation/create', request => user.elicit(request.params));
         client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
@@ -31,7 +33,7 @@ async function connect(server, revision, user) {
     await client.connect(transport);
     return {
         errors,
-        // This client recognises -32002 by its `data.uri`, and throws its own `ResourceNotFoundError` with the newer code.
+        // The client converts -32002 with `data.uri` to a `ResourceNotFoundError` with the newer code.
         resourceNotFound: -32602,
         negotiated: () => client.getNegotiatedProtocolVersion(),
         ping: modern ? undefined : () => client.ping(),
@@ -45,7 +47,7 @@ async function connect(server, revision, user) {
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
         close: async () => {
             await transport.terminateSession?.();
-            // This client takes its own end of the stream for an error.
+            // Closing the SSE stream triggers `onerror`.
             if (transport instanceof SSEClientTransport) client.onerror = undefined;
             await client.close();
         },

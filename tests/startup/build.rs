@@ -12,19 +12,19 @@ mod orders_@ {
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
-    /// What has become of an order.
+    /// The status of an order.
     #[derive(Deserialize, Serialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     enum Status {
         /// Not paid yet.
         Open,
-        /// Paid, not sent.
+        /// Paid but not shipped.
         Paid,
-        /// On its way.
+        /// Shipped.
         Sent,
     }
 
-    /// Where an order goes.
+    /// A delivery address.
     #[derive(Deserialize, Serialize, JsonSchema)]
     struct Address {
         /// Street and number.
@@ -41,34 +41,34 @@ mod orders_@ {
     struct Line {
         /// The article.
         article: String,
-        /// How many.
+        /// The quantity.
         #[schemars(range(min = 1))]
         count: u32,
-        /// A price other than the usual.
+        /// The price, if it differs from the list price.
         price: Option<f64>,
     }
 
     /// An order.
     #[derive(Deserialize, Serialize, JsonSchema)]
     struct Order {
-        /// Its number.
+        /// The order number.
         id: u64,
-        /// What has become of it.
+        /// The status.
         status: Status,
-        /// Where it goes.
+        /// The delivery address.
         address: Address,
-        /// What is in it.
+        /// The order lines.
         lines: Vec<Line>,
     }
 
     /// Add up a price.
     #[tool(read_only, idempotent)]
     fn price_@(
-        /// What one costs.
+        /// The price of one item.
         price: f64,
-        /// How many.
+        /// The quantity.
         count: u32,
-        /// Added at the end.
+        /// The shipping costs.
         #[arg(range = 0.0..)]
         shipping: f64,
     ) -> f64 {
@@ -78,20 +78,20 @@ mod orders_@ {
     /// Find the orders of a customer.
     #[tool(title = "Find orders", read_only)]
     fn find_@(
-        /// The name that the customer chose.
+        /// The user name of the customer.
         #[arg(length = 3..=200, pattern = "^[a-z0-9.-]+$")]
         customer: String,
-        /// How many to return.
+        /// The maximum number of results.
         #[arg(default = 20, range = 1..=100)]
         limit: u32,
     ) -> String {
         format!("{limit} of {customer}")
     }
 
-    /// Count the orders in a state.
+    /// Count the orders with a status.
     #[tool(read_only)]
     fn count_@(
-        /// The state.
+        /// The status.
         status: Status,
     ) -> u64 {
         status as u64
@@ -103,21 +103,21 @@ mod orders_@ {
         /// The customer's number.
         #[arg(range = 1..)]
         customer: u64,
-        /// Where it goes.
+        /// The delivery address.
         address: Address,
-        /// What is in it.
+        /// The order lines.
         #[arg(length = 1..=50)]
         lines: Vec<Line>,
     ) -> Json<Order> {
         Json(Order { id: customer, status: Status::Open, address, lines })
     }
 
-    /// Change an order; what is left out stays.
+    /// Change an order. Omitted fields keep their values.
     #[tool(idempotent)]
     fn change_@(
         /// The order's number.
         id: u64,
-        /// The new state.
+        /// The new status.
         status: Option<Status>,
         /// The new address.
         address: Option<Address>,
@@ -134,16 +134,16 @@ mod orders_@ {
     /// List orders.
     #[tool(read_only)]
     fn list_@(
-        /// How many to leave out.
+        /// The number of orders to skip.
         #[arg(default)]
         offset: u32,
         /// The oldest date.
         #[arg(default = "2000-01-01", format = "date")]
         since: String,
-        /// Whether to list those that are done.
+        /// Whether to include completed orders.
         #[arg(default = true)]
         done: bool,
-        /// The states.
+        /// The statuses to include.
         #[arg(default)]
         states: Vec<Status>,
     ) -> Json<Vec<Order>> {
@@ -161,19 +161,19 @@ mod orders_@ {
         (id > 0).then(|| Json(Order { id, status: Status::Sent, address, lines: Vec::new() }))
     }
 
-    /// Delete orders for good.
+    /// Delete orders permanently.
     #[tool(destructive, idempotent)]
     async fn delete_@(
-        /// Their numbers.
+        /// The order numbers.
         #[arg(length = 1..)]
         ids: Vec<u64>,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     ) -> Result<(), String> {
-        reason.filter(|_| !ids.is_empty()).map(drop).ok_or_else(|| "a reason is needed".to_owned())
+        reason.filter(|_| !ids.is_empty()).map(drop).ok_or_else(|| "missing reason".to_owned())
     }
 
-    /// Say how the shop is.
+    /// Return the state of the shop.
     #[tool(read_only, meta("example.com/module" = "@"))]
     fn state_@() -> &'static str {
         "open"

@@ -35,9 +35,9 @@ pub struct BuildCost {
 
 impl BuildCost {
     /// Copies a package of `smallest/` to a project of its own and builds it from scratch.
-    pub fn take(bench: &Path, scratch: &Path, name: &str, cores: &Cores) -> Result<Self> {
+    pub fn measure(bench: &Path, scratch: &Path, name: &str, cores: &Cores) -> Result<Self> {
         let project = Project::copy(bench, scratch, name)?;
-        cores.on_all(|| project.measure())?.map_err(|failure| failure.during(name))
+        cores.on_all(|| project.build())?.map_err(|failure| failure.during(name))
     }
 }
 
@@ -66,7 +66,7 @@ impl Project {
         Ok(Self { folder, name: format!("smallest-{name}") })
     }
 
-    fn measure(&self) -> Result<BuildCost> {
+    fn build(&self) -> Result<BuildCost> {
         self.cargo(&["fetch"])?;
         let cold = self.cargo(&["build"])?;
         self.change()?;
@@ -79,7 +79,7 @@ impl Project {
         Ok(BuildCost { cold, incremental, cold_release, cold_release_cpu, size, crates: self.crates()? })
     }
 
-    /// Changes the tool's text.
+    /// Changes the text that the tool returns.
     fn change(&self) -> Result<()> {
         let main = self.folder.join("src/main.rs");
         let text = fs::read_to_string(&main)?;

@@ -19,9 +19,10 @@ use crate::{
     workload::{Programs, Transport},
 };
 
-/// The number of calls before counting starts, so that buffers have reached their size.
+/// The number of calls before counting starts, in which buffers reach their final size.
 const WARM_UP: usize = 200;
-/// The relative deviation from the bound of instructions that passes. Below it, the bound should be tightened.
+/// The tolerated relative excess of instructions over their bound. If they fall below the bound by more, it should be
+/// tightened.
 const TOLERANCE: f64 = 0.10;
 
 /// The counted workloads, by their names in `bounds.toml`.
@@ -41,8 +42,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the calls of one implementation.
-    pub fn take(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<Self> {
+    /// Counts the allocations and instructions of one implementation.
+    pub fn measure(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<Self> {
         let mut counts = Self::default();
         for (name, transport, task) in COUNTED {
             let program = programs.named(match (implementation, transport) {
@@ -114,7 +115,7 @@ pub fn has_valgrind() -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// Returns the allocations per call: the difference that twice as many calls make.
+/// Returns the allocations per call: the difference between N and 2 N calls.
 fn allocations(program: &Program, transport: Transport, task: Task, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 1000;
     let mut responses = Vec::new();
@@ -145,7 +146,7 @@ fn allocations(program: &Program, transport: Transport, task: Task, cores: &Core
     }
 }
 
-/// Returns the instructions per call: the difference that twice as many calls make to the whole process.
+/// Returns the instructions per call: the difference between two processes with N and 2 N calls.
 fn instructions(program: &Program, transport: Transport, task: Task, folder: &Path, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 500;
     let once = instructions_of(program, transport, task, WARM_UP + CALLS, folder, cores)?;
@@ -173,7 +174,7 @@ fn instructions_of(
             process.wait()?;
         }
         Transport::Http(revision) => {
-            // Valgrind also writes to stderr, but no address.
+            // Valgrind also writes to stderr, but never an address.
             let (process, address) = program.http(cores)?;
             let mut connection = http::Connection::open(address)?;
             http::Client::connect_on(&mut connection, revision)?.call(&mut connection, task, calls)?;

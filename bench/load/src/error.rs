@@ -1,6 +1,6 @@
 use std::{fmt, io};
 
-/// Why a measurement failed: a server misbehaved, or the machine lacks a feature.
+/// The reason why a measurement failed: a server misbehaved, or the machine lacks a feature.
 #[derive(Debug)]
 pub struct Failure(pub String);
 
@@ -11,9 +11,9 @@ impl Failure {
         Self(why.into())
     }
 
-    /// Adds what was being done.
-    pub fn during(self, what: impl fmt::Display) -> Self {
-        Self(format!("{what}: {}", self.0))
+    /// Prefixes the activity or the server that failed.
+    pub fn during(self, activity: impl fmt::Display) -> Self {
+        Self(format!("{activity}: {}", self.0))
     }
 }
 

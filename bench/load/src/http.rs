@@ -17,7 +17,7 @@ use crate::{
     server::Process,
 };
 
-/// The time that a server has for one response.
+/// The maximum time to wait for a response.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state that the requests of one client share.
@@ -100,7 +100,7 @@ impl Client {
         loop {
             let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
             if ready == 0 {
-                return Err(Failure::new("no response in time"));
+                return Err(Failure::new("the server did not respond in time"));
             }
             for event in &events[..ready] {
                 let connection = &mut connections[event.data() as usize];

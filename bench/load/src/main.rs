@@ -36,10 +36,10 @@ const SMALLEST: [&str; 4] = ["peer-stdio", "ours-stdio", "peer-http", "ours-http
 
 /// The markers around the table in the project's README.
 const BEFORE_TABLE: &str = "<!-- the table of bench/run -->\n";
-const AFTER_TABLE: &str = "<!-- its end -->\n";
+const AFTER_TABLE: &str = "<!-- end of the table -->\n";
 
-/// The command line.
-struct Plan {
+/// The command-line options.
+struct Options {
     /// The `bench` folder.
     bench: PathBuf,
     /// The folder of the executables.
@@ -56,7 +56,7 @@ struct Plan {
 }
 
 fn main() -> ExitCode {
-    let outcome = Plan::parse(std::env::args().skip(1)).and_then(|plan| plan.run());
+    let outcome = Options::parse(std::env::args().skip(1)).and_then(|options| options.run());
     match outcome {
         Ok(code) => code,
         Err(failure) => {
@@ -66,14 +66,14 @@ fn main() -> ExitCode {
     }
 }
 
-impl Plan {
+impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
         let (Some(bench), Some(programs)) = (words.next(), words.next()) else {
             return Err(Failure::new("expected the folders of the benchmark and of its executables"));
         };
         let bench = PathBuf::from(bench);
         let results = bench.join("results");
-        let mut plan = Self {
+        let mut options = Self {
             bench,
             programs: programs.into(),
             results,
@@ -87,22 +87,22 @@ impl Plan {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| Failure::new(format!("`{word}` requires a value")));
             match word.as_str() {
-                "--quick" => plan.quick = true,
-                "--counts-only" => plan.counts_only = true,
-                "--update-bounds" => plan.update_bounds = true,
-                "--no-builds" => plan.builds = false,
-                "--results" => plan.results = value()?.into(),
-                "--only" => plan.only = Some(value()?),
+                "--quick" => options.quick = true,
+                "--counts-only" => options.counts_only = true,
+                "--update-bounds" => options.update_bounds = true,
+                "--no-builds" => options.builds = false,
+                "--results" => options.results = value()?.into(),
+                "--only" => options.only = Some(value()?),
                 "--rounds" => {
-                    plan.rounds = value()?.parse().map_err(|_| Failure::new("`--rounds` requires a number"))?
+                    options.rounds = value()?.parse().map_err(|_| Failure::new("`--rounds` requires a number"))?
                 }
                 _ => return Err(Failure::new(format!("unknown option `{word}`"))),
             }
         }
-        if plan.rounds == 0 {
-            plan.rounds = if plan.quick { 1 } else { 9 };
+        if options.rounds == 0 {
+            options.rounds = if options.quick { 1 } else { 9 };
         }
-        Ok(plan)
+        Ok(options)
     }
 
     fn run(&self) -> Result<ExitCode> {
@@ -133,7 +133,7 @@ impl Plan {
     /// Counts allocations and instructions of our server, and compares them with the bounds or updates the bounds.
     fn check_counts(&self, programs: &Programs<'_>, cores: &Cores) -> Result<ExitCode> {
         let path = self.bench.join("bounds.toml");
-        let counts = Counts::take(programs, Implementation::Ours, cores)?;
+        let counts = Counts::measure(programs, Implementation::Ours, cores)?;
         if self.update_bounds {
             counts.write(&path, &machine::describe())?;
         }
@@ -152,7 +152,7 @@ impl Plan {
         }
         eprintln!("counting allocations and instructions");
         for implementation in Implementation::ALL {
-            measured.counts.insert(implementation, Counts::take(programs, implementation, cores)?);
+            measured.counts.insert(implementation, Counts::measure(programs, implementation, cores)?);
         }
         for implementation in [Implementation::Peer, Implementation::Ours] {
             let memory = workload::session_memory(programs, implementation, cores, sessions)?;
@@ -172,7 +172,7 @@ impl Plan {
     fn build(&self, measured: &mut Measurements, cores: &Cores) -> Result<()> {
         for name in SMALLEST {
             eprintln!("building {name}");
-            measured.builds.insert(name, BuildCost::take(&self.bench, &self.programs, name, cores)?);
+            measured.builds.insert(name, BuildCost::measure(&self.bench, &self.programs, name, cores)?);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ const TEXT: &str = "The quick brown fox jumps over the lazy dog";
 /// The number of articles that `search` returns.
 const ARTICLES: usize = 20;
 
-/// A request to a server.
+/// A kind of request, whose response can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Task {
     Echo,
@@ -83,8 +83,8 @@ impl Task {
         }
     }
 
-    /// Returns what is wrong with a result, if anything.
-    fn judge(self, result: &Value) -> Option<&'static str> {
+    /// Returns the reason why a result is wrong, or `None` if it is correct.
+    fn check(self, result: &Value) -> Option<&'static str> {
         let text = || result["content"][0]["text"].as_str().unwrap_or_default();
         if result["isError"] == true {
             return Some("is an error");
@@ -92,7 +92,7 @@ impl Task {
         match self {
             Self::Echo | Self::BigEcho => (text() != self.text()).then_some("differs from the argument"),
             Self::Add => (text().parse() != Ok(3.75)).then_some("is not the sum"),
-            Self::Search => judge_search(&result["structuredContent"], text()),
+            Self::Search => check_search(&result["structuredContent"], text()),
             Self::List(tools) => {
                 (result["tools"].as_array().map_or(0, Vec::len) != tools).then_some("has the wrong number of tools")
             }
@@ -100,7 +100,7 @@ impl Task {
     }
 }
 
-fn judge_search(found: &Value, text: &str) -> Option<&'static str> {
+fn check_search(found: &Value, text: &str) -> Option<&'static str> {
     let items = found["items"].as_array().map_or(&[][..], Vec::as_slice);
     let wrong = |(number, item): (usize, &Value)| {
         item["id"] != 100_000 + number || item["tags"][1] != "office" || item["seller"]["name"] != "North Woodworks"
@@ -208,7 +208,7 @@ impl ResponseChecker {
         if message["jsonrpc"] != "2.0" || !message["result"].is_object() {
             return Err(wrong("response without a result"));
         }
-        if let Some(why) = self.task.judge(&message["result"]) {
+        if let Some(why) = self.task.check(&message["result"]) {
             return Err(wrong(&format!("the result of {:?} {why}", self.task)));
         }
         let encoded = format!(r#""id":{id}"#);

@@ -59,7 +59,8 @@ impl Response {
     }
 }
 
-/// Joins chunks and returns their length. Returns `None` if they are invalid, and `Some(None)` if the last one is missing.
+/// Joins chunks and returns the body with the encoded length. Returns `None` if the chunks are invalid, and
+/// `Some(None)` if the last one is missing.
 fn unchunk(text: &[u8]) -> Option<Option<(Vec<u8>, usize)>> {
     let (mut body, mut at) = (Vec::new(), 0);
     loop {

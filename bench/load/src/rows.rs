@@ -35,7 +35,7 @@ impl Measurements {
                 .targeting(&[Times(8.0, Implementation::Peer), Times(0.6, Implementation::Limit)]),
             self.load("stdio echo, one at a time, p50", workload::STDIO_ECHO, Unit::Seconds, |sample| sample.p50)
                 .targeting(&[Times(1.3, Implementation::Limit)]),
-            self.load("stdio search, CPU a call", workload::STDIO_SEARCH, Unit::Seconds, |sample| sample.cpu)
+            self.load("stdio search, CPU per call", workload::STDIO_SEARCH, Unit::Seconds, |sample| sample.cpu)
                 .targeting(&[Times(1.1, Implementation::Limit)]),
             self.load("HTTP echo, session, calls/s", workload::HTTP_ECHO_SESSION, Unit::Rate, |sample| sample.rate)
                 .targeting(&[Times(3.5, Implementation::Peer), Times(0.8, Implementation::Limit)]),
@@ -43,7 +43,7 @@ impl Measurements {
                 sample.rate
             })
             .targeting(&[Times(4.0, Implementation::Peer), Times(0.75, Implementation::Limit)]),
-            self.load("tools/list, 103 tools, CPU a call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
+            self.load("tools/list, 103 tools, CPU per call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
                 .targeting(&[Times(1.0 / 30.0, Implementation::Peer)]),
             row("CPU per call with 1,000 tools, relative to 1 tool", Unit::Ratio, |implementation| {
                 self.growth(implementation)

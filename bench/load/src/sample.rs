@@ -22,7 +22,7 @@ pub struct Sample {
     pub p99: f64,
 }
 
-/// Records the responses within a span of time.
+/// Measures the latencies of responses and the CPU time of a server over a period.
 pub struct Meter<'a> {
     process: &'a Process,
     begin: Instant,
@@ -68,7 +68,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Returns the median. The mean of the two middle values, if there are two.
+/// Returns the median, or `NaN` if there are no values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     match values.len() {

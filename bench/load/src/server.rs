@@ -87,7 +87,7 @@ impl Program {
         command.args(["--http", "127.0.0.1:0"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = self.start(command, cores)?;
-        let mut stderr = BufReader::new(process.child.stderr.take().expect("it is a pipe"));
+        let mut stderr = BufReader::new(process.child.stderr.take().expect("stderr is a pipe"));
         let mut line = String::new();
         while stderr.read_line(&mut line)? > 0 {
             if let Some((_, url)) = line.split_once("http://") {
@@ -134,8 +134,8 @@ impl Process {
     pub fn resident(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let pages = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        pages.map(|kilobytes| kilobytes * 1024).ok_or_else(|| Failure::new("no VmRSS in /proc"))
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| Failure::new("no VmRSS in /proc"))
     }
 
     pub fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout)> {

@@ -16,7 +16,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    pub fn is_better_high(self) -> bool {
+    pub fn higher_is_better(self) -> bool {
         matches!(self, Self::Rate)
     }
 
@@ -70,7 +70,7 @@ impl Row {
     /// Returns how many times better than rmcp an implementation is.
     pub fn advantage(&self, implementation: Implementation) -> Option<f64> {
         let ratio = self.of(implementation)? / self.peer?;
-        Some(if self.unit.is_better_high() { ratio } else { ratio.recip() })
+        Some(if self.unit.higher_is_better() { ratio } else { ratio.recip() })
     }
 
     fn is_met(&self, target: Target) -> Option<bool> {
@@ -79,11 +79,11 @@ impl Row {
             Target::Absolute(bound) => bound,
         };
         let ours = self.ours?;
-        Some(if self.unit.is_better_high() { ours >= bound } else { ours <= bound })
+        Some(if self.unit.higher_is_better() { ours >= bound } else { ours <= bound })
     }
 
     fn target(&self, target: Target) -> String {
-        let sign = if self.unit.is_better_high() { "≥" } else { "≤" };
+        let sign = if self.unit.higher_is_better() { "≥" } else { "≤" };
         match target {
             Target::Times(factor, implementation) if factor < 0.1 => {
                 format!("{sign} {implementation} / {:.0}", factor.recip())

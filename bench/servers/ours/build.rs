@@ -7,9 +7,9 @@ const TOOL: &str = r##"
 /// Fill the list.
 #[::mcp_runtime::tool]
 fn filler_@(
-    /// What is counted.
+    /// Name of an item.
     text: String,
-    /// How often.
+    /// The count.
     count: u32,
 ) -> String {
     format!("{count} of {text}")

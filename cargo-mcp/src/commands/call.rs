@@ -17,7 +17,10 @@ use crate::{
     host::HostArgs,
     near::suggest,
     schema::Schema,
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{
+        RequestOptions, Round, Rounds, Server, Session, SessionArgs, missing_capability_help, print_raw, rejection,
+        with,
+    },
     table,
 };
 
@@ -189,7 +192,9 @@ async fn call(
                 return task::finished(session, &what, task).await;
             }
             Ok(_) => {
-                return Err(Failure::connection(format_args!("{what}: the server returned a result of another type")));
+                return Err(Failure::connection(format_args!(
+                    "{what}: the server returned a result of the wrong type"
+                )));
             }
             Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND && session.has_legacy_tasks() => {
                 return task::legacy(session, &what, &tool.name, arguments).await;
@@ -197,7 +202,7 @@ async fn call(
             Err(error)
                 if error.code == URL_ELICITATION_REQUIRED && rounds.visit_pages(session, &what, &error).await? => {}
             Err(error) if !extras.tasks && task::is_required(&error) => extras.tasks = true,
-            Err(error) => return Err(session.refused(&what, error)),
+            Err(error) => return Err(rejection(session, &what, error)),
         }
     }
 }
@@ -229,7 +234,7 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     }
     let text = texts.join("\n");
     let failure = Failure::tool(format_args!("`{}` failed: {text}", tool.name));
-    Err(match session.missing_capability_help(&text) {
+    Err(match missing_capability_help(session, &text) {
         Some(help) => failure.help(help),
         None => failure,
     })

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
-    session::{RequestOptions, Server, Session, SessionArgs, print_raw, suggest_package, with},
+    session::{RequestOptions, Server, Session, SessionArgs, print_raw, rejection, suggest_package, with},
     stdout::outln,
     target::pair,
     uri_template::variables,
@@ -78,8 +78,8 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
             .await?
         {
             Ok(ServerResult::CompleteResult(result)) => result,
-            Ok(_) => return Err(Failure::connection("the server returned a result of another type")),
-            Err(error) => return Err(session.refused("completion/complete", error)),
+            Ok(_) => return Err(Failure::connection("the server returned a result of the wrong type")),
+            Err(error) => return Err(rejection(session, "completion/complete", error)),
         };
         if args.json {
             return print_raw(&result);
@@ -113,8 +113,9 @@ fn completion<'a>(words: &[&'a str]) -> Result<Completion<'a>, Failure> {
         [name, argument] => Ok(Completion { kind, name, argument, value: "" }),
         [name, argument, value] => Ok(Completion { kind, name, argument, value }),
         _ => Err(Failure::usage(format_args!(
-            "expected a name, an argument and an optional value, found {} words",
-            rest.len()
+            "expected a name, an argument and an optional value, found {} word{}",
+            rest.len(),
+            if rest.len() == 1 { "" } else { "s" }
         ))),
     }
 }

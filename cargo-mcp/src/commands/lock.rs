@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let path = path(args.output, args.server.as_deref(), &args.target)?;
     let lock = read(args.server.as_deref(), &args.target).await?;
-    let text = lock.write();
+    let text = lock.to_json();
     let is_new = match fs::read_to_string(&path) {
         Ok(old) if old == text => {
             outln!("`{}` is up to date", shown(&path));
@@ -46,8 +46,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         }
         Ok(old) => {
             // Rewriting the file accepts the changes, so they are listed.
-            if let Ok(old) = Lock::read(&old) {
-                out!("{}", mcp_lock::listed(&old.changes(&lock)));
+            if let Ok(old) = Lock::parse(&old) {
+                out!("{}", mcp_lock::format_changes(&old.changes(&lock)));
             }
             false
         }

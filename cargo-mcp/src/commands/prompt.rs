@@ -14,7 +14,7 @@ use crate::{
     host::HostArgs,
     near::suggest,
     schema::Schema,
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
     stdout::outln,
     style::{DIM, NAME},
 };
@@ -66,7 +66,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// Fails if there is none, with similar names as suggestions.
+/// Fails if there is no such prompt, with similar names as suggestions.
 pub(crate) fn find<'a>(prompts: &'a [Prompt], name: Option<&str>) -> Result<&'a Prompt, Failure> {
     let names: Vec<&str> = prompts.iter().map(|prompt| &*prompt.name).collect();
     let failure = match name {
@@ -109,8 +109,8 @@ async fn get(session: &Session, prompt: &Prompt, arguments: Map<String, Value>) 
     };
     match Rounds::default().request(session, &what, RequestOptions::default(), request).await? {
         Ok(ServerResult::GetPromptResult(result)) => Ok(result),
-        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
-        Err(error) => Err(session.refused(&what, error)),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of the wrong type"))),
+        Err(error) => Err(rejection(session, &what, error)),
     }
 }
 

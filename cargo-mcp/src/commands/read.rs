@@ -15,7 +15,7 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::{listed, nearest},
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, with},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
     stdout::outln,
 };
 
@@ -84,7 +84,7 @@ async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failur
     };
     match Rounds::default().request(session, &what, RequestOptions::default(), request).await? {
         Ok(ServerResult::ReadResourceResult(result)) => Ok(result),
-        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of another type"))),
+        Ok(_) => Err(Failure::connection(format_args!("{what}: the server returned a result of the wrong type"))),
         Err(error) => Err(read_failure(session, uri, error).await?),
     }
 }
@@ -93,7 +93,7 @@ async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failur
 async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<Failure, Failure> {
     let unknown = [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND];
     if !unknown.contains(&error.code) {
-        return Ok(session.refused(&format!("`{uri}`"), error));
+        return Ok(rejection(session, &format!("`{uri}`"), error));
     }
     // `error.data` only repeats the URI.
     let failure = Failure::tool(format_args!("`{uri}`: {} (code {})", error.message, error.code.0));

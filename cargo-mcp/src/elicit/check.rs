@@ -89,7 +89,7 @@ fn has_format(text: &str, format: Option<&str>) -> bool {
     }
 }
 
-/// Returns whether a text looks like an email address. Only its server can tell whether it is one.
+/// Returns whether a text looks like an email address. Only a mail server can verify that it exists.
 fn is_email(text: &str) -> bool {
     let parts = text.rsplit_once('@');
     parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty())

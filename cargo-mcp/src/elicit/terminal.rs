@@ -37,7 +37,7 @@ pub(crate) fn form(
     schema: Map<String, Value>,
     given: Map<String, Value>,
 ) -> Result<Reply, Failure> {
-    asks(server, message);
+    print_question(server, message);
     let schema = Arc::new(schema);
     let names: Vec<String> = Schema::new(&schema)
         .properties()
@@ -77,7 +77,7 @@ pub(crate) fn form(
 /// Asks the user to visit a page.
 pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failure> {
     const OPEN: &str = "Open it in the browser";
-    asks(server, message);
+    print_question(server, message);
     anstream::eprintln!("  {}", sanitize(url));
     let parsed = url::Url::parse(url).ok();
     let web = parsed.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -99,7 +99,7 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
     }
 }
 
-fn asks(server: &str, message: &str) {
+fn print_question(server: &str, message: &str) {
     anstream::eprintln!("{NAME}{}{NAME:#} asks: {}", sanitize(server), sanitize(message));
 }
 
@@ -130,7 +130,7 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
     let schema = Schema::new(root);
     let required = schema.required().contains(&name);
     let Some(property) = schema.property(name) else { return Ok(None) };
-    let question = Question {
+    let prompt = FieldPrompt {
         root,
         name,
         label: format!("{}:", sanitize(property.title().unwrap_or(name))),
@@ -139,12 +139,12 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
         required,
     };
     if property.choices().is_some() {
-        return question.choose(property);
+        return prompt.choose(property);
     }
     match property.types().first() {
-        Some(&"boolean") => question.confirm(),
-        Some(&"array") if property.items().choices().is_some() => question.choose_several(property),
-        _ => question.text(),
+        Some(&"boolean") => prompt.confirm(),
+        Some(&"array") if property.items().choices().is_some() => prompt.choose_several(property),
+        _ => prompt.text(),
     }
 }
 
@@ -161,7 +161,8 @@ fn help(property: Schema<'_>, required: bool) -> String {
     sanitize(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
 }
 
-struct Question<'a> {
+/// A prompt for one field.
+struct FieldPrompt<'a> {
     root: &'a Arc<Map<String, Value>>,
     name: &'a str,
     label: String,
@@ -195,7 +196,7 @@ fn nothing() -> MenuItem {
     MenuItem { value: None, label: "(none)".to_owned() }
 }
 
-impl Question<'_> {
+impl FieldPrompt<'_> {
     fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
         let mut entries = entries(schema);
         if !self.required {

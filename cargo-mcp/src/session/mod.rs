@@ -5,7 +5,11 @@ mod rounds;
 
 use std::{sync::Arc, time::Duration};
 
-pub(crate) use self::rounds::{Round, Rounds};
+use self::errors::failure;
+pub(crate) use self::{
+    errors::{missing_capability_help, rejection},
+    rounds::{Round, Rounds},
+};
 use crate::{
     client::{Connection, connect_observed},
     failure::Failure,
@@ -161,14 +165,14 @@ impl Session {
             response = response => match (response, self.host().take_failure()) {
                 (_, Some(failure)) => Err(failure),
                 (Ok(response), None) => Ok(response),
-                (Err(error), None) => Err(self.failure(what, error)),
+                (Err(error), None) => Err(failure(self, what, error)),
             },
             failure = self.host().wait_for_failure() => Err(failure),
-            () = self.exited_while_asking() => Err(self.failure(what, ServiceError::TransportClosed)),
+            () = self.exited_while_asking() => Err(failure(self, what, ServiceError::TransportClosed)),
             () = interrupt() => Err(Failure::interrupted()),
             limit = self.host().silence(self.timeout) => Err(Failure::connection(format_args!(
                 "{what}: no output from the server for {} s", limit.as_secs()
-            )).help("`--timeout` gives it more time")),
+            )).help("`--timeout` extends the limit")),
         }
     }
 

@@ -1,74 +1,75 @@
 //! Broken and missing servers: exit code 3, a helpful message, and no hangs.
 
 use crate::{
-    common::{Done, run},
-    servers::{answering, script, unused_url},
+    common::{CommandOutput, run},
+    servers::{script, server_with_response, unused_url},
     terminal::Terminal,
 };
 
-const SILENT: &str = "help: check that it is a server on stdin and stdout; `--connect-timeout` gives it more time\n";
-const BY_HAND: &str = "help: run it in a terminal to see its output; it must wait for JSON-RPC on stdin\n";
-const STRAY: &str = "help: stdout contains `garbage`, which is not JSON-RPC; a server must log to stderr\n";
+const NO_RESPONSE: &str =
+    "help: check that it is a server on stdin and stdout; `--connect-timeout` extends the limit\n";
+const RUN_IN_TERMINAL: &str = "help: run it in a terminal to see its output; it must wait for JSON-RPC on stdin\n";
+const INVALID_STDOUT: &str = "help: stdout contains `garbage`, which is not JSON-RPC; a server must log to stderr\n";
 
 #[test]
 fn programs_that_are_not_servers_are_reported() {
     for (program, message) in [
         (
             &["sh", "-c", "exit 7"][..],
-            format!("error: `sh` exited before it answered the handshake (exit code 7)\n{BY_HAND}"),
+            format!("error: `sh` exited before it answered the handshake (exit code 7)\n{RUN_IN_TERMINAL}"),
         ),
         (
             &["sh", "-c", "exit 0"],
-            format!("error: `sh` exited before it answered the handshake (exit code 0)\n{BY_HAND}"),
+            format!("error: `sh` exited before it answered the handshake (exit code 0)\n{RUN_IN_TERMINAL}"),
         ),
         (
             &["sh", "-c", "kill -9 $$"],
-            format!("error: `sh` exited before it answered the handshake (signal: 9 (SIGKILL))\n{BY_HAND}"),
+            format!("error: `sh` exited before it answered the handshake (signal: 9 (SIGKILL))\n{RUN_IN_TERMINAL}"),
         ),
         (
             &["sh", "-c", "echo garbage; exit 1"],
-            format!("error: `sh` exited before it answered the handshake (exit code 1)\n{STRAY}"),
+            format!("error: `sh` exited before it answered the handshake (exit code 1)\n{INVALID_STDOUT}"),
         ),
         (
             &["sh", "-c", "echo garbage; echo more; sleep 60"],
-            format!("error: `sh` did not answer the handshake within 1 s\n{STRAY}"),
+            format!("error: `sh` did not answer the handshake within 1 s\n{INVALID_STDOUT}"),
         ),
-        (&["sleep", "60"], format!("error: `sleep` did not answer the handshake within 1 s\n{SILENT}")),
-        (&["cat"], format!("error: `cat` did not answer the handshake within 1 s\n{SILENT}")),
+        (&["sleep", "60"], format!("error: `sleep` did not answer the handshake within 1 s\n{NO_RESPONSE}")),
+        (&["cat"], format!("error: `cat` did not answer the handshake within 1 s\n{NO_RESPONSE}")),
         (
             &["/no/such/program"],
             "error: cannot run `/no/such/program`: No such file or directory (os error 2)\n".to_owned(),
         ),
     ] {
         for command in [&["list"][..], &["call", "x"]] {
-            let words = [command, &["--connect-timeout", "1", "--"], program].concat();
-            assert_eq!(run(&words).failed(3), message, "{words:?}");
+            let args = [command, &["--connect-timeout", "1", "--"], program].concat();
+            assert_eq!(run(&args).expect_failure(3), message, "{args:?}");
         }
     }
 }
 
 #[test]
 fn every_command_reports_a_broken_server() {
-    let message = format!("error: `sh` exited before it answered the handshake (exit code 7)\n{BY_HAND}");
+    let message = format!("error: `sh` exited before it answered the handshake (exit code 7)\n{RUN_IN_TERMINAL}");
     for command in
         [&["list"][..], &["call", "x"], &["read", "x:y"], &["prompt", "x"], &["complete", "prompt", "x", "y"]]
     {
-        assert_eq!(run(&[command, &["--", "sh", "-c", "exit 7"]].concat()).failed(3), message, "{command:?}");
+        assert_eq!(run(&[command, &["--", "sh", "-c", "exit 7"]].concat()).expect_failure(3), message, "{command:?}");
     }
 }
 
 #[test]
 fn urls_without_a_server_are_reported() {
     let unused = unused_url();
-    let lost = answering("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
-    let closed = answering("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
-    let challenging = answering(
+    let not_found = server_with_response("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+    let unauthorized = server_with_response("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
+    let challenging = server_with_response(
         "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer resource_metadata=\"https://a.b/c\"\r\ncontent-length: 0\r\n\r\n",
     );
-    let forbidden = answering("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
-    let page = answering("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi");
+    let forbidden = server_with_response("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
+    let page = server_with_response("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi");
     let token = "help: send a token: `--header 'Authorization: Bearer …'`\n";
-    let running =
+    let help =
         "help: check that the server is running and that the address and path are correct; many servers use `/mcp`\n";
     for (url, message) in [
         (
@@ -77,8 +78,11 @@ fn urls_without_a_server_are_reported() {
                 "error: no server is listening at `{unused}`\nhelp: start the server with `--http` and this address\n"
             ),
         ),
-        (&lost, format!("error: `{lost}` was not found (HTTP 404)\nhelp: check the path; many servers use `/mcp`\n")),
-        (&closed, format!("error: `{closed}` requires authorization (HTTP 401)\n{token}")),
+        (
+            &not_found,
+            format!("error: `{not_found}` was not found (HTTP 404)\nhelp: check the path; many servers use `/mcp`\n"),
+        ),
+        (&unauthorized, format!("error: `{unauthorized}` requires authorization (HTTP 401)\n{token}")),
         (
             &challenging,
             format!(
@@ -93,20 +97,20 @@ fn urls_without_a_server_are_reported() {
                  help: check that the server allows this host and that the token has permission; `--header` sends another token\n"
             ),
         ),
-        (&page, format!("error: cannot reach `{page}`: Unexpected content type: Some(\"text/html\")\n{running}")),
+        (&page, format!("error: cannot reach `{page}`: Unexpected content type: Some(\"text/html\")\n{help}")),
     ] {
         for command in [&["list", url][..], &["call", url, "x"], &["read", url, "x:y"]] {
-            let words = [command, &["--connect-timeout", "20"]].concat();
-            assert_eq!(run(&words).failed(3), message, "{words:?}");
+            let args = [command, &["--connect-timeout", "20"]].concat();
+            assert_eq!(run(&args).expect_failure(3), message, "{args:?}");
         }
     }
 }
 
-fn call(then: &str, options: &[&str]) -> Done {
+fn call(then: &str, options: &[&str]) -> CommandOutput {
     let script = script(then);
-    let words: Vec<&str> =
+    let args: Vec<&str> =
         ["call", "it"].iter().chain(options).copied().chain(script.iter().map(String::as_str)).collect();
-    run(&words)
+    run(&args)
 }
 
 #[test]
@@ -116,14 +120,14 @@ fn a_server_that_exits_during_a_call_is_reported() {
         ("exit 7", &[][..], format!("error: `it`: the server exited (exit code 7)\n{above}")),
         ("echo why >&2; exit 7", &[], format!("why\nerror: `it`: the server exited (exit code 7)\n{above}")),
         ("kill -9 $$", &[], format!("error: `it`: the server exited (signal: 9 (SIGKILL))\n{above}")),
-        ("echo garbage; exit 0", &[], format!("error: `it`: the server exited (exit code 0)\n{STRAY}")),
+        ("echo garbage; exit 0", &[], format!("error: `it`: the server exited (exit code 0)\n{INVALID_STDOUT}")),
         (
             "sleep 60",
             &["--timeout", "1"],
-            "error: `it`: no output from the server for 1 s\nhelp: `--timeout` gives it more time\n".to_owned(),
+            "error: `it`: no output from the server for 1 s\nhelp: `--timeout` extends the limit\n".to_owned(),
         ),
     ] {
-        assert_eq!(call(then, options).failed(3), message, "{then}");
+        assert_eq!(call(then, options).expect_failure(3), message, "{then}");
     }
 }
 
@@ -131,7 +135,7 @@ fn a_server_that_exits_during_a_call_is_reported() {
 fn a_protocol_error_has_the_exit_code_of_a_tool_error() {
     let then = r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"it broke","data":{"where":"here"}}}'; read l"#;
     assert_eq!(
-        call(then, &[]).failed(1),
+        call(then, &[]).expect_failure(1),
         "error: `it`: it broke (code -32603)\nhelp: error data: {\"where\":\"here\"}\n"
     );
 }
@@ -140,9 +144,9 @@ fn a_protocol_error_has_the_exit_code_of_a_tool_error() {
 fn an_unsupported_revision_is_reported() {
     let script = script("true");
     let program = &script[2..];
-    let words: Vec<&str> =
+    let args: Vec<&str> =
         ["list", "--revision", "2025-06-18"].into_iter().chain(program.iter().map(String::as_str)).collect();
-    let message = run(&words).failed(3);
+    let message = run(&args).expect_failure(3);
     assert_eq!(message, "error: `sh` does not support revision 2025-06-18: it offers 2025-11-25\n");
 }
 
@@ -150,11 +154,11 @@ fn an_unsupported_revision_is_reported() {
 fn the_terminal_is_restored_if_the_server_exits_during_a_prompt() {
     let question = r#"echo '{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'; sleep 1; exit 7"#;
     let script = script(question);
-    let words: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
-    let mut terminal = Terminal::start(&words);
-    terminal.sees("script asks: Who?");
-    terminal.sees("name:");
-    terminal.sees("the server exited (exit code 7)");
-    assert!(terminal.is_cooked(), "the terminal is left raw");
-    assert_eq!(terminal.ends(), 3);
+    let args: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    let mut terminal = Terminal::start(&args);
+    terminal.wait_for("script asks: Who?");
+    terminal.wait_for("name:");
+    terminal.wait_for("the server exited (exit code 7)");
+    assert!(terminal.has_echo(), "echo is still off");
+    assert_eq!(terminal.exit_code(), 3);
 }

@@ -8,10 +8,10 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{Done, cargo_mcp, repository, run};
+use crate::common::{CommandOutput, cargo_mcp, repository, run};
 
-fn bundle(words: &[&str]) -> Done {
-    run(&[&["bundle"], words].concat())
+fn bundle(args: &[&str]) -> CommandOutput {
+    run(&[&["bundle"], args].concat())
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_bundle_contains_the_program_and_its_manifest() {
     let top = tempfile::tempdir().expect("a directory");
     let file = top.path().join("hello.mcpb");
     let icon = repository().join("examples/everything/media/pixel.png");
-    let words = [
+    let args = [
         "hello",
         "--author",
         "Ada Lovelace <ada@example.com>",
@@ -38,14 +38,14 @@ fn a_bundle_contains_the_program_and_its_manifest() {
         "--output",
         file.to_str().expect("a path in UTF-8"),
     ];
-    let done = bundle(&words);
+    let done = bundle(&args);
     let output = done.stderr.clone();
-    assert_eq!(done.good(), format!("{}\n", file.display()));
+    assert_eq!(done.expect_success(), format!("{}\n", file.display()));
     assert!(output.starts_with("building `hello` in release mode\n"), "{output}");
     assert!(output.contains("bundled `hello` with 1 tool and 0 prompts: "), "{output}");
 
     let first = fs::read(&file).expect("the path exists");
-    bundle(&words).good();
+    bundle(&args).expect_success();
     assert_eq!(first, fs::read(&file).expect("the path exists"), "bundles are reproducible");
 
     let mut zip = zip::ZipArchive::new(fs::File::open(&file).expect("the path exists")).expect("a zip archive");
@@ -120,11 +120,11 @@ fn package(manifest: &str, main: &str) -> (TempDir, PathBuf) {
     (top, path)
 }
 
-fn bundle_package(manifest: &str, main: &str, words: &[&str]) -> (TempDir, Done) {
+/// Bundles a new package, in an environment without a git user.
+fn bundle_package(manifest: &str, main: &str, args: &[&str]) -> (TempDir, CommandOutput) {
     let (top, path) = package(manifest, main);
     let path = path.to_str().expect("a path in UTF-8");
-    let mut command = cargo_mcp(&[&["bundle", "--manifest-path", path], words].concat());
-    // Hides git's `user.name`.
+    let mut command = cargo_mcp(&[&["bundle", "--manifest-path", path], args].concat());
     command.current_dir(top.path()).env("HOME", top.path()).env("CARGO_HOME", cargo_home());
     command.env("RUSTUP_HOME", rustup_home()).env("GIT_CONFIG_NOSYSTEM", "1");
     for name in ["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"] {
@@ -154,7 +154,7 @@ fn missing_manifest_values_are_rejected() {
     let (top, done) = bundle_package("", "fn main() {}", &[]);
     let manifest = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
     assert_eq!(
-        done.failed(2),
+        done.expect_failure(2),
         format!(
             "error: package `bundled` has no description, which bundles require\n\
              help: add `description = \"…\"` to `{}`\n",
@@ -164,7 +164,7 @@ fn missing_manifest_values_are_rejected() {
     let (top, done) = bundle_package("description = \"A server\"\n", "fn main() {}", &[]);
     let manifest = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
     assert_eq!(
-        done.failed(2),
+        done.expect_failure(2),
         format!(
             "error: package `bundled` has no author, which bundles require\n\
              help: add `authors = [\"…\"]` to `{}`, or use `--author`\n",
@@ -176,18 +176,18 @@ fn missing_manifest_values_are_rejected() {
 #[test]
 fn a_server_that_does_not_start_is_not_bundled() {
     let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
-    let output = done.failed(3);
+    let output = done.expect_failure(3);
     assert!(output.contains("\nerror: `bundled` "), "{output}");
     let help = "help: a bundle lists the tools of its server; set the environment variables that it needs to start\n";
     assert!(output.ends_with(help), "{output}");
     assert!(!top.path().join("bundled.mcpb").exists());
 
     let (_top, done) = bundle_package(DESCRIBED, "fn main() { nothing() }", &[]);
-    assert!(done.failed(3).ends_with("error: package `bundled` failed to build\n"));
+    assert!(done.expect_failure(3).ends_with("error: package `bundled` failed to build\n"));
 
     let main = "fn main() { std::thread::sleep(std::time::Duration::from_secs(20)) }";
     let (_top, done) = bundle_package(DESCRIBED, main, &["--connect-timeout", "1"]);
-    let output = done.failed(3);
+    let output = done.expect_failure(3);
     assert!(output.contains("\nerror: `bundled` did not answer the handshake within 1 s\n"), "{output}");
 }
 
@@ -197,7 +197,7 @@ fn mistakes_are_reported_before_the_build() {
     let text = top.path().join("icon.txt");
     fs::write(&text, "no picture").expect("the file is written");
     let (text, directory) = (text.display().to_string(), top.path().display().to_string());
-    for (words, why) in [
+    for (args, why) in [
         (&["helo"][..], "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n".to_owned()),
         (
             &["hello", "--icon", &text],
@@ -227,7 +227,7 @@ fn mistakes_are_reported_before_the_build() {
             "error: duplicate `--env` for `KEY`\nhelp: use one `--env` per variable\n".to_owned(),
         ),
     ] {
-        assert_eq!(bundle(words).failed(2), why, "{words:?}");
+        assert_eq!(bundle(args).expect_failure(2), why, "{args:?}");
     }
     for (setting, why) in [
         ("API_KEY", "expected NAME=DESCRIPTION, as in `API_KEY=Your key`; the user sees the description"),
@@ -235,7 +235,7 @@ fn mistakes_are_reported_before_the_build() {
         ("1ST=One", "invalid variable name `1ST`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
         ("MY KEY=One", "invalid variable name `MY KEY`: expected letters, digits and `_`, as in `API_KEY=Your key`"),
     ] {
-        let output = bundle(&["hello", "--env", setting]).failed(2);
+        let output = bundle(&["hello", "--env", setting]).expect_failure(2);
         assert!(output.contains(why), "{setting}: {output}");
     }
 }

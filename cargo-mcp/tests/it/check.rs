@@ -5,18 +5,20 @@ mod codes;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::OnceLock,
 };
 
 use serde_json::{Value, json};
 
-use crate::common::{Done, cargo_mcp, example, repository, run};
+use crate::{
+    common::{CommandOutput, cargo_mcp, example, repository, run},
+    servers::HttpServer,
+};
 
-/// Builds the server that lists the content of a file. Returns its path.
-fn listed() -> &'static str {
+/// Builds `tests/servers/listed.rs` and returns the path of the executable.
+fn listed_server() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let arguments = ["build", "--quiet", "-p", "cargo-mcp", "--example", "listed"];
@@ -32,7 +34,7 @@ fn text(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// A directory with the file for `listed`.
+/// The server `listed` with its file in a temporary directory.
 struct Server {
     directory: tempfile::TempDir,
 }
@@ -53,13 +55,14 @@ impl Server {
     }
 
     /// Runs a command with the server.
-    fn run(&self, words: &[&str]) -> Done {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         let file = text(&self.path("server.json"));
-        let words: Vec<&str> = words.iter().copied().chain(["--", listed(), &file]).collect();
-        cargo_mcp(&words).current_dir(self.directory.path()).output().expect("cargo-mcp starts").into()
+        let args: Vec<&str> = args.iter().copied().chain(["--", listed_server(), &file]).collect();
+        cargo_mcp(&args).current_dir(self.directory.path()).output().expect("cargo-mcp starts").into()
     }
 }
 
+/// Returns a tool without findings, with some of its members replaced.
 fn tool(members: Value) -> Value {
     let mut tool = json!({
         "name": "fetch_page",
@@ -73,23 +76,25 @@ fn tool(members: Value) -> Value {
     tool
 }
 
-/// A server with one tool.
-fn with(members: Value) -> Value {
+/// Returns a server with one tool.
+fn with_tool(members: Value) -> Value {
     json!({"tools": [tool(members)]})
 }
 
-/// A server with one tool with one argument.
-fn taking(name: &str, mut argument: Value) -> Value {
+/// Returns a server with one tool that has one argument.
+fn with_argument(name: &str, mut argument: Value) -> Value {
     if argument.is_object() {
         argument["description"] = "What is fetched.".into();
     }
-    with(json!({"inputSchema": {"type": "object", "properties": {name: argument}}}))
+    with_tool(json!({"inputSchema": {"type": "object", "properties": {name: argument}}}))
 }
 
-fn schema(schema: Value) -> Value {
-    with(json!({ "inputSchema": schema }))
+/// Returns a server with one tool that has this input schema.
+fn with_schema(schema: Value) -> Value {
+    with_tool(json!({ "inputSchema": schema }))
 }
 
+/// Formats a finding from the JSON report.
 fn line(finding: &Value) -> String {
     let (kind, name) = (finding["entry"]["kind"].as_str().unwrap(), finding["entry"]["name"].as_str().unwrap());
     let entry = if name.is_empty() { kind.to_owned() } else { format!("{kind} `{name}`") };
@@ -97,20 +102,20 @@ fn line(finding: &Value) -> String {
 }
 
 #[test]
-fn the_report_for_humans() {
+fn the_text_report() {
     let file = json!({
-        "speaks": ["2025-06-18", "2025-11-25"],
+        "revisions": ["2025-06-18", "2025-11-25"],
         "tools": [tool(json!({"name": "fetch.page", "inputSchema": {"type": "object", "properties": {"a": {"type": "array"}}}}))],
     });
     let done = Server::new(&file).run(&["check", "--deny", "dotted-name"]);
-    let refused = "not supported: `server/discover` returned error -32601: method not found: server/discover";
+    let error = "not supported: `server/discover` returned error -32601: method not found: server/discover";
     let expected = format!(
         "handshakes\n\
         \x20 2024-11-05  not supported: the server offers 2025-06-18\n\
         \x20 2025-03-26  not supported: the server offers 2025-06-18\n\
         \x20 2025-06-18  ok: 1 tool, ping\n\
         \x20 2025-11-25  ok: 1 tool, ping\n\
-        \x20 2026-07-28  {refused}\n\
+        \x20 2026-07-28  {error}\n\
         \n\
         server\n\
         \x20 note[revision-refused]: 2024-11-05: the server offers 2025-06-18\n\
@@ -133,9 +138,9 @@ fn the_report_for_humans() {
         0 errors, 3 warnings, 3 notes\n"
     );
     assert_eq!(done.stdout, expected);
-    let program = listed();
+    let program = listed_server();
     assert_eq!(
-        done.failed(1),
+        done.expect_failure(1),
         format!(
             "error: `{program}` failed the check\n\
              help: `cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it\n"
@@ -144,13 +149,13 @@ fn the_report_for_humans() {
 }
 
 #[test]
-fn the_report_for_programs() {
-    let server = Server::new(&with(json!({"name": "fetch.page"})));
-    server.run(&["lock"]).good();
-    server.set(&json!({"speaks": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
+fn the_json_report() {
+    let server = Server::new(&with_tool(json!({"name": "fetch.page"})));
+    server.run(&["lock"]).expect_success();
+    server.set(&json!({"revisions": ["2025-11-25"], "tools": [tool(json!({"name": "fetch.page", "title": "Fetch"}))]}));
     let done = server.run(&["check", "--locked", "--format", "json"]);
     let mut report: Value = serde_json::from_str(&done.stdout).expect("JSON");
-    // The unsupported revisions in between are all alike.
+    // Keep only the first of the unsupported revisions, which all have the same reason.
     let handshakes = report["handshakes"].as_array_mut().expect("handshakes");
     handshakes.drain(1..3);
     report["findings"].as_array_mut().expect("findings").retain(|found| found["code"] != "revision-refused");
@@ -160,7 +165,7 @@ fn the_report_for_programs() {
         report,
         json!({
             "formatVersion": 1,
-            "server": listed(),
+            "server": listed_server(),
             "handshakes": [
                 {"revision": "2024-11-05", "outcome": "refused", "why": "the server offers 2025-11-25"},
                 {
@@ -189,9 +194,9 @@ fn the_report_for_programs() {
 
 #[test]
 fn findings_can_be_denied_and_allowed() {
-    let warns = with(json!({"name": "fetch.page"}));
-    let notes = with(json!({"annotations": {}}));
-    let fails = with(json!({"name": "fetch page"}));
+    let warns = with_tool(json!({"name": "fetch.page"}));
+    let notes = with_tool(json!({"annotations": {}}));
+    let fails = with_tool(json!({"name": "fetch page"}));
     for (file, options, code) in [
         (&warns, &[][..], 0),
         (&warns, &["--deny", "warnings"], 1),
@@ -203,16 +208,16 @@ fn findings_can_be_denied_and_allowed() {
         (&fails, &[], 1),
         (&fails, &["--allow", "bad-name"], 0),
     ] {
-        let words = [&["check", "--revision", "2025-11-25"][..], options].concat();
-        assert_eq!(Server::new(file).run(&words).code, Some(code), "{file} {options:?}");
+        let args = [&["check", "--revision", "2025-11-25"][..], options].concat();
+        assert_eq!(Server::new(file).run(&args).code, Some(code), "{file} {options:?}");
     }
 }
 
 #[test]
-fn the_report_for_github() {
-    let output = Server::new(&with(json!({"name": "fetch.page"})))
+fn the_github_report() {
+    let output = Server::new(&with_tool(json!({"name": "fetch.page"})))
         .run(&["check", "--revision", "2025-11-25", "--format", "github"])
-        .good();
+        .expect_success();
     assert_eq!(
         output,
         "::warning title=dotted-name::tool `fetch.page`: the name contains a dot; use an underscore\n0 errors, 1 warning, 0 notes\n"
@@ -222,7 +227,7 @@ fn the_report_for_github() {
 #[test]
 fn invalid_command_lines_are_rejected() {
     let hello = text(&example("hello"));
-    for (words, code, expected) in [
+    for (args, code, expected) in [
         (
             &["check", "--explain", "schema-reff"][..],
             2,
@@ -269,20 +274,20 @@ fn invalid_command_lines_are_rejected() {
             "error: cannot connect to `sh`: the server exited; its last line on stderr: what is this\nhelp: run it in a terminal to see its output; stdout must contain only JSON-RPC messages\n",
         ),
     ] {
-        assert_eq!(run(words).failed(code), expected, "{words:?}");
+        assert_eq!(run(args).expect_failure(code), expected, "{args:?}");
     }
 }
 
 #[test]
 fn changes_are_reported_and_accepted() {
-    let before = taking("a", json!({"type": "integer", "maximum": 100}));
-    let mut after = taking("a", json!({"type": "integer", "maximum": 50}));
+    let before = with_argument("a", json!({"type": "integer", "maximum": 100}));
+    let mut after = with_argument("a", json!({"type": "integer", "maximum": 50}));
     after["tools"][0]["inputSchema"]["properties"]["b"] =
         json!({"type": "string", "description": "What else is fetched."});
     let server = Server::new(&before);
-    assert_eq!(server.run(&["lock"]).good(), "created `mcp.lock.json`\n");
-    assert_eq!(server.run(&["lock"]).good(), "`mcp.lock.json` is up to date\n");
-    let same = server.run(&["check", "--locked"]).good();
+    assert_eq!(server.run(&["lock"]).expect_success(), "created `mcp.lock.json`\n");
+    assert_eq!(server.run(&["lock"]).expect_success(), "`mcp.lock.json` is up to date\n");
+    let same = server.run(&["check", "--locked"]).expect_success();
     assert!(same.contains("\nthe server matches `mcp.lock.json`\n"), "{same}");
 
     server.set(&after);
@@ -300,27 +305,27 @@ fn changes_are_reported_and_accepted() {
         done.stdout
     );
     assert!(done.stdout.contains("error[compatible-change]: argument `b` is new and optional\n"), "{}", done.stdout);
-    done.failed(1);
+    done.expect_failure(1);
     // Both kinds of changes can be allowed.
-    server.run(&["check", "--locked", "--allow", "breaking-change", "--allow", "compatible-change"]).good();
+    server.run(&["check", "--locked", "--allow", "breaking-change", "--allow", "compatible-change"]).expect_success();
 
     let copy = text(&server.path("copy.json"));
     fs::copy(server.path("mcp.lock.json"), &copy).expect("the file is copied");
-    assert_eq!(server.run(&["lock"]).good(), format!("{changes}updated `mcp.lock.json`\n"));
-    server.run(&["check", "--locked"]).good();
-    server.run(&["check", &format!("--locked={copy}")]).failed(1);
+    assert_eq!(server.run(&["lock"]).expect_success(), format!("{changes}updated `mcp.lock.json`\n"));
+    server.run(&["check", "--locked"]).expect_success();
+    server.run(&["check", &format!("--locked={copy}")]).expect_failure(1);
 }
 
 #[test]
 fn the_lock_file_of_a_package_is_next_to_its_manifest() {
-    let words = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
+    let args = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
     assert_eq!(
-        run(&words).good(),
+        run(&args).expect_success(),
         "`examples/notes/mcp.lock.json` is up to date\n",
         "`cargo test` and the command agree"
     );
-    let checked =
-        run(&["check", "notes", "--locked", "--read", "--deny", "notes", "--env", "NOTES_DB=:memory:"]).good();
+    let checked = run(&["check", "notes", "--locked", "--read", "--deny", "notes", "--env", "NOTES_DB=:memory:"])
+        .expect_success();
     assert!(checked.ends_with("\n0 errors, 0 warnings, 0 notes\n"), "{checked}");
 }
 
@@ -342,51 +347,20 @@ fn the_examples_pass() {
             command.args(["--deny", notes]);
         }
         command.arg("--").arg(example(name)).current_dir(directory.path());
-        Done::from(command.output().expect("cargo-mcp starts")).good();
+        CommandOutput::from(command.output().expect("cargo-mcp starts")).expect_success();
     }
-    let tea = Http::new(Command::new(example("mount_axum")).arg("127.0.0.1:0"));
-    run(&["check", &tea.url, "--read", "--deny", "notes"]).good();
-}
-
-/// A program that serves HTTP, killed on drop.
-struct Http {
-    program: Child,
-    url: String,
-}
-
-impl Http {
-    fn of(name: &str, words: &[&str]) -> Self {
-        Self::new(Command::new(example(name)).args(words).args(["--http", "127.0.0.1:0"]))
-    }
-
-    fn new(command: &mut Command) -> Self {
-        let mut program = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the example starts");
-        let stderr = BufReader::new(program.stderr.take().expect("a pipe"));
-        let mut lines = stderr.lines().map_while(Result::ok);
-        let url = lines
-            .find_map(|line| Some(line.split_once(" listens on ")?.1.to_owned()))
-            .expect("the log contains the address");
-        // Keep reading, so that the program does not block.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { program, url }
-    }
-}
-
-impl Drop for Http {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-    }
+    let server = HttpServer::spawn(Command::new(example("mount_axum")).arg("127.0.0.1:0"));
+    run(&["check", &server.url, "--read", "--deny", "notes"]).expect_success();
 }
 
 #[test]
 fn newer_revisions_that_the_server_announces_are_checked() {
-    let server = Server::new(&json!({"speaks": ["2025-11-25", "2026-07-28", "2031-01-02", "2030-01-02", "draft"]}));
-    let report = server.run(&["check"]).good();
+    let server = Server::new(&json!({"revisions": ["2025-11-25", "2026-07-28", "2031-01-02", "2030-01-02", "draft"]}));
+    let report = server.run(&["check"]).expect_success();
     let known = "  2025-11-25  ok: no entries, ping\n  2026-07-28  ok: no entries\n";
     let newer = "  2030-01-02  ok: no entries\n  2031-01-02  ok: no entries\n";
     assert!(report.contains(&format!("{known}{newer}\n")), "{report}");
-    let report = server.run(&["check", "--revision", "2026-07-28"]).good();
+    let report = server.run(&["check", "--revision", "2026-07-28"]).expect_success();
     assert!(!report.contains("2031-01-02"), "{report}");
 }
 
@@ -399,23 +373,23 @@ fn every_revision_is_supported_over_stdio_and_http() {
         \x20 2025-11-25  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
         \x20 2026-07-28  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts\n";
     let notes = text(&example("notes"));
-    let over_stdio = run(&["check", "--read", "--deny", "notes", "--", &notes, "--db", ":memory:"]).good();
+    let over_stdio = run(&["check", "--read", "--deny", "notes", "--", &notes, "--db", ":memory:"]).expect_success();
     assert!(over_stdio.starts_with(all), "{over_stdio}");
-    let http = Http::of("notes", &["--db", ":memory:"]);
-    let over_http = run(&["check", &http.url, "--read", "--deny", "notes"]).good();
+    let http = HttpServer::start("notes", &["--db", ":memory:"]);
+    let over_http = run(&["check", &http.url, "--read", "--deny", "notes"]).expect_success();
     assert_eq!(over_http, over_stdio);
 
-    let elsewhere = http.url.replace("/mcp", "/nothing");
+    let wrong_path = http.url.replace("/mcp", "/nothing");
     for command in ["check", "lock"] {
         for (url, why) in [
             (
-                &*elsewhere,
+                &*wrong_path,
                 "the server returned HTTP 404 Not Found: invalid request: path not found: the MCP endpoint is `/mcp`",
             ),
             ("http://127.0.0.1:9/mcp", "Connection refused (os error 111)"),
         ] {
             assert_eq!(
-                run(&[command, url]).failed(3),
+                run(&[command, url]).expect_failure(3),
                 format!(
                     "error: cannot connect to `{url}`: {why}\n\
                      help: check the path, and whether the server requires headers (`--header`)\n"
@@ -425,7 +399,7 @@ fn every_revision_is_supported_over_stdio_and_http() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let path = text(&directory.path().join("a.json"));
-    run(&["lock", &http.url, "--output", &path]).good();
+    run(&["lock", &http.url, "--output", &path]).expect_success();
     let committed =
         fs::read_to_string(repository().join("examples/notes/mcp.lock.json")).expect("the example has a lock");
     assert_eq!(fs::read_to_string(path).expect("the file is written"), committed);

@@ -1,4 +1,4 @@
-//! Runs `cargo mcp` as users do.
+//! Runs the `cargo mcp` executable.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,21 +12,21 @@ pub(crate) fn repository() -> &'static Path {
 }
 
 /// Returns a `cargo mcp` command in the repository, without colours and without a terminal.
-pub(crate) fn cargo_mcp(words: &[&str]) -> Command {
+pub(crate) fn cargo_mcp(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
-    command.arg("mcp").args(words).current_dir(repository()).stdin(Stdio::null()).env("NO_COLOR", "1");
+    command.arg("mcp").args(args).current_dir(repository()).stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }
 
 /// The exit code and the output of a command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl From<Output> for Done {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
         Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
@@ -34,31 +34,33 @@ impl From<Output> for Done {
 }
 
 /// Runs `cargo mcp` to completion.
-pub(crate) fn run(words: &[&str]) -> Done {
-    cargo_mcp(words).output().expect("cargo-mcp starts").into()
+pub(crate) fn run(args: &[&str]) -> CommandOutput {
+    cargo_mcp(args).output().expect("cargo-mcp starts").into()
 }
 
-impl Done {
-    /// Returns stdout, asserting success.
+impl CommandOutput {
+    /// Returns stdout. Panics if the exit code is not 0.
     #[track_caller]
-    pub(crate) fn good(self) -> String {
+    pub(crate) fn expect_success(self) -> String {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self.stdout
     }
 
-    /// Returns stderr, asserting an exit code.
+    /// Returns stderr. Panics if the exit code is not `code`.
     #[track_caller]
-    pub(crate) fn failed(self, code: i32) -> String {
+    pub(crate) fn expect_failure(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         self.stderr
     }
 }
 
-/// The examples used by tests.
+/// The examples that tests use.
 const EXAMPLES: [&str; 7] = ["hello", "notes", "files", "ask", "jobs", "everything", "mount_axum"];
 
-/// Returns the program of an example. All examples are built once, together, and copied: a later build of a single
-/// package would replace its program by one with fewer features.
+/// Returns the path of an example's executable.
+///
+/// All examples are built together once and copied, because a later build of a single package could replace its
+/// executable with one that has fewer features.
 pub(crate) fn example(name: &str) -> PathBuf {
     static COPIES: OnceLock<PathBuf> = OnceLock::new();
     let copies = COPIES.get_or_init(|| {
@@ -70,7 +72,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
             .status()
             .expect("cargo starts");
         assert!(built.success(), "the examples build");
-        let built = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
+        let built = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
         let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
         std::fs::create_dir_all(&copies).expect("a directory");
         for name in EXAMPLES {

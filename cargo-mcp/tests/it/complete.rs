@@ -3,51 +3,51 @@
 use serde_json::Value;
 
 use crate::{
-    common::{Done, example, run},
-    servers::Site,
+    common::{CommandOutput, example, run},
+    servers::HttpServer,
 };
 
-fn complete(name: &str, words: &[&str]) -> Done {
+fn complete(name: &str, args: &[&str]) -> CommandOutput {
     let program = example(name);
-    let mut words = [&["complete"], words, &["--", program.to_str().expect("a path in UTF-8")]].concat();
+    let mut args = [&["complete"], args, &["--", program.to_str().expect("a path in UTF-8")]].concat();
     if name == "notes" {
-        words.extend(["--db", ":memory:"]);
+        args.extend(["--db", ":memory:"]);
     }
-    run(&words)
+    run(&args)
 }
 
 #[test]
-fn each_completion_is_a_line() {
-    let site = Site::start("everything", &[]);
+fn completions_are_printed_one_per_line() {
+    let server = HttpServer::start("everything", &[]);
     for revision in ["2025-11-25", "2026-07-28"] {
-        for (value, suggested) in [("par", "paris\npark\nparty\n"), ("te", "test\ntesting\n"), ("x", "")] {
-            let words = ["prompt", "test_prompt_with_arguments", "arg1", value, "--revision", revision];
-            assert_eq!(complete("everything", &words).good(), suggested);
-            assert_eq!(run(&[&["complete", &site.url], &words[..]].concat()).good(), suggested);
+        for (value, expected) in [("par", "paris\npark\nparty\n"), ("te", "test\ntesting\n"), ("x", "")] {
+            let args = ["prompt", "test_prompt_with_arguments", "arg1", value, "--revision", revision];
+            assert_eq!(complete("everything", &args).expect_success(), expected);
+            assert_eq!(run(&[&["complete", &server.url], &args[..]].concat()).expect_success(), expected);
         }
     }
 }
 
 #[test]
 fn templates_and_other_arguments_are_sent() {
-    let site = Site::start("notes", &["--db", ":memory:"]);
+    let server = HttpServer::start("notes", &["--db", ":memory:"]);
     for tag in ["shopping", "show"] {
         let tag = format!("tags={tag}");
-        run(&["call", &site.url, "add_note", "title=Milk", "body=", &tag]).good();
+        run(&["call", &server.url, "add_note", "title=Milk", "body=", &tag]).expect_success();
     }
-    for (words, suggested) in [
+    for (args, expected) in [
         (&["resource", "notes://note/{id}", "id"][..], "1\n2\n"),
         (&["resource", "notes://tag/{tag}", "tag", "shop"], "shopping\n"),
         (&["prompt", "summarise", "tag", "sho"], "shopping\nshow\n"),
         (&["prompt", "summarise", "style", "", "--with", "tag=shopping"], "brief\ndetailed\nbullets\n"),
     ] {
-        assert_eq!(run(&[&["complete", &site.url], words].concat()).good(), suggested, "{words:?}");
+        assert_eq!(run(&[&["complete", &server.url], args].concat()).expect_success(), expected, "{args:?}");
     }
 }
 
 #[test]
-fn json_is_the_unchanged_result() {
-    let result = complete("notes", &["prompt", "summarise", "style", "b", "--json"]).good();
+fn json_prints_the_result_unchanged() {
+    let result = complete("notes", &["prompt", "summarise", "style", "b", "--json"]).expect_success();
     let result: Value = serde_json::from_str(&result).expect("JSON");
     assert_eq!(result["completion"]["values"], serde_json::json!(["brief", "bullets"]));
     assert_eq!(result["completion"]["hasMore"], false);
@@ -55,7 +55,7 @@ fn json_is_the_unchanged_result() {
 
 #[test]
 fn invalid_names_are_rejected() {
-    for (words, message) in [
+    for (args, message) in [
         (
             &[][..],
             "error: the argument to complete is missing\n\
@@ -66,7 +66,7 @@ fn invalid_names_are_rejected() {
             &["tool", "x", "y"],
             "error: expected `prompt` or `resource`, found `tool`\nhelp: for example: `cargo mcp complete prompt NAME ARGUMENT VALUE`\n",
         ),
-        (&["prompt", "summarise"], "error: expected a name, an argument and an optional value, found 1 words\n"),
+        (&["prompt", "summarise"], "error: expected a name, an argument and an optional value, found 1 word\n"),
         (&["prompt", "sumarise", "tag"], "error: unknown prompt `sumarise`\nhelp: did you mean `summarise`?\n"),
         (
             &["prompt", "summarise", "stile"],
@@ -85,6 +85,6 @@ fn invalid_names_are_rejected() {
             "error: template `notes://note/{id}` has no argument `key`\nhelp: available arguments: `id`\n",
         ),
     ] {
-        assert_eq!(complete("notes", words).failed(2), message, "{words:?}");
+        assert_eq!(complete("notes", args).expect_failure(2), message, "{args:?}");
     }
 }

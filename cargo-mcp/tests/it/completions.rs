@@ -2,19 +2,19 @@
 
 use std::{fs, process::Command};
 
-use crate::common::{Done, run};
+use crate::common::{CommandOutput, run};
 
 #[test]
 fn every_shell_is_supported() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = run(&["completions", shell]).good();
+        let script = run(&["completions", shell]).expect_success();
         for part in ["cargo-mcp", "completions", "runtime-path"] {
-            assert!(script.contains(part), "{part} is missing from {shell}'s");
+            assert!(script.contains(part), "{part} is missing from the script for {shell}");
         }
     }
-    let refused = run(&["completions", "tcsh"]).failed(2);
-    assert!(refused.contains("[possible values: bash, elvish, fish, powershell, zsh]"), "{refused}");
-    let help = run(&["completions", "--help"]).good();
+    let error = run(&["completions", "tcsh"]).expect_failure(2);
+    assert!(error.contains("[possible values: bash, elvish, fish, powershell, zsh]"), "{error}");
+    let help = run(&["completions", "--help"]).expect_success();
     for part in
         ["source <(cargo-mcp completions bash)", "~/.zfunc/_cargo-mcp", "conf.d/cargo-mcp.fish", "$PROFILE", "rc.elv"]
     {
@@ -22,8 +22,8 @@ fn every_shell_is_supported() {
     }
 }
 
-/// Prints bash's completions for the last word.
-const ASK_BASH: &str = r#"
+/// A script that prints the completions that bash offers for the last word.
+const COMPLETE_IN_BASH: &str = r#"
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 function=$(complete -p "$1" | sed -n 's/.* -F \([^ ]*\) .*/\1/p')
@@ -35,12 +35,12 @@ echo "${COMPREPLY[*]}"
 fn bash_completes_both_forms() {
     let top = tempfile::tempdir().expect("a directory");
     let script = top.path().join("script");
-    fs::write(&script, run(&["completions", "bash"]).good()).expect("the file is written");
-    // With existing completions for cargo.
+    fs::write(&script, run(&["completions", "bash"]).expect_success()).expect("the file is written");
+    // A user with completions for `cargo`.
     let with_cargo = top.path().join("with-cargo");
     let cargo = "_mine() { COMPREPLY=(build); }\ncomplete -F _mine cargo\n";
     fs::write(&with_cargo, format!("{cargo}source {0}\nsource {0}\n", script.display())).expect("the file is written");
-    for (source, words, expected) in [
+    for (source, args, expected) in [
         (&script, &["cargo-mcp", "ne"][..], "new"),
         (&script, &["cargo-mcp", "new", "--fr"], "--from"),
         (&script, &["cargo-mcp", "new", "--vcs", ""], "git none"),
@@ -52,8 +52,9 @@ fn bash_completes_both_forms() {
         (&with_cargo, &["cargo", "mcp", "ne"], "new"),
         (&with_cargo, &["cargo", "bu"], "build"),
     ] {
-        let asked = Command::new("bash").args(["--norc", "-c", ASK_BASH, "bash"]).arg(source).args(words).output();
-        assert_eq!(Done::from(asked.expect("bash starts")).good().trim_end(), expected, "{words:?}");
+        let output =
+            Command::new("bash").args(["--norc", "-c", COMPLETE_IN_BASH, "bash"]).arg(source).args(args).output();
+        assert_eq!(CommandOutput::from(output.expect("bash starts")).expect_success().trim_end(), expected, "{args:?}");
     }
 }
 
@@ -61,7 +62,7 @@ fn bash_completes_both_forms() {
 fn fish_completes_both_forms() {
     let top = tempfile::tempdir().expect("a directory");
     let script = top.path().join("script.fish");
-    fs::write(&script, run(&["completions", "fish"]).good()).expect("the file is written");
+    fs::write(&script, run(&["completions", "fish"]).expect_success()).expect("the file is written");
     for (line, expected) in [
         ("cargo-mcp ne", "new\t"),
         ("cargo mcp ne", "new\t"),
@@ -69,13 +70,13 @@ fn fish_completes_both_forms() {
         ("cargo mcp new --vcs n", "none\t"),
         ("cargo mc", "mcp\t"),
     ] {
-        let ask = format!("source {}; complete -C '{line}'", script.display());
+        let command = format!("source {}; complete -C '{line}'", script.display());
         let mut fish = Command::new("fish");
-        let Ok(asked) = fish.args(["--no-config", "-c", &ask]).env("HOME", top.path()).output() else {
+        let Ok(output) = fish.args(["--no-config", "-c", &command]).env("HOME", top.path()).output() else {
             eprintln!("skipped: fish is not installed");
             return;
         };
-        let said = Done::from(asked).good();
-        assert!(said.starts_with(expected), "{line}: {said}");
+        let completions = CommandOutput::from(output).expect_success();
+        assert!(completions.starts_with(expected), "{line}: {completions}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo mcp dev`: real packages that are changed while clients are connected.
+//! `cargo mcp dev` with real packages whose source changes while clients are connected.
 
 mod http;
 mod project;

@@ -1,216 +1,216 @@
-//! Questions from the server, answered in a terminal, in both generations.
+//! Elicitation in a terminal, in both revisions that differ in how the server asks.
 
 use crate::{
     common::example,
     terminal::{CTRL_C, DOWN, ENTER, ESCAPE, Terminal},
 };
 
-/// A revision in which questions are requests, and one in which they are results.
-const GENERATIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+/// A revision in which servers send elicitation requests, and one in which they return them in results.
+const ELICITATION_REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-fn call(program: &str, words: &[&str], revision: &str) -> Terminal {
+fn call(program: &str, args: &[&str], revision: &str) -> Terminal {
     let program = example(program);
     let program = program.to_str().expect("a path in UTF-8");
-    let words = [&["call"], words, &["--revision", revision, "--", program]].concat();
-    Terminal::start(&words)
+    let args = [&["call"], args, &["--revision", revision, "--", program]].concat();
+    Terminal::start(&args)
 }
 
 #[test]
 fn a_form_is_filled_in_and_reviewed() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("ask", &["book_seats", "play=Hamlet"], revision);
-        terminal.sees("ask asks: Who would like to see Hamlet?");
-        terminal.sees("Name:");
-        terminal.types(ENTER);
-        terminal.sees("a value is required");
-        terminal.types("Ann\r");
-        terminal.sees("E-mail:");
-        terminal.types("nobody\r");
-        terminal.sees("expected string, email");
-        terminal.types("@example.com\r");
-        terminal.sees("Seats: (2)");
-        terminal.types("9\r");
-        terminal.sees("expected integer, 1 to 8");
-        terminal.types("\u{7f}3\r");
-        terminal.sees("email: nobody@example.com");
-        terminal.sees("name: Ann");
-        terminal.sees("seats: 3");
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees("Where would you like to sit, Ann?");
-        terminal.sees("Stalls, near the stage");
-        terminal.types(&format!("{DOWN}{ENTER}"));
-        terminal.sees("A printed programme");
-        terminal.types(&format!(" {ENTER}"));
-        terminal.sees("area: balcony");
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees("3 seats for Hamlet cost 75 francs. Book them?");
-        terminal.sees("Go ahead:");
-        terminal.types("y\r");
-        terminal.sees("booking 1: 3 seats in the Balcony, with [Wheelchair]; the tickets go to nobody@example.com");
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        terminal.wait_for("ask asks: Who would like to see Hamlet?");
+        terminal.wait_for("Name:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("a value is required");
+        terminal.send_keys("Ann\r");
+        terminal.wait_for("E-mail:");
+        terminal.send_keys("nobody\r");
+        terminal.wait_for("expected string, email");
+        terminal.send_keys("@example.com\r");
+        terminal.wait_for("Seats: (2)");
+        terminal.send_keys("9\r");
+        terminal.wait_for("expected integer, 1 to 8");
+        terminal.send_keys("\u{7f}3\r");
+        terminal.wait_for("email: nobody@example.com");
+        terminal.wait_for("name: Ann");
+        terminal.wait_for("seats: 3");
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Where would you like to sit, Ann?");
+        terminal.wait_for("Stalls, near the stage");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("A printed programme");
+        terminal.send_keys(&format!(" {ENTER}"));
+        terminal.wait_for("area: balcony");
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("3 seats for Hamlet cost 75 francs. Book them?");
+        terminal.wait_for("Go ahead:");
+        terminal.send_keys("y\r");
+        terminal.wait_for("booking 1: 3 seats in the Balcony, with [Wheelchair]; the tickets go to nobody@example.com");
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn a_form_can_be_changed_before_it_is_sent() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("ask", &["book_seats", "play=Hamlet"], revision);
-        terminal.sees("Name:");
-        terminal.types("Ann\r");
-        terminal.sees("E-mail:");
-        terminal.types(ENTER);
-        terminal.sees("Seats:");
-        terminal.types(ENTER);
-        terminal.sees("name: Ann");
-        terminal.sees("Send it");
-        terminal.types(&format!("{DOWN}{ENTER}"));
-        terminal.sees("Name: (Ann)");
-        terminal.types("Bob\r");
-        terminal.sees("E-mail:");
-        terminal.types(ENTER);
-        terminal.sees("Seats: (2)");
-        terminal.types(ENTER);
-        terminal.sees("name: Bob");
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees("Where would you like to sit, Bob?");
-        terminal.sees("Stalls");
-        terminal.types(ESCAPE);
-        terminal.sees("Decline");
-        terminal.types(&format!("{DOWN}{ENTER}"));
-        terminal.sees("nothing is booked");
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        terminal.wait_for("Name:");
+        terminal.send_keys("Ann\r");
+        terminal.wait_for("E-mail:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Seats:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("name: Ann");
+        terminal.wait_for("Send it");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("Name: (Ann)");
+        terminal.send_keys("Bob\r");
+        terminal.wait_for("E-mail:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Seats: (2)");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("name: Bob");
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Where would you like to sit, Bob?");
+        terminal.wait_for("Stalls");
+        terminal.send_keys(ESCAPE);
+        terminal.wait_for("Decline");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("nothing is booked");
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn a_question_can_be_declined_or_cancelled() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         for (choice, action) in
             [(DOWN.to_owned(), "decline"), (DOWN.repeat(2), "cancel"), (ESCAPE.to_owned(), "cancel")]
         {
             let mut terminal = call("everything", &["test_elicitation", "message=Who?"], revision);
-            terminal.sees("username:");
-            terminal.types(ESCAPE);
-            terminal.sees("What would you like to do?");
-            terminal.sees("Fill in the form");
-            terminal.types(&choice);
+            terminal.wait_for("username:");
+            terminal.send_keys(ESCAPE);
+            terminal.wait_for("What would you like to do?");
+            terminal.wait_for("Fill in the form");
+            terminal.send_keys(&choice);
             if choice != ESCAPE {
-                terminal.types(ENTER);
+                terminal.send_keys(ENTER);
             }
-            terminal.sees(&format!("User response: action={action}, content={{}}"));
-            assert_eq!(terminal.ends(), 0, "{revision}");
+            terminal.wait_for(&format!("User response: action={action}, content={{}}"));
+            assert_eq!(terminal.exit_code(), 0, "{revision}");
         }
     }
 }
 
 #[test]
 fn every_kind_of_field_starts_with_its_default() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["test_elicitation_sep1034_defaults"], revision);
         for label in ["age: (30)", "name: (John Doe)", "score: (95.5)", "status:", "verified: (Y/n)"] {
-            terminal.sees(label);
+            terminal.wait_for(label);
             if label == "status:" {
-                terminal.sees("pending");
+                terminal.wait_for("pending");
             }
-            terminal.types(ENTER);
+            terminal.send_keys(ENTER);
         }
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees(r#"content={"name":"John Doe","age":30,"score":95.5,"status":"active","verified":true}"#);
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for(r#"content={"name":"John Doe","age":30,"score":95.5,"status":"active","verified":true}"#);
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn every_kind_of_choice_is_supported() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["test_elicitation_sep1330_enums"], revision);
         // Choices are shown by title, or by value if they have none.
-        terminal.sees("legacyEnum:");
-        terminal.sees("Option Two");
-        terminal.types(&format!("{DOWN}{ENTER}"));
-        terminal.sees("titledMulti:");
-        terminal.sees("Third Option");
-        terminal.types(&format!(" {DOWN}{DOWN} {ENTER}"));
-        terminal.sees("titledSingle:");
-        terminal.sees("Third Option");
-        terminal.types(&format!("{DOWN}{DOWN}{ENTER}"));
-        terminal.sees("untitledMulti:");
-        terminal.sees("option3");
-        terminal.types(ENTER);
-        terminal.sees("untitledSingle:");
-        terminal.sees("(none)");
-        terminal.types(&format!("{DOWN}{DOWN}{DOWN}{ENTER}"));
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees(
+        terminal.wait_for("legacyEnum:");
+        terminal.wait_for("Option Two");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("titledMulti:");
+        terminal.wait_for("Third Option");
+        terminal.send_keys(&format!(" {DOWN}{DOWN} {ENTER}"));
+        terminal.wait_for("titledSingle:");
+        terminal.wait_for("Third Option");
+        terminal.send_keys(&format!("{DOWN}{DOWN}{ENTER}"));
+        terminal.wait_for("untitledMulti:");
+        terminal.wait_for("option3");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("untitledSingle:");
+        terminal.wait_for("(none)");
+        terminal.send_keys(&format!("{DOWN}{DOWN}{DOWN}{ENTER}"));
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for(
             r#""untitledSingle":null,"titledSingle":"value3","legacyEnum":"opt2","untitledMulti":null,"titledMulti":["value1","value3"]"#,
         );
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn fields_from_the_command_line_are_not_prompted_for() {
-    for revision in GENERATIONS {
-        let words = ["test_elicitation", "message=Who?", "--answer", "email=a@b.ch"];
-        let mut terminal = call("everything", &words, revision);
-        terminal.sees("username:");
-        terminal.types("ann\r");
-        let before = terminal.sees(r#"content={"username":"ann","email":"a@b.ch"}"#);
+    for revision in ELICITATION_REVISIONS {
+        let args = ["test_elicitation", "message=Who?", "--answer", "email=a@b.ch"];
+        let mut terminal = call("everything", &args, revision);
+        terminal.wait_for("username:");
+        terminal.send_keys("ann\r");
+        let before = terminal.wait_for(r#"content={"username":"ann","email":"a@b.ch"}"#);
         assert!(!before.contains("email:"), "{before}");
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn ctrl_c_in_a_prompt_ends_the_command() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["test_elicitation", "message=Who?"], revision);
-        terminal.sees("username:");
-        terminal.types(CTRL_C);
-        terminal.sees("error: cancelled");
-        assert_eq!(terminal.ends(), 130, "{revision}");
+        terminal.wait_for("username:");
+        terminal.send_keys(CTRL_C);
+        terminal.wait_for("error: cancelled");
+        assert_eq!(terminal.exit_code(), 130, "{revision}");
     }
 }
 
 #[test]
 fn a_task_can_ask_the_user() {
-    for revision in GENERATIONS {
+    for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["confirm_delete", "filename=x", "--task"], revision);
-        terminal.sees("`confirm_delete` runs as task");
-        terminal.sees("Delete x?");
-        terminal.sees("confirm:");
-        terminal.types(ENTER);
-        terminal.sees("name:");
-        terminal.types(ENTER);
-        terminal.sees("Send it");
-        terminal.types(ENTER);
-        terminal.sees("Deleted x");
-        assert_eq!(terminal.ends(), 0, "{revision}");
+        terminal.wait_for("`confirm_delete` runs as task");
+        terminal.wait_for("Delete x?");
+        terminal.wait_for("confirm:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("name:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Send it");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("Deleted x");
+        assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }
 
 #[test]
 fn structured_content_is_a_table_in_a_terminal() {
-    let words = ["call", "count_notes", "--", example("notes").to_str().expect("a path in UTF-8"), "--db", ":memory:"]
+    let args = ["call", "count_notes", "--", example("notes").to_str().expect("a path in UTF-8"), "--db", ":memory:"]
         .map(str::to_owned);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut terminal = Terminal::start(&words);
-    terminal.sees("│ notes ┆ 0");
-    assert_eq!(terminal.ends(), 0);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut terminal = Terminal::start(&args);
+    terminal.wait_for("│ notes ┆ 0");
+    assert_eq!(terminal.exit_code(), 0);
 }
 
 #[test]
 fn binary_content_is_not_printed_in_a_terminal() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = example("everything");
-    let words = ["read", "test://static-binary", "--", program.to_str().expect("a path in UTF-8")];
-    let mut terminal = Terminal::start_in(directory.path(), &words);
-    terminal.sees("saved test---static-binary-1.png");
-    assert_eq!(terminal.ends(), 0);
+    let args = ["read", "test://static-binary", "--", program.to_str().expect("a path in UTF-8")];
+    let mut terminal = Terminal::start_in(directory.path(), &args);
+    terminal.wait_for("saved test---static-binary-1.png");
+    assert_eq!(terminal.exit_code(), 0);
     assert!(directory.path().join("test---static-binary-1.png").exists());
 }

@@ -15,7 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::common::{Done, cargo_mcp, example};
+use crate::common::{CommandOutput, cargo_mcp, example};
 
 /// A temporary home directory.
 struct Home(TempDir);
@@ -48,7 +48,7 @@ impl Home {
     }
 
     /// Returns all files with their content and all directories, except for the records.
-    fn everything(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    fn snapshot(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
             for entry in fs::read_dir(directory).expect("a directory") {
                 let path = entry.expect("an entry").path();
@@ -68,8 +68,8 @@ impl Home {
         found
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = cargo_mcp(words);
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = cargo_mcp(args);
         let cargo = |name: &str, below: &str| {
             std::env::var_os(name).unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(below).into())
         };
@@ -83,15 +83,15 @@ impl Home {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Done {
-        self.command(words).output().expect("cargo-mcp starts").into()
+    fn run(&self, args: &[&str]) -> CommandOutput {
+        self.command(args).output().expect("cargo-mcp starts").into()
     }
 
     /// Installs the example `hello` as a command.
-    fn install(&self, client: &str, more: &[&str]) -> Done {
+    fn install(&self, client: &str, options: &[&str]) -> CommandOutput {
         let hello = hello();
-        let words = [&["install", "--client", client], more, &["--", &hello]].concat();
-        self.run(&words)
+        let args = [&["install", "--client", client], options, &["--", &hello]].concat();
+        self.run(&args)
     }
 }
 
@@ -117,7 +117,8 @@ fn file(client: &str) -> &'static str {
     }
 }
 
-const LOCAL: [&str; 11] = [
+/// The clients with a configuration file in the home directory.
+const LOCAL_CLIENTS: [&str; 11] = [
     "claude-code",
     "claude-desktop",
     "cline",

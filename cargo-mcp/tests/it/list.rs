@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     common::{example, run},
-    servers::{Site, script},
+    servers::{HttpServer, script},
 };
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
@@ -12,11 +12,11 @@ const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11
 fn list(name: &str, options: &[&str]) -> String {
     let program = example(name);
     let program = program.to_str().expect("a path in UTF-8");
-    let mut words = [&["list"], options, &["--", program]].concat();
+    let mut args = [&["list"], options, &["--", program]].concat();
     if name == "notes" {
-        words.extend(["--db", ":memory:"]);
+        args.extend(["--db", ":memory:"]);
     }
-    run(&words).good()
+    run(&args).expect_success()
 }
 
 #[test]
@@ -65,11 +65,12 @@ Prompts
 
 #[test]
 fn every_revision_is_supported_over_both_transports() {
-    let site = Site::start("notes", &["--db", ":memory:"]);
+    let server = HttpServer::start("notes", &["--db", ":memory:"]);
     for revision in REVISIONS {
-        for listed in
-            [list("notes", &["--revision", revision]), run(&["list", &site.url, "--revision", revision]).good()]
-        {
+        for listed in [
+            list("notes", &["--revision", revision]),
+            run(&["list", &server.url, "--revision", revision]).expect_success(),
+        ] {
             assert!(listed.lines().next().is_some_and(|line| line.ends_with(&format!("MCP {revision}"))), "{listed}");
             for name in ["add_note(title, body, tags?)", "notes://all", "notes://note/{id}", "summarise(tag, style)"] {
                 assert!(listed.contains(name), "{revision} {name}: {listed}");
@@ -99,24 +100,24 @@ fn only_declared_lists_are_requested() {
     assert!(listed.contains("\nTools\n") && !listed.contains("Prompts") && !listed.contains("Resources"), "{listed}");
     // This server responds only to `tools/list`.
     let script = script("sleep 60");
-    let words: Vec<&str> = ["list"].into_iter().chain(script.iter().map(String::as_str)).collect();
-    assert_eq!(run(&words).good(), "script 1, MCP 2025-11-25\n\nTools\n  it()\n");
+    let args: Vec<&str> = ["list"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    assert_eq!(run(&args).expect_success(), "script 1, MCP 2025-11-25\n\nTools\n  it()\n");
 }
 
 #[test]
 fn an_error_does_not_hide_the_other_lists() {
-    let answer = |id: u8, what: &str| format!(r#"read l; echo '{{"jsonrpc":"2.0","id":{id},{what}}}'; "#);
-    let refusal = r#""error":{"code":-32603,"message":"not today"}"#;
+    let respond = |id: u8, what: &str| format!(r#"read l; echo '{{"jsonrpc":"2.0","id":{id},{what}}}'; "#);
+    let error = r#""error":{"code":-32603,"message":"not today"}"#;
     let script = [
-        answer(
+        respond(
             0,
             r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"script","version":"1"}}"#,
         ),
         "read l; ".to_owned(),
-        answer(1, r#""result":{"tools":[{"name":"it","inputSchema":{"type":"object"}}]}"#),
-        answer(2, refusal),
-        answer(3, r#""result":{"resourceTemplates":[{"name":"one","uriTemplate":"a://{b}"}]}"#),
-        answer(4, refusal),
+        respond(1, r#""result":{"tools":[{"name":"it","inputSchema":{"type":"object"}}]}"#),
+        respond(2, error),
+        respond(3, r#""result":{"resourceTemplates":[{"name":"one","uriTemplate":"a://{b}"}]}"#),
+        respond(4, error),
         "sleep 60".to_owned(),
     ]
     .concat();
@@ -126,17 +127,17 @@ fn an_error_does_not_hide_the_other_lists() {
     };
     let shown = list(&[]);
     assert_eq!(shown.stdout, "script 1, MCP 2025-11-25\n\nTools\n  it()\n\nResource templates\n  a://{b}  one\n");
-    assert_eq!(shown.failed(1), errors);
+    assert_eq!(shown.expect_failure(1), errors);
 
     let raw = list(&["--json"]);
     let listed: Value = serde_json::from_str(&raw.stdout).expect("JSON");
     let names: Vec<_> = listed.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["resourceTemplates", "server", "tools"]);
-    assert_eq!(raw.failed(1), errors);
+    assert_eq!(raw.expect_failure(1), errors);
 }
 
 #[test]
-fn json_is_the_unchanged_lists() {
+fn json_prints_the_lists_unchanged() {
     let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
     assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
     assert_eq!(listed["server"]["serverInfo"]["title"], "Notebook");
@@ -152,16 +153,16 @@ fn json_is_the_unchanged_lists() {
 
 #[test]
 fn a_package_of_the_workspace_is_built_and_started() {
-    assert!(run(&["list", "hello"]).good().contains("greet("));
+    assert!(run(&["list", "hello"]).expect_success().contains("greet("));
 }
 
 #[test]
 fn a_server_cannot_be_specified_twice() {
-    let message = run(&["list", "hello", "--", "x"]).failed(2);
+    let message = run(&["list", "hello", "--", "x"]).expect_failure(2);
     assert_eq!(
         message,
         "error: the server is specified twice: `hello` and the command after `--`\nhelp: omit one of them\n"
     );
-    let message = run(&["list", "helo"]).failed(2);
+    let message = run(&["list", "helo"]).expect_failure(2);
     assert_eq!(message, "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n");
 }

@@ -1,4 +1,4 @@
-//! Each command end to end, with the real programs.
+//! End-to-end tests of every command, with real servers.
 
 mod broken;
 mod bundle;

@@ -11,24 +11,24 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::common::{Done, cargo_mcp, repository, run};
+use crate::common::{CommandOutput, cargo_mcp, repository, run};
 
 /// Returns a directory outside any repository and workspace.
-fn nowhere() -> TempDir {
+fn empty_directory() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
 /// Runs `cargo mcp new` in a directory.
-fn new_in(directory: &Path, words: &[&str]) -> Done {
-    cargo_mcp(&[&["new"], words].concat()).current_dir(directory).output().expect("cargo-mcp starts").into()
+fn new_in(directory: &Path, args: &[&str]) -> CommandOutput {
+    cargo_mcp(&[&["new"], args].concat()).current_dir(directory).output().expect("cargo-mcp starts").into()
 }
 
 /// Runs cargo in a package with the target directory of this repository, so that nothing is built twice.
-fn cargo(project: &Path, words: &[&str]) -> Done {
-    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
+fn cargo(project: &Path, args: &[&str]) -> CommandOutput {
+    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(words).current_dir(project).stdin(Stdio::null());
-    cargo.env("CARGO_TARGET_DIR", programs.parent().expect("a profile is in a target directory"));
+    cargo.args(args).current_dir(project).stdin(Stdio::null());
+    cargo.env("CARGO_TARGET_DIR", programs.parent().expect("the profile directory has a parent"));
     cargo.output().expect("cargo starts").into()
 }
 
@@ -37,8 +37,8 @@ fn copy_lock_file(project: &Path) {
 }
 
 fn examples() -> Vec<String> {
-    let listed = run(&["new", "--list"]).good();
-    let names = listed.lines().map(|line| line.split(' ').next().expect("a line has words").to_owned());
+    let listed = run(&["new", "--list"]).expect_success();
+    let names = listed.lines().map(|line| line.split(' ').next().expect("a line has args").to_owned());
     names.collect()
 }
 
@@ -49,7 +49,7 @@ fn read(path: impl AsRef<Path>) -> String {
 
 #[test]
 fn examples_are_listed_with_descriptions() {
-    let listed = run(&["new", "--list"]).good();
+    let listed = run(&["new", "--list"]).expect_success();
     let width = examples().iter().map(String::len).max().expect("there are examples") + 2;
     for name in examples() {
         let manifest = read(repository().join("examples").join(&name).join("Cargo.toml"));
@@ -61,13 +61,13 @@ fn examples_are_listed_with_descriptions() {
     assert_eq!(examples().len(), entries.count());
 }
 
-/// Each package is independent and depends only on its own manifest. Clippy compiles like a build at half the cost.
+/// Each package is outside any workspace. Clippy checks that it compiles, at half the cost of a build.
 #[test]
-fn every_example_compiles_alone_and_is_clean() {
-    let top = nowhere();
+fn every_example_compiles_alone_without_warnings() {
+    let top = empty_directory();
     for example in examples() {
         let name = format!("alone-{example}");
-        new_in(top.path(), &[&name, "--from", &example]).good();
+        new_in(top.path(), &[&name, "--from", &example]).expect_success();
         let project = top.path().join(&name);
         copy_lock_file(&project);
 
@@ -75,29 +75,31 @@ fn every_example_compiles_alone_and_is_clean() {
         for part in ["workspace", "publish", "mcp-tests", "../"] {
             assert!(!manifest.contains(part), "{part} is in\n{manifest}");
         }
-        cargo(&project, &["fmt", "--check"]).good();
-        cargo(&project, &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]).good();
+        cargo(&project, &["fmt", "--check"]).expect_success();
+        cargo(&project, &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]).expect_success();
         let changed = Command::new("git").args(["status", "--porcelain"]).current_dir(&project).output();
-        let changed = Done::from(changed.expect("git starts")).good();
+        let changed = CommandOutput::from(changed.expect("git starts")).expect_success();
         assert!(!changed.contains("target") && changed.contains("Cargo.toml"), "{changed}");
         clean(&project, &name);
     }
 }
 
-/// All packages are added to one workspace, which compiles their common dependencies once.
+/// All packages share a workspace, so that common dependencies are compiled once.
 #[test]
 fn every_example_passes_its_tests() {
-    let top = nowhere();
+    let top = empty_directory();
     fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")
         .expect("the file is written");
     for example in examples() {
-        new_in(top.path(), &[&format!("tested-{example}"), "--from", &example, "--http", "--vcs", "none"]).good();
+        new_in(top.path(), &[&format!("tested-{example}"), "--from", &example, "--http", "--vcs", "none"])
+            .expect_success();
     }
     copy_lock_file(top.path());
-    cargo(top.path(), &["test", "--quiet", "--workspace"]).good();
+    cargo(top.path(), &["test", "--quiet", "--workspace"]).expect_success();
     for example in examples() {
         let name = format!("tested-{example}");
-        let tests = cargo(top.path(), &["test", "--quiet", "--workspace", "--bin", &name, "--", "--list"]).good();
+        let tests =
+            cargo(top.path(), &["test", "--quiet", "--workspace", "--bin", &name, "--", "--list"]).expect_success();
         assert!(tests.lines().any(|line| line.ends_with(": test")), "{example} has no tests: {tests}");
         clean(top.path(), &name);
     }
@@ -105,15 +107,15 @@ fn every_example_passes_its_tests() {
 
 /// Removes the artifacts of a package, since the packages of the next run have other paths.
 fn clean(project: &Path, package: &str) {
-    cargo(project, &["clean", "--quiet", "--package", package]).good();
+    cargo(project, &["clean", "--quiet", "--package", package]).expect_success();
 }
 
 #[test]
 fn a_package_is_created_with_instructions() {
-    let top = nowhere();
+    let top = empty_directory();
     let made = new_in(top.path(), &["servers/my-weather"]);
     let output = made.stderr.clone();
-    assert_eq!(made.good(), "");
+    assert_eq!(made.expect_success(), "");
     let runtime = repository().join("mcp-runtime").canonicalize().expect("the path exists");
     let expected = format!(
         "created package `my-weather` in `servers/my-weather` from example `hello`\n\
@@ -172,41 +174,40 @@ fn a_package_is_created_with_instructions() {
 }
 
 #[test]
-fn with_http_the_readme_contains_the_url() {
-    let top = nowhere();
-    for (words, start) in [
+fn the_readme_contains_the_url_if_the_server_supports_http() {
+    let top = empty_directory();
+    for (args, start) in [
         (&["weather", "--http"][..], "cargo run --release -- --http 127.0.0.1:8080"),
         // The example supports HTTP by default.
         (&["diary", "--from", "notes"], "cargo run --release -- --http 127.0.0.1:8080"),
         (&["tea", "--from", "mount_axum"], "Start the server with `cargo run --release`"),
     ] {
-        let output = new_in(top.path(), words).stderr;
-        let project = top.path().join(words[0]);
+        let output = new_in(top.path(), args).stderr;
+        let project = top.path().join(args[0]);
         let manifest = read(project.join("Cargo.toml"));
         let runtime = manifest.lines().find(|line| line.starts_with("mcp-runtime")).expect("a dependency");
         assert!(runtime.ends_with("features = [\"http\"] }"), "{runtime}");
         let readme = read(project.join("README.md"));
-        let connect = format!("claude mcp add --transport http {} http://127.0.0.1:8080/mcp", words[0]);
-        let json =
-            format!("{{ \"mcpServers\": {{ \"{}\": {{ \"url\": \"http://127.0.0.1:8080/mcp\" }} }} }}", words[0]);
+        let connect = format!("claude mcp add --transport http {} http://127.0.0.1:8080/mcp", args[0]);
+        let json = format!("{{ \"mcpServers\": {{ \"{}\": {{ \"url\": \"http://127.0.0.1:8080/mcp\" }} }} }}", args[0]);
         for part in [start, &connect, &json] {
             assert!(readme.contains(part), "{part} is missing from\n{readme}");
         }
-        assert_eq!(output.contains("cargo mcp install"), words[0] != "tea", "{output}");
+        assert_eq!(output.contains("cargo mcp install"), args[0] != "tea", "{output}");
         assert!(output.contains("serve HTTP"), "{output}");
     }
 }
 
 #[test]
 fn the_framework_can_come_from_a_path() {
-    let top = nowhere();
+    let top = empty_directory();
     let runtime = top.path().join("framework/mcp-runtime");
     fs::create_dir_all(&runtime).expect("a directory");
     fs::write(runtime.join("Cargo.toml"), "[package]\nname = \"mcp-runtime\"\n").expect("the file is written");
     let whole = runtime.canonicalize().expect("the path exists");
     // The root of the checkout works as well.
     for (name, path) in [("one", "framework/mcp-runtime"), ("two", "framework")] {
-        new_in(top.path(), &[name, "--runtime-path", path]).good();
+        new_in(top.path(), &[name, "--runtime-path", path]).expect_success();
         let manifest = read(top.path().join(name).join("Cargo.toml"));
         assert!(manifest.contains(&format!("mcp-runtime = {{ path = \"{}\" }}", whole.display())), "{manifest}");
     }
@@ -214,10 +215,10 @@ fn the_framework_can_come_from_a_path() {
 
 #[test]
 fn invalid_command_lines_are_rejected_with_help() {
-    let top = nowhere();
+    let top = empty_directory();
     fs::create_dir(top.path().join("full")).expect("a directory");
     fs::write(top.path().join("full/notes.txt"), "").expect("the file is written");
-    for (words, why) in [
+    for (args, why) in [
         (
             &[][..],
             "error: the name of the package is missing\n\
@@ -277,15 +278,15 @@ fn invalid_command_lines_are_rejected_with_help() {
              help: specify a name, such as `cargo mcp new weather`\n",
         ),
     ] {
-        assert_eq!(new_in(top.path(), words).failed(2), why, "{words:?}");
+        assert_eq!(new_in(top.path(), args).expect_failure(2), why, "{args:?}");
     }
     fs::write(top.path().join("file"), "").expect("the file is written");
     assert_eq!(
-        new_in(top.path(), &["file"]).failed(2),
+        new_in(top.path(), &["file"]).expect_failure(2),
         "error: `file` exists and is not a directory\nhelp: choose another name, or move the existing files\n"
     );
-    let refused = new_in(top.path(), &["weather", "--list"]).failed(2);
-    assert!(refused.starts_with("error: the argument '[NAME]' cannot be used with '--list'"), "{refused}");
+    let error = new_in(top.path(), &["weather", "--list"]).expect_failure(2);
+    assert!(error.starts_with("error: the argument '[NAME]' cannot be used with '--list'"), "{error}");
     let left: Vec<_> =
         fs::read_dir(top.path()).expect("the path exists").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left.len(), 2, "nothing was created: {left:?}");
@@ -293,7 +294,7 @@ fn invalid_command_lines_are_rejected_with_help() {
 
 #[test]
 fn an_empty_directory_or_repository_is_used() {
-    let top = nowhere();
+    let top = empty_directory();
     for (name, has_repository) in [("empty", false), ("cloned", true)] {
         let directory = top.path().join(name);
         fs::create_dir(&directory).expect("a directory");
@@ -309,14 +310,14 @@ fn an_empty_directory_or_repository_is_used() {
     }
 }
 
-fn git(directory: &Path, words: &[&str]) {
-    let done = Command::new("git").args(words).current_dir(directory).output().expect("git starts");
-    Done::from(done).good();
+fn git(directory: &Path, args: &[&str]) {
+    let done = Command::new("git").args(args).current_dir(directory).output().expect("git starts");
+    CommandOutput::from(done).expect_success();
 }
 
 #[test]
 fn a_repository_is_initialized_unless_there_is_one() {
-    let top = nowhere();
+    let top = empty_directory();
     fs::create_dir(top.path().join("inside")).expect("a directory");
     git(&top.path().join("inside"), &["init", "--quiet"]);
     for (path, options, made) in [
@@ -325,7 +326,7 @@ fn a_repository_is_initialized_unless_there_is_one() {
         ("inside/one", &[], false),
         ("inside/two", &["--vcs", "git"], true),
     ] {
-        new_in(top.path(), &[&[path], options].concat()).good();
+        new_in(top.path(), &[&[path], options].concat()).expect_success();
         assert_eq!(top.path().join(path).join(".git").exists(), made, "{path}");
     }
 }
@@ -352,7 +353,7 @@ fn the_package_is_added_to_the_workspace() {
             Some("[workspace]\nmembers = [\"tools\", \"app\", \"servers/weather\"]\n"),
         ),
         (
-            "a line that it begins",
+            "a line to prepend to",
             "[workspace]\nmembers = [\"tools\"]\n",
             Some("[workspace]\nmembers = [\"servers/weather\", \"tools\"]\n"),
         ),
@@ -364,10 +365,10 @@ fn the_package_is_added_to_the_workspace() {
             ),
         ),
     ] {
-        let top = nowhere();
+        let top = empty_directory();
         fs::write(top.path().join("Cargo.toml"), before).expect("the file is written");
         for package in ["app", "tools"].into_iter().filter(|package| before.contains(package)) {
-            cargo(top.path(), &["new", "--quiet", "--vcs", "none", "--lib", package]).good();
+            cargo(top.path(), &["new", "--quiet", "--vcs", "none", "--lib", package]).expect_success();
         }
         fs::create_dir(top.path().join("src")).expect("a directory");
         fs::write(top.path().join("src/lib.rs"), "").expect("the file is written");
@@ -377,18 +378,18 @@ fn the_package_is_added_to_the_workspace() {
         let whole = top.path().canonicalize().expect("the path exists").join("Cargo.toml");
         let added = format!("added the package to `members` in `{}`\n", whole.display());
         assert_eq!(made.stderr.contains(&added), after.is_some(), "{what}: {}", made.stderr);
-        made.good();
+        made.expect_success();
         assert_eq!(read(top.path().join("Cargo.toml")), after.unwrap_or(before), "{what}");
         let project = top.path().join("servers/weather");
-        cargo(&project, &["metadata", "--no-deps", "--format-version", "1"]).good();
+        cargo(&project, &["metadata", "--no-deps", "--format-version", "1"]).expect_success();
     }
 }
 
 #[test]
 fn an_invalid_workspace_is_reported() {
-    let top = nowhere();
+    let top = empty_directory();
     fs::write(top.path().join("Cargo.toml"), "[workspace]\nmembers = [\"gone\"]\n").expect("the file is written");
-    let output = new_in(top.path(), &["weather"]).failed(2);
+    let output = new_in(top.path(), &["weather"]).expect_failure(2);
     assert!(
         output.starts_with("error: the package was created, but cargo rejects it: failed to load manifest"),
         "{output}"
@@ -398,7 +399,7 @@ fn an_invalid_workspace_is_reported() {
 
 #[test]
 fn templates_are_in_the_published_package() {
-    let listed = cargo(repository(), &["package", "-p", "cargo-mcp", "--list", "--allow-dirty"]).good();
+    let listed = cargo(repository(), &["package", "-p", "cargo-mcp", "--list", "--allow-dirty"]).expect_success();
     for example in examples() {
         for file in ["manifest.toml", "src/main.rs"] {
             let path = format!("templates/{example}/{file}");
@@ -451,7 +452,7 @@ fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> 
 
 #[test]
 fn missing_arguments_are_prompted_for() {
-    let top = nowhere();
+    let top = empty_directory();
     let dialogue = [
         ("Name of the package:", "3d\r"),
         ("it starts with a digit; try `server-3d`", "\x7f\x7fviewer\r"),
@@ -465,8 +466,8 @@ fn missing_arguments_are_prompted_for() {
 }
 
 #[test]
-fn the_user_can_cancel() {
-    let top = nowhere();
+fn ctrl_c_in_a_prompt_creates_nothing() {
+    let top = empty_directory();
     let Some(shown) = in_a_terminal(top.path(), &[("Name of the package:", "\x03")]) else { return };
     assert!(shown.contains("cancelled, nothing was created"), "{shown}");
     let left: Vec<PathBuf> = fs::read_dir(top.path()).expect("the path exists").flatten().map(|it| it.path()).collect();

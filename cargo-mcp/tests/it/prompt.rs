@@ -3,27 +3,27 @@
 use serde_json::Value;
 
 use crate::{
-    common::{Done, example, run},
-    servers::Site,
+    common::{CommandOutput, example, run},
+    servers::HttpServer,
 };
 
-fn prompt(name: &str, words: &[&str]) -> Done {
+fn prompt(name: &str, args: &[&str]) -> CommandOutput {
     let program = example(name);
-    let mut words = [&["prompt"], words, &["--", program.to_str().expect("a path in UTF-8")]].concat();
+    let mut args = [&["prompt"], args, &["--", program.to_str().expect("a path in UTF-8")]].concat();
     if name == "notes" {
-        words.extend(["--db", ":memory:"]);
+        args.extend(["--db", ":memory:"]);
     }
-    run(&words)
+    run(&args)
 }
 
 #[test]
 fn messages_are_shown_with_their_roles() {
-    let site = Site::start("everything", &[]);
+    let server = HttpServer::start("everything", &[]);
     for revision in ["2025-11-25", "2026-07-28"] {
-        let words = ["test_prompt_with_embedded_resource", "resourceUri=test://x", "--revision", revision];
-        for done in [prompt("everything", &words), run(&[&["prompt", &site.url], &words[..]].concat())] {
+        let args = ["test_prompt_with_embedded_resource", "resourceUri=test://x", "--revision", revision];
+        for done in [prompt("everything", &args), run(&[&["prompt", &server.url], &args[..]].concat())] {
             assert_eq!(
-                done.good(),
+                done.expect_success(),
                 "user:\ntest://x (text/plain):\nEmbedded resource content for testing.\n\n\
                  user:\nPlease process the embedded resource above.\n"
             );
@@ -37,18 +37,18 @@ fn images_are_saved() {
     let path = directory.path().to_str().expect("UTF-8");
     let done = prompt("everything", &["test_prompt_with_image", "--output", path]);
     assert_eq!(done.stderr, format!("saved {path}/test_prompt_with_image-1.png\n"));
-    assert_eq!(done.good(), "user:\n\nuser:\nPlease analyze the image above.\n");
+    assert_eq!(done.expect_success(), "user:\n\nuser:\nPlease analyze the image above.\n");
 }
 
 #[test]
 fn arguments_are_strings() {
-    let shown = prompt("everything", &["test_prompt_with_arguments", "arg1=5", "arg2=true"]).good();
+    let shown = prompt("everything", &["test_prompt_with_arguments", "arg1=5", "arg2=true"]).expect_success();
     assert_eq!(shown, "user:\nPrompt with arguments: arg1='5', arg2='true'\n");
 }
 
 #[test]
-fn json_is_the_unchanged_result() {
-    let shown = prompt("everything", &["test_simple_prompt", "--json"]).good();
+fn json_prints_the_result_unchanged() {
+    let shown = prompt("everything", &["test_simple_prompt", "--json"]).expect_success();
     let result: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(result["messages"][0]["role"], "user");
     assert_eq!(result["messages"][0]["content"]["text"], "This is a simple prompt for testing.");
@@ -57,14 +57,14 @@ fn json_is_the_unchanged_result() {
 #[test]
 fn a_prompt_can_ask_the_user() {
     for revision in ["2025-11-25", "2026-07-28"] {
-        let words = ["test_input_required_result_prompt", "--answer", "context=cats", "--revision", revision];
-        assert_eq!(prompt("everything", &words).good(), "user:\nPlease help me with this: cats\n");
+        let args = ["test_input_required_result_prompt", "--answer", "context=cats", "--revision", revision];
+        assert_eq!(prompt("everything", &args).expect_success(), "user:\nPlease help me with this: cats\n");
     }
 }
 
 #[test]
 fn invalid_names_and_arguments_are_rejected() {
-    for (words, code, message) in [
+    for (args, code, message) in [
         (
             &[][..],
             2,
@@ -91,8 +91,8 @@ fn invalid_names_and_arguments_are_rejected() {
              - `style`: \"breif\" must be one of \"brief\", \"detailed\", \"bullets\" (did you mean \"brief\"?) (code -32602)\n",
         ),
     ] {
-        assert_eq!(prompt("notes", words).failed(code), message, "{words:?}");
+        assert_eq!(prompt("notes", args).expect_failure(code), message, "{args:?}");
     }
-    let message = prompt("jobs", &["x"]).failed(2);
+    let message = prompt("jobs", &["x"]).expect_failure(2);
     assert_eq!(message, "error: unknown prompt `x`\nhelp: there are no prompts\n");
 }

@@ -5,27 +5,27 @@ use std::fs;
 use serde_json::Value;
 
 use crate::{
-    common::{Done, cargo_mcp, example, run},
-    servers::Site,
+    common::{CommandOutput, cargo_mcp, example, run},
+    servers::HttpServer,
 };
 
-fn read(words: &[&str]) -> Done {
+fn read(args: &[&str]) -> CommandOutput {
     let program = example("everything");
-    run(&[&["read"], words, &["--", program.to_str().expect("a path in UTF-8")]].concat())
+    run(&[&["read"], args, &["--", program.to_str().expect("a path in UTF-8")]].concat())
 }
 
 #[test]
 fn text_is_printed_unchanged() {
-    let site = Site::start("everything", &[]);
+    let server = HttpServer::start("everything", &[]);
     for revision in ["2025-11-25", "2026-07-28"] {
         for done in [
             read(&["test://static-text", "--revision", revision]),
-            run(&["read", &site.url, "test://static-text", "--revision", revision]),
+            run(&["read", &server.url, "test://static-text", "--revision", revision]),
         ] {
-            assert_eq!(done.good(), "This is the content of the static text resource.");
+            assert_eq!(done.expect_success(), "This is the content of the static text resource.");
         }
     }
-    let data: Value = serde_json::from_str(&read(&["test://template/5/data"]).good()).expect("JSON");
+    let data: Value = serde_json::from_str(&read(&["test://template/5/data"]).expect_success()).expect("JSON");
     assert_eq!(data["id"], "5");
 }
 
@@ -41,10 +41,10 @@ fn binary_content_goes_to_a_pipe_or_a_file() {
     let path = file.to_str().expect("UTF-8");
     let done = read(&["test://static-binary", "--output", path]);
     assert_eq!(done.stderr, format!("saved {path}\n"));
-    assert_eq!(done.good(), "");
+    assert_eq!(done.expect_success(), "");
     assert_eq!(fs::read(&file).expect("a file"), picture);
 
-    let again = read(&["test://static-binary", "--output", path]).failed(2);
+    let again = read(&["test://static-binary", "--output", path]).expect_failure(2);
     let help = "help: existing files are not overwritten; specify another file or a directory\n";
     assert_eq!(again, format!("error: `{path}` already exists\n{help}"));
 
@@ -56,8 +56,8 @@ fn binary_content_goes_to_a_pipe_or_a_file() {
 }
 
 #[test]
-fn json_is_the_unchanged_result() {
-    let result: Value = serde_json::from_str(&read(&["test://static-text", "--json"]).good()).expect("JSON");
+fn json_prints_the_result_unchanged() {
+    let result: Value = serde_json::from_str(&read(&["test://static-text", "--json"]).expect_success()).expect("JSON");
     assert_eq!(result["contents"][0]["mimeType"], "text/plain");
     assert_eq!(result["contents"][0]["uri"], "test://static-text");
 }
@@ -69,12 +69,12 @@ fn similar_uris_are_suggested() {
         ("test://templat/5/data", "did you mean `test://template/{id}/data`?"),
     ] {
         for (revision, code) in [("2025-11-25", -32002), ("2026-07-28", -32602)] {
-            let message = read(&[uri, "--revision", revision]).failed(1);
+            let message = read(&[uri, "--revision", revision]).expect_failure(1);
             assert_eq!(message, format!("error: `{uri}`: resource not found: {uri} (code {code})\nhelp: {help}\n"));
         }
     }
     let jobs = example("jobs");
-    let message = run(&["read", "x://y", "--", jobs.to_str().expect("UTF-8")]).failed(1);
+    let message = run(&["read", "x://y", "--", jobs.to_str().expect("UTF-8")]).expect_failure(1);
     assert_eq!(
         message,
         "error: `x://y`: method not found: resources/read (code -32601)\nhelp: there are no resources\n"
@@ -83,7 +83,7 @@ fn similar_uris_are_suggested() {
 
 #[test]
 fn exactly_one_uri_is_required() {
-    let message = read(&["test://a", "test://b"]).failed(2);
+    let message = read(&["test://a", "test://b"]).expect_failure(2);
     assert_eq!(
         message,
         "error: expected one URI: `cargo mcp read [SERVER] URI`\nhelp: `cargo mcp list --resources` lists the resources\n"

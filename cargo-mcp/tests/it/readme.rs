@@ -1,4 +1,4 @@
-//! README's session, command by command, with what each prints.
+//! Runs the commands of the README's console session and compares their output.
 
 use std::{
     env, fs,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::common::repository;
 
-/// The commands of README's session, each with its output.
+/// Returns the commands of the README's console session with their expected output.
 fn session(readme: &str) -> Vec<(&str, String)> {
-    let (_, block) = readme.split_once("```console\n$ cargo mcp new").expect("README has a session");
-    let (block, _) = block.split_once("```").expect("the session ends");
+    let (_, block) = readme.split_once("```console\n$ cargo mcp new").expect("the README has a console session");
+    let (block, _) = block.split_once("```").expect("the code block is closed");
     let mut steps: Vec<(&str, String)> = Vec::new();
     let first = block.lines().next().unwrap_or_default();
-    let words = readme.lines().find(|line| line.ends_with(first) && line.starts_with("$ ")).expect("a first command");
-    for line in std::iter::once(words).chain(block.lines().skip(1)) {
+    let command = readme.lines().find(|line| line.ends_with(first) && line.starts_with("$ ")).expect("a first command");
+    for line in std::iter::once(command).chain(block.lines().skip(1)) {
         match (line.strip_prefix("$ "), steps.last_mut()) {
             (Some(command), _) => steps.push((command, String::new())),
             (None, Some((_, output))) => *output += &format!("{line}\n"),
@@ -26,34 +26,35 @@ fn session(readme: &str) -> Vec<(&str, String)> {
 }
 
 #[test]
-fn readme_shows_what_happens() {
-    let readme = fs::read_to_string(repository().join("README.md")).expect("README.md is there");
+fn the_readme_session_shows_the_actual_output() {
+    let readme = fs::read_to_string(repository().join("README.md")).expect("README.md exists");
     let steps = session(&readme);
     assert!(steps.len() >= 7, "{steps:?}");
-    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
-    let target = programs.parent().expect("of a profile").join("tmp/readme");
+    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
+    let target = programs.parent().expect("the profile directory has a parent").join("tmp/readme");
     let directory = tempfile::tempdir().expect("a directory");
-    // As the system names it, which is how programs will.
-    let home = directory.path().canonicalize().expect("the directory is there");
-    fs::create_dir(home.join(".claude")).expect("Claude Code looks installed");
-    let path = format!("{}:{}", programs.display(), env::var("PATH").expect("there is a PATH"));
-    let rust =
-        |name: &str, under: &str| env::var(name).unwrap_or(format!("{}/{under}", env::var("HOME").unwrap_or_default()));
-    let mut at = home.clone();
+    // Programs print canonical paths.
+    let home = directory.path().canonicalize().expect("the directory exists");
+    fs::create_dir(home.join(".claude")).expect("a directory that marks Claude Code as installed");
+    let path = format!("{}:{}", programs.display(), env::var("PATH").expect("PATH is set"));
+    let cargo_variable = |name: &str, default: &str| {
+        env::var(name).unwrap_or(format!("{}/{default}", env::var("HOME").unwrap_or_default()))
+    };
+    let mut current = home.clone();
     for (command, expected) in steps {
         if let Some(directory) = command.strip_prefix("cd ") {
-            at.push(directory);
-            // The same versions of everything, so that nothing is built twice.
-            fs::copy(repository().join("Cargo.lock"), at.join("Cargo.lock")).expect("Cargo.lock is copied");
+            current.push(directory);
+            // The same versions of all dependencies, so that nothing is built twice.
+            fs::copy(repository().join("Cargo.lock"), current.join("Cargo.lock")).expect("Cargo.lock is copied");
             continue;
         }
         let done = Command::new("bash")
             .args(["-c", &format!("exec 2>&1; {command}")])
-            .current_dir(&at)
+            .current_dir(&current)
             .stdin(Stdio::null())
             .env("PATH", &path)
-            .env("CARGO_HOME", rust("CARGO_HOME", ".cargo"))
-            .env("RUSTUP_HOME", rust("RUSTUP_HOME", ".rustup"))
+            .env("CARGO_HOME", cargo_variable("CARGO_HOME", ".cargo"))
+            .env("RUSTUP_HOME", cargo_variable("RUSTUP_HOME", ".rustup"))
             .env("HOME", &home)
             .env("CARGO_TARGET_DIR", &target)
             .env("NO_COLOR", "1")

@@ -1,4 +1,4 @@
-//! Servers for tests: the examples over HTTP, and scripts.
+//! Servers for tests: examples over HTTP, and shell scripts on stdio.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,22 +8,22 @@ use std::{
 
 use crate::common::example;
 
-/// An example that serves HTTP, killed on drop.
-pub(crate) struct Site {
+/// A process that serves HTTP, killed on drop.
+pub(crate) struct HttpServer {
     process: Child,
     pub(crate) url: String,
 }
 
-impl Site {
-    pub(crate) fn start(name: &str, arguments: &[&str]) -> Self {
-        let mut process = Command::new(example(name))
-            .args(["--http", "127.0.0.1:0"])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("its log")).lines().map_while(Result::ok);
+impl HttpServer {
+    /// Starts an example on a free port.
+    pub(crate) fn start(name: &str, args: &[&str]) -> Self {
+        Self::spawn(Command::new(example(name)).args(["--http", "127.0.0.1:0"]).args(args))
+    }
+
+    /// Starts a command that serves HTTP and logs its address.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the server starts");
+        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains(" listens on ")).expect("the log contains the address");
         let url = line.split(" listens on ").nth(1).expect("an address").trim().to_owned();
         // Keep reading the log, so that the process does not block.
@@ -32,7 +32,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -40,7 +40,7 @@ impl Drop for Site {
 }
 
 /// Returns the URL of a server that sends the same response to every request.
-pub(crate) fn answering(response: &'static str) -> String {
+pub(crate) fn server_with_response(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -74,7 +74,7 @@ pub(crate) fn modern_script(then: &str) -> Vec<String> {
     ["--revision", "2026-07-28", "--", "sh", "-c", &program].map(str::to_owned).to_vec()
 }
 
-/// Returns the command that responds to a call of `it`.
-pub(crate) fn said(result: &str) -> String {
+/// Returns the shell commands that respond to a call of `it` with a result.
+pub(crate) fn respond_to_call(result: &str) -> String {
     format!(r#"echo '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; read l"#)
 }

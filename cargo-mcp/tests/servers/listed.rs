@@ -1,15 +1,15 @@
-//! A server for tests that lists the content of a file, valid or not, and misbehaves as the file says.
+//! A server for tests that lists the content of a JSON file, valid or not, and misbehaves as the file requests.
 //!
 //! ```json
 //! {
 //!   "server": {"name": "bad", "version": "1.0.0"},
-//!   "speaks": ["2025-11-25"],                 the first is offered in place of others
+//!   "revisions": ["2025-11-25"],              the first is offered to clients that request another
 //!   "instructions": "…",
 //!   "tools": [], "resources": [], "resourceTemplates": [], "prompts": [],
-//!   "answers": {"ping": {"error": {}}},       in place of the default responses
-//!   "noise": "a line for stdout",
-//!   "garbage": "ignored",                     or "dies"
-//!   "lingers": true                           after stdin is closed
+//!   "responses": {"ping": {"error": {}}},     replace the default responses
+//!   "stray_line": "hello",                    written to stdout at startup
+//!   "on_invalid_json": "ignore",              or "exit"; by default, an error response
+//!   "ignores_closed_stdin": true
 //! }
 //! ```
 
@@ -25,7 +25,7 @@ const LISTS: [(&str, &str); 4] = [
 ];
 
 fn main() {
-    let path = std::env::args().nth(1).expect("the path of a file");
+    let path = std::env::args().nth(1).expect("expected the path of a file");
     let text = std::fs::read_to_string(path).expect("the file can be read");
     let file: Value = serde_json::from_str(&text).expect("the file is JSON");
     let mut stdout = std::io::stdout();
@@ -33,13 +33,13 @@ fn main() {
         let _ = writeln!(stdout, "{line}");
         let _ = stdout.flush();
     };
-    if let Some(noise) = file["noise"].as_str() {
-        send(noise.to_owned());
+    if let Some(line) = file["stray_line"].as_str() {
+        send(line.to_owned());
     }
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
-            match file["garbage"].as_str() {
-                Some("dies") => return,
+            match file["on_invalid_json"].as_str() {
+                Some("exit") => return,
                 Some(_) => continue,
                 None => send(
                     json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "invalid JSON"}})
@@ -49,22 +49,22 @@ fn main() {
             continue;
         };
         let Some(method) = message["method"].as_str().filter(|_| message.get("id").is_some()) else { continue };
-        let mut response = match file["answers"].get(method) {
-            Some(answer) => answer.clone(),
-            None => answer(&file, method, &message["params"]),
+        let mut response = match file["responses"].get(method) {
+            Some(response) => response.clone(),
+            None => default_response(&file, method, &message["params"]),
         };
         response["jsonrpc"] = "2.0".into();
         response["id"] = message["id"].clone();
         send(response.to_string());
     }
-    if file["lingers"] == true {
+    if file["ignores_closed_stdin"] == true {
         std::thread::sleep(std::time::Duration::from_secs(600));
     }
 }
 
-fn answer(file: &Value, method: &str, params: &Value) -> Value {
+fn default_response(file: &Value, method: &str, params: &Value) -> Value {
     let all = json!(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]);
-    let speaks = file.get("speaks").unwrap_or(&all).as_array().expect("a list of revisions");
+    let revisions = file.get("revisions").unwrap_or(&all).as_array().expect("a list of revisions");
     let server = file.get("server").cloned().unwrap_or_else(|| json!({"name": "bad", "version": "1.0.0"}));
     let mut capabilities = json!({"completions": {}});
     for (_, member) in LISTS.iter().filter(|(_, member)| file.get(*member).is_some()) {
@@ -76,13 +76,13 @@ fn answer(file: &Value, method: &str, params: &Value) -> Value {
     let mut result = match method {
         "initialize" => {
             let version =
-                Some(&params["protocolVersion"]).filter(|version| speaks.contains(version)).unwrap_or(&speaks[0]);
+                Some(&params["protocolVersion"]).filter(|version| revisions.contains(version)).unwrap_or(&revisions[0]);
             json!({"protocolVersion": version, "serverInfo": server, "capabilities": capabilities})
         }
-        // The revisions that announce themselves in each request, later ones included.
-        "server/discover" if speaks.contains(&params["_meta"]["io.modelcontextprotocol/protocolVersion"]) => json!({
+        // Stateless requests name their revision, which may be newer than 2026-07-28.
+        "server/discover" if revisions.contains(&params["_meta"]["io.modelcontextprotocol/protocolVersion"]) => json!({
             "_meta": {"io.modelcontextprotocol/serverInfo": server},
-            "supportedVersions": speaks,
+            "supportedVersions": revisions,
             "capabilities": capabilities,
         }),
         "ping" => json!({}),

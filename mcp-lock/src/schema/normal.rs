@@ -11,31 +11,32 @@ pub(super) struct Document<'a>(pub(super) &'a Value);
 /// A schema without `$ref` and `allOf`, as far as they can be merged.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Normal {
-    /// Accepts nothing.
+    /// A schema that accepts no value.
     Never,
+    /// The keywords of the schema.
     Members(Map<String, Value>),
 }
 
 /// The maximum length of a chain of references.
-const LONGEST: usize = 32;
+const MAX_REFERENCES: usize = 32;
 
 /// The maximum number of alternatives that are expanded.
-const MOST: usize = 256;
+const MAX_ALTERNATIVES: usize = 256;
 
 impl<'a> Document<'a> {
     /// Normalizes a schema of this document.
     pub(super) fn normal(self, schema: &Value) -> Normal {
-        self.resolved(schema, LONGEST)
+        self.resolved(schema, MAX_REFERENCES)
     }
 
-    fn resolved(self, schema: &Value, left: usize) -> Normal {
+    fn resolved(self, schema: &Value, remaining: usize) -> Normal {
         let Value::Object(members) = schema else {
             return if *schema == false { Normal::Never } else { Normal::Members(Map::new()) };
         };
         let mut members = members.clone();
         let mut parts = Vec::new();
         if let Some(target) = members.get("$ref").and_then(Value::as_str).and_then(|reference| self.target(reference))
-            && left > 0
+            && remaining > 0
         {
             members.remove("$ref");
             parts.push(target.clone());
@@ -45,9 +46,9 @@ impl<'a> Document<'a> {
             parts.extend(all);
         }
         for part in parts {
-            match self.resolved(&part, left.saturating_sub(1)) {
+            match self.resolved(&part, remaining.saturating_sub(1)) {
                 Normal::Never => return Normal::Never,
-                Normal::Members(part) => fold(&mut members, part),
+                Normal::Members(part) => merge(&mut members, part),
             }
         }
         Normal::Members(members)
@@ -69,20 +70,20 @@ impl<'a> Document<'a> {
                     continue;
                 };
                 // Annotations of the union do not apply to a single alternative.
-                for words in ["title", "description", "default", "examples"] {
-                    variant.remove(words);
+                for annotation in ["title", "description", "default", "examples"] {
+                    variant.remove(annotation);
                 }
                 for branch in &branches {
                     if let Normal::Members(branch) = self.normal(branch) {
-                        let mut folded = branch;
-                        fold(&mut folded, variant.clone());
-                        if is_union(&folded) && next.len() < MOST {
-                            next.extend(self.variants(&folded).into_iter().filter_map(|variant| match variant {
+                        let mut merged = branch;
+                        merge(&mut merged, variant.clone());
+                        if is_union(&merged) && next.len() < MAX_ALTERNATIVES {
+                            next.extend(self.variants(&merged).into_iter().filter_map(|variant| match variant {
                                 Normal::Members(members) => Some(members),
                                 Normal::Never => None,
                             }));
                         } else {
-                            next.push(folded);
+                            next.push(merged);
                         }
                     }
                 }
@@ -93,10 +94,11 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Returns whether equal references have equal targets in two documents: the definitions are equal, and all references point to them.
+/// Returns whether equal references have equal targets in two documents: the definitions are equal, and all references
+/// point to them.
 pub(super) fn have_same_targets(old: &Value, new: &Value) -> bool {
     let definitions = ["$defs", "definitions"];
-    definitions.iter().all(|word| old.get(word) == new.get(word))
+    definitions.iter().all(|keyword| old.get(keyword) == new.get(keyword))
         && stays_in_definitions(old)
         && stays_in_definitions(new)
 }
@@ -133,7 +135,7 @@ fn by_type(members: Map<String, Value>) -> Vec<Map<String, Value>> {
 /// Splits a schema with several values.
 fn by_value(members: Map<String, Value>) -> Vec<Map<String, Value>> {
     match super::values::enumerated(&members) {
-        Some(values) if values.len() > 1 && values.len() <= MOST => {
+        Some(values) if values.len() > 1 && values.len() <= MAX_ALTERNATIVES => {
             values.into_iter().map(|value| Map::from_iter([("const".to_owned(), value)])).collect()
         }
         _ => vec![members],
@@ -141,7 +143,7 @@ fn by_value(members: Map<String, Value>) -> Vec<Map<String, Value>> {
 }
 
 /// Merges a schema into another. Keywords that cannot be merged are added to `allOf`.
-fn fold(members: &mut Map<String, Value>, part: Map<String, Value>) {
+fn merge(members: &mut Map<String, Value>, part: Map<String, Value>) {
     let mut rest = Map::new();
     for (keyword, value) in part {
         let Some(present) = members.get_mut(&keyword) else {
@@ -197,31 +199,31 @@ impl Normal {
     }
 
     /// Returns whether another alternative can be the counterpart of this one.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
-        self.names() == other.names() && !self.types().is_disjoint(other.types())
+    pub(super) fn corresponds_to(&self, other: &Self) -> bool {
+        self.tags() == other.tags() && !self.types().is_disjoint(other.types())
     }
 
-    /// Returns the members with a single value, which distinguish alternatives.
-    fn names(&self) -> Vec<(String, String)> {
+    /// Returns the members with a constant value, which distinguish alternatives.
+    fn tags(&self) -> Vec<(String, String)> {
         let Self::Members(members) = self else { return Vec::new() };
         let properties = members.get("properties").and_then(Value::as_object).into_iter().flatten();
         let constant =
             |property: &Value| super::values::enumerated(property.as_object()?).filter(|values| values.len() == 1);
-        let mut names: Vec<_> =
+        let mut tags: Vec<_> =
             properties.filter_map(|(name, property)| Some((name.clone(), shown(&constant(property)?[0])))).collect();
-        names.sort();
-        names
+        tags.sort();
+        tags
     }
 
     /// Describes the alternative in a few words.
-    pub(super) fn described(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let Self::Members(members) = self else { return "`false`".to_owned() };
         if let Some(values) = super::values::enumerated(members) {
             return values.iter().map(shown).collect::<Vec<_>>().join(", ");
         }
-        let names = self.names();
+        let tags = self.tags();
         let types = shown(&self.types().shown());
-        match (members.get("title").and_then(Value::as_str), &*names) {
+        match (members.get("title").and_then(Value::as_str), &*tags) {
             (_, [(name, value), ..]) => format!("{types} with `{name}` {value}"),
             (Some(title), []) => format!("{types} `{title}`"),
             (None, []) => types,

@@ -9,7 +9,7 @@ pub(super) struct ObjectMembers<'a> {
     pub(super) properties: BTreeMap<&'a str, &'a Value>,
     pub(super) required: BTreeSet<&'a str>,
     /// The schema of undeclared members; `None` if they are unrestricted.
-    pub(super) others: Option<&'a Value>,
+    pub(super) undeclared: Option<&'a Value>,
 }
 
 impl<'a> ObjectMembers<'a> {
@@ -19,16 +19,16 @@ impl<'a> ObjectMembers<'a> {
         Self {
             properties: properties.map(|(name, property)| (name.as_str(), property)).collect(),
             required: required.filter_map(Value::as_str).collect(),
-            others: schema.get("additionalProperties").or_else(|| schema.get("unevaluatedProperties")),
+            undeclared: schema.get("additionalProperties").or_else(|| schema.get("unevaluatedProperties")),
         }
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.others.is_some_and(|others| *others == false)
+        self.undeclared.is_some_and(|undeclared| *undeclared == false)
     }
 
     /// Returns the schema of a member, either its own or that of undeclared members.
     pub(super) fn declared(&self, name: &str) -> Option<&'a Value> {
-        self.properties.get(name).copied().or_else(|| self.others.filter(|others| others.is_object()))
+        self.properties.get(name).copied().or_else(|| self.undeclared.filter(|undeclared| undeclared.is_object()))
     }
 }

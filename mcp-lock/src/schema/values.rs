@@ -17,7 +17,7 @@ impl Types {
     pub(super) const NUMBER: Self = Self(32 | 64);
     const ALL: Self = Self(127);
 
-    /// Returns the types of a schema or of its listed values; all types if it is untyped.
+    /// Returns the types of a schema or of its listed values, or all types if it has neither.
     pub(super) fn of(schema: &Map<String, Value>) -> Self {
         let named = |name: &Value| NAMES.iter().find(|(known, _)| name == *known).map_or(0, |(_, bits)| *bits);
         match (schema.get("type"), enumerated(schema)) {
@@ -52,15 +52,15 @@ impl Types {
         self.0 & !other.0 == 0
     }
 
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(super) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn has(self, other: Self) -> bool {
+    pub(super) fn overlaps(self, other: Self) -> bool {
         !self.is_disjoint(other)
     }
 
@@ -70,9 +70,9 @@ impl Types {
 
     /// Returns the types as the value of `type`.
     pub(super) fn shown(self) -> Value {
-        let is_there = |name: &str, bits: u8| self.0 & bits == bits && (name != "integer" || !self.has_fractions());
+        let is_listed = |name: &str, bits: u8| self.0 & bits == bits && (name != "integer" || !self.has_fractions());
         let names: Vec<&str> =
-            NAMES.iter().filter(|(name, bits)| is_there(name, *bits)).map(|(name, _)| *name).collect();
+            NAMES.iter().filter(|(name, bits)| is_listed(name, *bits)).map(|(name, _)| *name).collect();
         match &*names {
             _ if self == Self::ALL => json!("any"),
             [name] => json!(name),
@@ -109,7 +109,7 @@ pub(super) fn enumerated(schema: &Map<String, Value>) -> Option<Vec<Value>> {
             Some(
                 values
                     .iter()
-                    .filter(|value| types.is_none_or(|types| types.has(Types::of_value(value))))
+                    .filter(|value| types.is_none_or(|types| types.overlaps(Types::of_value(value))))
                     .cloned()
                     .collect(),
             )
@@ -128,12 +128,12 @@ fn without_enum(schema: &Map<String, Value>) -> Map<String, Value> {
 
 /// Returns the keywords of a schema other than `type`, lists of values, and annotations.
 pub(super) fn constraints(schema: &Map<String, Value>) -> Vec<(&String, &Value)> {
-    let left_out = ["type", "enum", "const", "title", "description", "default", "examples"];
-    schema.iter().filter(|(keyword, _)| !left_out.contains(&keyword.as_str())).collect()
+    let excluded = ["type", "enum", "const", "title", "description", "default", "examples"];
+    schema.iter().filter(|(keyword, _)| !excluded.contains(&keyword.as_str())).collect()
 }
 
 /// Returns whether a list contains a value. `1` equals `1.0`.
-pub(super) fn holds(values: &[Value], value: &Value) -> bool {
+pub(super) fn contains(values: &[Value], value: &Value) -> bool {
     let same = |other: &Value| match (other, value) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),
         (left, right) => left == right,
@@ -141,14 +141,15 @@ pub(super) fn holds(values: &[Value], value: &Value) -> bool {
     values.iter().any(same)
 }
 
-/// Returns whether a schema, apart from `enum` and `const`, accepts a value. Returns `false` if that is undecidable here.
-pub(super) fn admits(schema: &Map<String, Value>, value: &Value) -> bool {
+/// Returns whether a schema, apart from `enum` and `const`, accepts a value. Returns `false` if the keywords do not
+/// decide it.
+pub(super) fn accepts(schema: &Map<String, Value>, value: &Value) -> bool {
     let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     let is_within = |size: f64, least: &str, greatest: &str| {
         number(least).is_none_or(|least| size >= least) && number(greatest).is_none_or(|greatest| size <= greatest)
     };
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| schema.contains_key(*keyword));
-    if !Types::of(schema).has(Types::of_value(value))
+    if !Types::of(schema).overlaps(Types::of_value(value))
         || has(&["not", "if", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef"])
     {
         return false;
@@ -195,15 +196,15 @@ pub(super) fn is_multiple(number: &Value, of: &Value) -> bool {
 }
 
 /// Returns whether a value contains a `$ref`.
-pub(super) fn mentions_reference(value: &Value) -> bool {
+pub(super) fn contains_reference(value: &Value) -> bool {
     match value {
-        Value::Object(members) => members.contains_key("$ref") || members.values().any(mentions_reference),
-        Value::Array(items) => items.iter().any(mentions_reference),
+        Value::Object(members) => members.contains_key("$ref") || members.values().any(contains_reference),
+        Value::Array(items) => items.iter().any(contains_reference),
         _ => false,
     }
 }
 
-/// Returns whether servers enforce the format. Others, such as `uint32`, name a type of a programming language.
+/// Returns whether servers enforce the format. Others, such as `uint32`, name types of programming languages.
 pub(super) fn is_enforced(format: Option<&Value>) -> bool {
     let known = [
         "date-time",

@@ -1,4 +1,4 @@
-//! The names of the dependencies in a `Cargo.toml`. Understands only as much TOML as that requires.
+//! The names of the dependencies in a `Cargo.toml`. Parses only the subset of TOML that this requires.
 
 /// The dependencies in a manifest.
 #[derive(Debug, Default)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_all_notations() {
+    fn dependencies_are_found_in_all_notations() {
         for (manifest, expected) in [
             ("[dependencies]\nmcp-runtime = \"0.1\"", Some("mcp-runtime")),
             ("[dependencies]\nmcp-runtime.workspace = true", None),

@@ -47,7 +47,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = of_type(value, of);
+            let value = annotated(value, of);
             quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#of>(#value)))
         }
     }
@@ -108,14 +108,16 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
         None => quote_spanned!(here()=> #private::slot::<#of>()),
         Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#of>(#json)),
         Some(Default::Expression(value)) => {
-            let value = of_type(value, of);
+            let value = annotated(value, of);
             quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value))
         }
     }
 }
 
-/// Emits an expression such that its errors have the same text wherever it is used, so that the compiler reports them once.
-pub(super) fn of_type(value: &TokenStream, of: &TokenStream) -> TokenStream {
+/// Emits an expression with a type annotation.
+///
+/// The tokens are the same wherever the expression is emitted, so that the compiler reports an error in it only once.
+pub(super) fn annotated(value: &TokenStream, of: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
             let value: #of = #value;

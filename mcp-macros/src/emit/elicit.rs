@@ -3,7 +3,7 @@ use quote::quote_spanned;
 use syn::spanned::Spanned;
 
 use super::{
-    argument::{of_type, rule},
+    argument::{annotated, rule},
     docs::docs,
     here, option, slice,
 };
@@ -93,7 +93,7 @@ fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenS
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = of_type(value, of);
+            let value = annotated(value, of);
             let of = quote_spanned!(here()=> #private::field_type::<#of>());
             quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::field_default_json(&#of, &#value)))
         }
@@ -113,11 +113,11 @@ fn check(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     let json = option(json);
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
     let place = of.span().resolved_at(here());
-    let private: TokenStream = private.clone().into_iter().map(|token| at(token, place)).collect();
+    let private: TokenStream = private.clone().into_iter().map(|token| with_span(token, place)).collect();
     Some(quote_spanned!(place=> const _: () = #private::check_field(&#private::field_type::<#of>(), #rules, #json);))
 }
 
-fn at(mut token: TokenTree, place: Span) -> TokenTree {
+fn with_span(mut token: TokenTree, place: Span) -> TokenTree {
     token.set_span(place);
     token
 }

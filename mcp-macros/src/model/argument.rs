@@ -153,7 +153,10 @@ fn can_have_env(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
         return false;
     }
     if name.is_empty() || name.contains(['=', '\0']) {
-        errors.on(env, format_args!("`{name}` is not a valid name of an environment variable"));
+        errors.on(
+            env,
+            format_args!("invalid name `{name}` of an environment variable, expected one without `=` and NUL"),
+        );
         return false;
     }
     true

@@ -5,12 +5,14 @@ use syn::{Expr, ExprRange, RangeLimits};
 use super::literal::Number;
 use crate::errors::Errors;
 
+/// A range of numbers.
 pub(super) struct Range {
     pub(super) low: Option<Number>,
     pub(super) high: Option<Number>,
     pub(super) half_open: bool,
 }
 
+/// A range of lengths.
 pub(super) struct Length {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
@@ -65,7 +67,7 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// Reads an optional bound. The outer `None` means that the bound is invalid.
+/// Reads an optional bound. Returns `None` if it is invalid, and `Some(None)` if it is absent.
 #[allow(clippy::option_option, reason = "an absent bound is valid")]
 fn bound(given: Option<&Expr>, errors: &mut Errors) -> Option<Option<Number>> {
     let Some(given) = given else { return Some(None) };

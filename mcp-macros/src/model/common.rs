@@ -56,7 +56,7 @@ fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Error
     let name = given.map_or_else(|| function.unraw().to_string(), LitStr::value);
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     let rule = match (kind, name.len()) {
-        (_, 0) => "it is empty",
+        (_, 0) => "expected at least 1 character",
         (Kind::Tool, _) if !is_plain => "expected only ASCII letters, digits, `_`, `.` and `-`",
         (Kind::Tool, 129..) => "expected at most 128 characters",
         _ => return name,

@@ -13,9 +13,9 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, &'static str> {
     };
     let number: u64 = number.parse().map_err(|_| "expected an integer before the unit")?;
     match number.checked_mul(unit) {
-        Some(0) => Err("it must be greater than zero"),
+        Some(0) => Err("expected a duration greater than zero"),
         Some(milliseconds) => Ok(milliseconds),
-        None => Err("it is too long"),
+        None => Err("expected a shorter duration"),
     }
 }
 
@@ -24,7 +24,7 @@ mod tests {
     use super::milliseconds;
 
     #[test]
-    fn durations() {
+    fn only_positive_integers_with_a_unit_are_durations() {
         for (text, expected) in [
             ("30s", Some(30_000)),
             ("500ms", Some(500)),

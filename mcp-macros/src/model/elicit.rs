@@ -12,7 +12,7 @@ use super::{
     type_class::TypeClass,
 };
 use crate::{
-    errors::{Errors, listed},
+    errors::{Errors, one_of},
     nearest::nearest,
     syntax::{Docs, ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax},
 };
@@ -123,7 +123,7 @@ fn check_format(format: &LitStr, type_class: TypeClass, of: &syn::Type, errors: 
     if FORMATS.contains(&&*name) {
         return;
     }
-    let message = format!("unsupported format `{name}` of a form field, expected one of {}", listed(FORMATS));
+    let message = format!("unsupported format `{name}` of a form field, expected {}", one_of(FORMATS));
     match nearest(&name, FORMATS) {
         Some(nearest) => errors.help(format, message, format_args!("did you mean `{nearest}`?")),
         None => errors.on(format, message),

@@ -12,7 +12,7 @@ pub(crate) enum EnclosingType {
 }
 
 impl EnclosingType {
-    /// Returns the path that calls a function.
+    /// Returns the path by which a function is called.
     pub(crate) fn path_to(&self, function: &Ident) -> TokenStream {
         match self {
             Self::None => function.to_token_stream(),
@@ -32,7 +32,7 @@ impl EnclosingType {
         }
     }
 
-    /// Replaces `Self`, which has no meaning outside of the `impl` block, by the type.
+    /// Replaces `Self`, which has no meaning outside of the `impl` block, with the type.
     pub(crate) fn concrete(&self, tokens: impl ToTokens) -> TokenStream {
         let tokens = tokens.into_token_stream();
         match self {

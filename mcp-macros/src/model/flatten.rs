@@ -10,7 +10,8 @@ use crate::{
     syntax::{ArgumentSyntax, Docs},
 };
 
-/// Returns the position of `flatten` if it is present and valid, and rejects options that have no effect on a flattened argument.
+/// Returns the position of `flatten` if it is present and valid, and rejects options that have no effect on a flattened
+/// argument.
 pub(super) fn check(
     kind: Kind,
     name: &Ident,

@@ -33,6 +33,15 @@ impl Kind {
         }
     }
 
+    /// Returns the term for the input that contains the arguments.
+    pub(crate) fn input(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Resource | Self::Prompt => "a request",
+            Self::Server => "a command line",
+            Self::Form => "an answer",
+        }
+    }
+
     /// Returns the attribute as written.
     pub(crate) fn attribute(self) -> &'static str {
         match self {

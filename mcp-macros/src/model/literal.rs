@@ -125,7 +125,7 @@ mod tests {
     use super::Literal;
 
     #[test]
-    fn json() {
+    fn literals_are_converted_to_json() {
         for (rust, expected) in [
             ("1", Some("1")),
             ("-5", Some("-5")),

@@ -6,7 +6,7 @@ use syn::{Expr, LitStr, Path, ext::IdentExt};
 
 use super::{Common, EnclosingType, Kind, literal::Number};
 use crate::{
-    errors::{Errors, listed},
+    errors::{Errors, one_of},
     nearest::nearest,
     syntax::{CompleteSyntax, Function, ResourceSyntax},
 };
@@ -108,8 +108,7 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
         }
         let what = if variables.is_empty() { "URI" } else { "template" };
         let message = format!("the parameter `{name}` is not a variable of the {what} `{}`", uri.value());
-        let help =
-            format!("add `{{{name}}}` to the URI, or take the parameter by reference if it is state of the server");
+        let help = format!("add `{{{name}}}` to the URI, or take the parameter by reference if it is server state");
         errors.help(&argument.name_tokens, message, help);
     }
 }
@@ -144,8 +143,8 @@ fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Error
         match (nearest(&name, names.iter().map(String::as_str)), names.is_empty()) {
             (Some(near), _) => errors.help(variable, message, format_args!("did you mean `{near}`?")),
             (None, false) => {
-                let expected = listed(names.iter().map(String::as_str));
-                errors.on(variable, format_args!("{message}, expected one of {expected}"));
+                let expected = one_of(names.iter().map(String::as_str));
+                errors.on(variable, format_args!("{message}, expected {expected}"));
             }
             (None, true) => errors.on(variable, message),
         }

@@ -170,7 +170,7 @@ fn expected_instead(value: &Literal, type_class: TypeClass) -> Option<&'static s
         | (TypeClass::Float, Literal::Number(_))
         | (TypeClass::Integer { signed: true }, Literal::Number(Number::Integer(_))) => None,
         (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(integer))) if *integer >= 0 => None,
-        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("a non-negative number"),
+        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("a non-negative integer"),
         (TypeClass::Integer { .. }, _) => Some("an integer"),
         (TypeClass::Float, _) => Some("a number"),
         (TypeClass::Str, _) => Some("a string"),
@@ -199,7 +199,7 @@ fn regex(pattern: &LitStr, errors: &mut Errors) -> Option<(String, Regex)> {
     }
 }
 
-/// Returns whether the name is valid in a header: a token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
+/// Returns whether the name is valid in a header: a [token](https://www.rfc-editor.org/rfc/rfc9110#name-tokens).
 fn is_header(kind: Kind, header: &LitStr, errors: &mut Errors) -> bool {
     let name = header.value();
     if kind != Kind::Tool {

@@ -72,7 +72,7 @@ fn check_server_parameter(function: &mut Function, errors: &mut Errors) -> Optio
     }
     let server = function.parameters.remove(0);
     if let Some(attribute) = server.attribute {
-        errors.on(attribute.path(), "the first parameter is the server, not a flag");
+        errors.on(attribute.path(), "`#[arg(…)]` is not applicable to the first parameter, which is the server");
     }
     if let Type::Reference(reference) = &server.of {
         errors.help(

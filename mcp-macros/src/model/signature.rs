@@ -80,7 +80,7 @@ fn check_qualifiers(kind: Kind, function: &Function, errors: &mut Errors) {
 fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
     let name = kind.subject();
     for generic in &function.signature.generics.params {
-        let message = format!("{name} cannot be generic: a request cannot specify types");
+        let message = format!("{name} cannot be generic: {} cannot specify types", kind.input());
         match generic {
             GenericParam::Type(of) => errors.help(&of.ident, message, "use a concrete type"),
             GenericParam::Const(of) => errors.help(&of.ident, message, "use a concrete value"),
@@ -148,7 +148,7 @@ fn check_parameter(
     if let Some(existential) = find_impl(of.to_token_stream()) {
         errors.help(
             existential,
-            format_args!("{} cannot be generic: a request cannot specify types", kind.subject()),
+            format_args!("{} cannot be generic: {} cannot specify types", kind.subject(), kind.input()),
             "use a concrete type",
         );
         return None;
@@ -159,7 +159,7 @@ fn check_parameter(
     };
     if let Some(state) = reference {
         if let Some(attribute) = attribute {
-            let message = format!("`{}` is state of the server, which has no argument options", source_text(&of));
+            let message = format!("`#[arg(…)]` is not applicable to `{}`, which is server state", source_text(&of));
             errors.help(attribute.path(), message, "take it by value if it is an argument");
             return None;
         }
@@ -177,7 +177,8 @@ fn check_parameter(
     Some(ParameterSource::Caller(arguments.len() - 1))
 }
 
-/// Distinguishes state from `&str` and `&[T]`, which are arguments. Returns `Some(None)` for the latter, and `None` for errors.
+/// Distinguishes state from `&str` and `&[T]`, which are arguments. Returns `Some(None)` for the latter, and `None` for
+/// errors.
 #[allow(clippy::option_option, reason = "documented above")]
 fn check_reference<'a>(kind: Kind, reference: &'a TypeReference, errors: &mut Errors) -> Option<Option<&'a Type>> {
     if let Some(mutability) = &reference.mutability {

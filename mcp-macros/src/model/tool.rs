@@ -5,7 +5,7 @@ use syn::{Expr, Lit};
 
 use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
-    errors::{Errors, listed},
+    errors::{Errors, one_of},
     nearest::nearest,
     syntax::{Function, ToolSyntax},
 };
@@ -79,7 +79,7 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
     let known = || TaskSupport::VALUES.into_iter().map(|(name, _)| name);
     let support = TaskSupport::VALUES.into_iter().find_map(|(name, support)| (name == text).then_some(support));
     if support.is_none() {
-        let message = format!("unknown task support `{text}`, expected one of {}", listed(known()));
+        let message = format!("unknown task support `{text}`, expected {}", one_of(known()));
         match nearest(&text, known()) {
             Some(nearest) => errors.help(value, message, format_args!("did you mean `{nearest}`?")),
             None => errors.on(value, message),
@@ -89,13 +89,12 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
 }
 
 fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
-    errors.on(value, r#"invalid value for the option `task`, expected `task = "required"`"#);
+    errors.on(value, r#"invalid value for the option `task`, expected `task` or `task = "required"`"#);
     None
 }
 
 fn check_hints(read_only: Option<(bool, Span)>, destructive: Option<(bool, Span)>, errors: &mut Errors) {
     if let (Some((true, _)), Some((true, place))) = (read_only, destructive) {
-        let message = "`destructive` contradicts `read_only`\nhelp: remove one of the two";
-        errors.at(place, message);
+        errors.at(place, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
     }
 }

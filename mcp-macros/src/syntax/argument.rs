@@ -19,7 +19,7 @@ static KNOWN: [OptionSpec; 13] = [
     spec("header", r#"header = "Region""#),
     spec("complete", "complete = path::to::function"),
     spec("env", r#"env = "VARIABLE""#),
-    spec("flatten", "flatten"),
+    spec("flatten", "flatten` or `flatten = true"),
 ];
 
 /// The parsed options of a parameter.
@@ -63,7 +63,7 @@ impl ArgumentSyntax {
             header: options.text("header", errors),
             complete: options.path("complete", errors),
             env: options.text("env", errors),
-            flatten: options.flag_option("flatten", errors),
+            flatten: options.boolean("flatten", errors),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) const OTHERS: [OptionSpec; 8] = [
     spec("icon", r#"icon = "https://…""#),
     spec("icons", r#"icons("https://…", …)"#),
     spec("timeout", r#"timeout = "30s""#),
-    spec("blocking", "blocking"),
+    spec("blocking", "blocking` or `blocking = true"),
     spec("meta", r#"meta("key" = 1, …)"#),
     spec("crate", "crate = path::to::mcp_runtime"),
 ];
@@ -55,7 +55,7 @@ impl Parse for MetaSyntax {
 }
 
 impl CommonSyntax {
-    pub(super) fn take(options: &mut Options, errors: &mut Errors) -> Self {
+    pub(super) fn read(options: &mut Options, errors: &mut Errors) -> Self {
         Self {
             name: options.text("name", errors),
             title: options.text("title", errors),
@@ -64,7 +64,7 @@ impl CommonSyntax {
             tags: options.texts("tags", errors),
             icons: options.text("icon", errors).into_iter().chain(options.texts("icons", errors)).collect(),
             timeout: options.text("timeout", errors),
-            blocking: options.flag_option("blocking", errors),
+            blocking: options.boolean("blocking", errors),
             meta: options.list("meta", errors),
             krate: options.path("crate", errors),
         }

@@ -23,7 +23,7 @@ static FIELD: [OptionSpec; 7] = [
 
 static VARIANT: [OptionSpec; 2] = [spec("rename", r#"rename = "aName""#), spec("title", r#"title = "For people""#)];
 
-static ENUM: [OptionSpec; 1] = [spec("legacy_names", "legacy_names")];
+static ENUM: [OptionSpec; 1] = [spec("legacy_names", "legacy_names` or `legacy_names = true")];
 
 /// The parsed item of `#[derive(Elicit)]`.
 pub(crate) struct ElicitSyntax {
@@ -89,7 +89,7 @@ impl ElicitSyntax {
 
     fn of_enum(item: ItemEnum, errors: &mut Errors) -> Self {
         let mut options = read(&item.attrs, &ENUM, errors);
-        let legacy_names = options.flag_option("legacy_names", errors);
+        let legacy_names = options.boolean("legacy_names", errors);
         let krate = options.path("crate", errors);
         let variants = item.variants.into_iter().map(|variant| VariantSyntax::read(variant, errors)).collect();
         let item_syntax = ItemSyntax::Enum { legacy_names, variants };

@@ -12,11 +12,11 @@ use syn::{
 };
 
 use crate::{
-    errors::{Errors, listed},
+    errors::{Errors, one_of},
     nearest::nearest,
 };
 
-/// An option of an attribute, with an example.
+/// A supported option of an attribute, with an example for messages.
 pub(super) struct OptionSpec {
     pub(super) name: &'static str,
     pub(super) example: &'static str,
@@ -26,7 +26,7 @@ pub(super) const fn spec(name: &'static str, example: &'static str) -> OptionSpe
     OptionSpec { name, example }
 }
 
-/// The parsed options of an attribute. They are taken one by one.
+/// The parsed options of an attribute. Reading an option removes it.
 pub(super) struct Options {
     attribute: &'static str,
     known: Vec<&'static OptionSpec>,
@@ -70,11 +70,11 @@ impl Options {
     pub(super) fn read(&mut self, tokens: TokenStream, errors: &mut Errors) {
         let list = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                match given(input) {
+                match parse_option(input) {
                     Ok(given) => self.add(given, errors),
                     Err(error) => {
                         errors.push(error);
-                        skip(input)?;
+                        skip_to_comma(input)?;
                     }
                 }
                 if !input.is_empty() {
@@ -91,8 +91,8 @@ impl Options {
         let name = given.name.unraw().to_string();
         let known = || self.known.iter().map(|known| known.name);
         if !known().any(|known| known == name) {
-            let expected = listed(known());
-            let message = format!("unknown `{}` option `{name}`, expected one of {expected}", self.attribute);
+            let expected = one_of(known());
+            let message = format!("unknown `{}` option `{name}`, expected {expected}", self.attribute);
             return match nearest(&name, known()) {
                 Some(nearest) => errors.help(&given.name, message, format_args!("did you mean `{nearest}`?")),
                 None => errors.on(&given.name, message),
@@ -117,7 +117,7 @@ impl Options {
         }
     }
 
-    /// Takes a string or a macro, such as `include_str!("…")`.
+    /// Reads a string or a macro, such as `include_str!("…")`.
     pub(super) fn text_or_macro(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match &given.value {
@@ -129,8 +129,8 @@ impl Options {
         }
     }
 
-    /// Takes `name`, `name = true` or `name = false`.
-    pub(super) fn flag_option(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
+    /// Reads `name`, `name = true` or `name = false`.
+    pub(super) fn boolean(&mut self, name: &str, errors: &mut Errors) -> Option<(bool, Span)> {
         let given = self.take(name)?;
         match &given.value {
             OptionValue::None => Some((true, given.name.span())),
@@ -150,7 +150,7 @@ impl Options {
         }
     }
 
-    /// Takes `name` or `name = value`.
+    /// Reads `name` or `name = value`.
     pub(super) fn optional_value(&mut self, name: &str, errors: &mut Errors) -> Option<(Option<Expr>, Span)> {
         let given = self.take(name)?;
         match given.value {
@@ -180,7 +180,7 @@ impl Options {
         self.list(name, errors)
     }
 
-    /// Takes `name(value, …)`. Returns an empty list if the option is absent.
+    /// Reads `name(value, …)`. Returns an empty list if the option is absent.
     pub(super) fn list<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
         let Some(given) = self.take(name) else { return Vec::new() };
         let values = match &given.value {
@@ -215,7 +215,7 @@ fn is_number(value: &Expr) -> bool {
     }
 }
 
-fn given(input: ParseStream<'_>) -> syn::Result<GivenOption> {
+fn parse_option(input: ParseStream<'_>) -> syn::Result<GivenOption> {
     if !input.peek(Ident::peek_any) {
         return Err(input.error("expected an option: a name, `name = value` or `name(value, …)`"));
     }
@@ -242,7 +242,7 @@ fn given(input: ParseStream<'_>) -> syn::Result<GivenOption> {
     Ok(GivenOption { name, value })
 }
 
-fn skip(input: ParseStream<'_>) -> syn::Result<()> {
+fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<TokenTree>()?;
     }

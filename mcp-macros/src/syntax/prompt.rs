@@ -19,6 +19,6 @@ impl PromptSyntax {
         static KNOWN: [&[OptionSpec]; 2] = [&common::NAMES, &common::OTHERS];
         let mut options = Options::new("prompt", KNOWN.into_iter().flatten());
         options.read(given, errors);
-        Self { function, common: CommonSyntax::take(&mut options, errors) }
+        Self { function, common: CommonSyntax::read(&mut options, errors) }
     }
 }

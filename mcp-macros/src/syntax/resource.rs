@@ -57,7 +57,7 @@ impl ResourceSyntax {
         options.read(rest, errors);
         Self {
             function,
-            common: CommonSyntax::take(&mut options, errors),
+            common: CommonSyntax::read(&mut options, errors),
             uri,
             mime: options.text("mime", errors),
             size: options.number("size", errors),

@@ -10,13 +10,13 @@ use super::{
 use crate::errors::Errors;
 
 const HINTS: [OptionSpec; 4] = [
-    spec("read_only", "read_only"),
-    spec("destructive", "destructive"),
-    spec("idempotent", "idempotent"),
-    spec("open_world", "open_world"),
+    spec("read_only", "read_only` or `read_only = true"),
+    spec("destructive", "destructive` or `destructive = true"),
+    spec("idempotent", "idempotent` or `idempotent = true"),
+    spec("open_world", "open_world` or `open_world = true"),
 ];
 
-const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task = "required""#)];
+const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task` or `task = "required""#)];
 
 /// The parsed options and function of `#[tool]`.
 pub(crate) struct ToolSyntax {
@@ -37,11 +37,11 @@ impl ToolSyntax {
         options.read(given, errors);
         Self {
             function,
-            common: CommonSyntax::take(&mut options, errors),
-            read_only: options.flag_option("read_only", errors),
-            destructive: options.flag_option("destructive", errors),
-            idempotent: options.flag_option("idempotent", errors),
-            open_world: options.flag_option("open_world", errors),
+            common: CommonSyntax::read(&mut options, errors),
+            read_only: options.boolean("read_only", errors),
+            destructive: options.boolean("destructive", errors),
+            idempotent: options.boolean("idempotent", errors),
+            open_world: options.boolean("open_world", errors),
             task: options.optional_value("task", errors),
         }
     }

@@ -63,7 +63,7 @@ impl ToolsSyntax {
 
 fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {
     let (attribute, others) = kinds.split_first().expect("an annotated method has an attribute");
-    others.iter().for_each(|other| one_kind(other, errors));
+    others.iter().for_each(|other| reject_second_kind(other, errors));
     let given = match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         _ => TokenStream::new(),
@@ -77,7 +77,7 @@ fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Meth
 }
 
 /// Rejects a second attribute of the macros.
-pub(super) fn one_kind(attribute: &syn::Attribute, errors: &mut Errors) {
+pub(super) fn reject_second_kind(attribute: &syn::Attribute, errors: &mut Errors) {
     errors.help(
         attribute.path(),
         "a function can be only one of `tool`, `resource` and `prompt`",
@@ -100,7 +100,7 @@ impl Function {
                 return None;
             }
         };
-        raw.take_kinds().iter().for_each(|other| one_kind(other, errors));
+        raw.take_kinds().iter().for_each(|other| reject_second_kind(other, errors));
         Some(Self::new(raw, errors))
     }
 }

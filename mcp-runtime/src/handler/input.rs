@@ -89,7 +89,7 @@ impl<'a> Input<'a> {
         if !violations.is_empty() {
             return Err(HandlerError::invalid_arguments(violations));
         }
-        let integral = self.contract.checker().integral(self.arguments);
+        let integral = self.contract.checker().normalize_integers(self.arguments);
         self.fill(&integral, slots).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
     }
 }

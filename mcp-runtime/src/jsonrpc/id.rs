@@ -4,8 +4,8 @@ use super::raw;
 
 /// The id of a request: the JSON text of a string or an integer.
 ///
-/// The text is kept, so a response contains exactly the id of its request. Ids are equal if their texts are equal; strings with escapes
-/// are normalized first.
+/// The text is preserved, so a response contains exactly the id of its request. Ids are equal if their texts are equal;
+/// strings with escapes are normalized first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id<'a>(Cow<'a, str>);
 
@@ -34,7 +34,7 @@ impl<'a> Id<'a> {
     }
 }
 
-// Ids are looked up by their text.
+// Lets maps be queried with the text of an id.
 impl Borrow<str> for Id<'_> {
     fn borrow(&self) -> &str {
         &self.0

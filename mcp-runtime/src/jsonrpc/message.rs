@@ -16,7 +16,7 @@ pub(crate) enum Transmission<'a> {
 pub(crate) enum Incoming<'a> {
     Request(Message<'a>, Id<'a>),
     Notification(Message<'a>),
-    /// A response to a request of the server, without an id if the client could not read the id of the request.
+    /// A response to a request of the server. It has no id if the client could not read the id of the request.
     Response(Option<Id<'a>>, ResponseBody<'a>),
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Message<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     json: &'a str,
-    found: [(&'a str, &'a str); FEW],
+    found: [(&'a str, &'a str); REMEMBERED],
     count: usize,
     /// The position after the found members.
     rest: usize,
 }
 
 /// The number of members that are remembered. Nearly all messages have no more parameters.
-const FEW: usize = 3;
+const REMEMBERED: usize = 3;
 
 impl<'a> Object<'a> {
     /// Creates an object without remembered members.
     fn unread(json: &'a str) -> Self {
-        Self { json, found: [("", ""); FEW], count: 0, rest: raw::inside(json, b'{') }
+        Self { json, found: [("", ""); REMEMBERED], count: 0, rest: raw::inside(json, b'{') }
     }
 
     pub(crate) fn json(&self) -> &'a str {
@@ -83,7 +83,7 @@ pub(crate) enum Malformed<'a> {
     Invalid(Option<Id<'a>>, &'static str),
 }
 
-/// Parses a transmission. Validates all of the JSON, so later stages need not.
+/// Parses a transmission. Validates all of the JSON, so that later stages can rely on it.
 pub(crate) fn parse(text: &str) -> Transmission<'_> {
     match raw::kind(text) {
         raw::Kind::Array => match serde_json::from_str::<&RawValue>(text) {
@@ -142,7 +142,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Describes JSON that is not an object, or that has a member of a message twice.
+    /// Describes JSON that is not an object or has a duplicate member.
     fn invalid_shape(text: &'a str) -> Malformed<'a> {
         if let Err(error) = serde_json::from_str::<&RawValue>(text) {
             return Malformed::Parse(describe(&error));

@@ -1,7 +1,7 @@
 //! Reads JSON in place.
 //!
-//! The functions expect well-formed JSON and report no syntax errors. On other text they stop early and never panic. They allocate only
-//! for strings with escapes.
+//! The functions expect well-formed JSON and report no syntax errors. On other text they stop early and never panic.
+//! They allocate only for strings with escapes.
 
 use std::borrow::Cow;
 

@@ -49,7 +49,7 @@ fn find(bytes: &[u8], mut at: usize, marked: impl Fn(u64) -> u64, matches: impl 
 #[inline(never)]
 fn skip_blocks(bytes: &[u8], at: usize, matches: impl Fn(u8) -> bool) -> usize {
     let (blocks, _) = bytes[at..].as_chunks::<BLOCK>();
-    // Free of branches, so that the compiler vectorizes it.
+    // Without branches, so that the compiler vectorizes it.
     let is_clean = |block: &[u8; BLOCK]| block.iter().fold(0, |any, &byte| any | u8::from(matches(byte))) == 0;
     at + blocks.iter().take_while(|block| is_clean(block)).count() * BLOCK
 }
@@ -62,7 +62,8 @@ fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * u64::from(byte)), 1)
 }
 
-/// Sets the high bit of each byte of a word that is less than `limit`, which is at most 128. Only the lowest mark is reliable.
+/// Sets the high bit of each byte of a word that is less than `limit`, which is at most 128. Only the lowest mark is
+/// reliable.
 fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGHS
 }

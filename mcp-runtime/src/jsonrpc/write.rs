@@ -95,8 +95,8 @@ fn make_room(out: &mut Vec<u8>, chunk: usize) -> usize {
 
 /// Escapes as much text as there is room for, and returns the number of bytes read and written.
 ///
-/// JSON inside a string needs an escape every few bytes. Copying whole words of eight bytes and overwriting the excess is faster than
-/// copying the runs in between.
+/// JSON inside a string needs an escape every few bytes. Copying whole words of eight bytes and overwriting the excess
+/// is faster than copying the runs in between.
 fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
     let (mut read, mut written) = (0, 0);
     while let Some(room) = room.get_mut(written..).and_then(|room| room.first_chunk_mut()) {
@@ -110,7 +110,7 @@ fn escape(text: &[u8], room: &mut [u8]) -> (usize, usize) {
         if rest.is_empty() {
             break;
         }
-        // Spaces need no escape, so the padding is at the end of what is read.
+        // The word is padded with spaces, which need no escape, so any excess is at the end.
         let mut word = [b' '; 8];
         word[..rest.len()].copy_from_slice(rest);
         let (taken, put) = escape_word(word, room);

@@ -95,14 +95,14 @@ fn unwrap(result: Result<(), LockError>) {
 fn check(directory: &str, lock: &Lock) -> Result<(), LockError> {
     let path = Path::new(directory).join(FILE_NAME);
     if std::env::var_os(UPDATE).is_some_and(|value| !value.is_empty() && value != "0") {
-        return fs::write(&path, lock.write()).map_err(|error| LockError::Io { path, error });
+        return fs::write(&path, lock.to_json()).map_err(|error| LockError::Io { path, error });
     }
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LockError::Missing),
         Err(error) => return Err(LockError::Io { path, error }),
     };
-    let old = Lock::read(&text).map_err(|why| LockError::Invalid { path, why: why.to_string() })?;
+    let old = Lock::parse(&text).map_err(|why| LockError::Invalid { path, why: why.to_string() })?;
     let changes = old.changes(lock);
     if changes.is_empty() { Ok(()) } else { Err(LockError::Changed { report: mcp_lock::report(&changes) }) }
 }

@@ -12,12 +12,12 @@ pub struct PromptMessage {
 }
 
 impl PromptMessage {
-    /// Creates a message of the user.
+    /// Creates a user message.
     pub fn user(content: impl Into<Content>) -> Self {
         Self { role: Role::User, content: content.into() }
     }
 
-    /// Creates a message of the assistant.
+    /// Creates an assistant message.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self { role: Role::Assistant, content: content.into() }
     }

@@ -4,7 +4,7 @@ use super::{Annotations, Icon};
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
-/// See [Resource contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
+/// See [contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
@@ -59,7 +59,8 @@ impl Resource {
 
 /// A link to a resource that a client can read, as an item of `resources/list` or in a tool result.
 ///
-/// As content of a tool or prompt it is sent since revision 2025-06-18. Older clients receive a line of text with the link.
+/// As content of a tool or prompt it is sent since revision 2025-06-18. Older clients receive a line of text with the
+/// link.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceLink {

@@ -2,11 +2,11 @@ use serde_json::{Map, Value};
 
 use super::Content;
 
-/// A structured result. The type determines the `outputSchema` of the tool; the value is sent as `structuredContent` and, serialized,
-/// as text.
+/// A structured result. The type determines the `outputSchema` of the tool; the value is sent as `structuredContent`
+/// and, serialized, as text.
 ///
-/// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object: other values
-/// are wrapped as `{"result": …}` there, and the schema accordingly.
+/// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object:
+/// other values are wrapped as `{"result": …}` there, and the schema accordingly.
 ///
 /// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub struct Json<T>(pub T);
 pub struct ToolResult {
     /// The content, which the model reads.
     pub content: Vec<Content>,
-    /// The structured content, which programs read. Sent since revision 2025-06-18, and wrapped like [`Json`] where an object is required.
+    /// The structured content, which programs read. Sent since revision 2025-06-18, and wrapped like [`Json`] where an
+    /// object is required.
     pub structured: Option<Value>,
     /// Whether the call failed with an error that the model may correct.
     pub is_error: bool,

@@ -7,7 +7,7 @@ use crate::{
     expand, matches,
 };
 
-/// A template as the macros write it.
+/// A part as the macros emit it.
 type Part = crate::Part<&'static str, &'static [&'static str]>;
 
 /// The values of <https://www.rfc-editor.org/rfc/rfc6570#section-1.2>.
@@ -30,9 +30,9 @@ const fn of(operator: Operator, variables: &'static [&'static str]) -> Part {
     Expression { operator, variables }
 }
 
-/// The examples of sections 1.2 and 3.2. The last column says whether matching returns the same values.
+/// The examples of sections 1.2 and 3.2. The last column indicates whether matching returns the same values.
 #[test]
-fn rfc_examples() {
+fn rfc_examples_expand_and_match() {
     for (parts, expected, back) in [
         (&[of(Simple, &["var"])] as &[Part], "value", true),
         (&[of(Simple, &["hello"])], "Hello%20World%21", true),
@@ -109,7 +109,7 @@ fn rfc_examples() {
 }
 
 #[test]
-fn values_of_matching_uris() {
+fn matching_uris_yield_decoded_values() {
     const FILE: &[Part] = &[Literal("file:///"), of(Reserved, &["path"])];
     const NOTE: &[Part] = &[Literal("note://"), of(Simple, &["id"])];
     const NAME: &[Part] = &[of(Simple, &["name"]), Literal("."), of(Simple, &["end"])];
@@ -179,7 +179,7 @@ fn values_of_matching_uris() {
 }
 
 #[test]
-fn expansions() {
+fn values_are_encoded_when_expanded() {
     for (parts, values, expected) in [
         (&[Literal("a b/"), of(Simple, &["x"])] as &[Part], &[("x", "ü/")] as &[(&str, &str)], "a%20b/%C3%BC%2F"),
         (&[of(Reserved, &["x"])], &[("x", "a%20b%zz%")], "a%20b%25zz%25"),
@@ -191,7 +191,7 @@ fn expansions() {
     }
 }
 
-/// Each of these would take hours if the time were quadratic in the length, or worse.
+/// Each of these would take hours if the time were at least quadratic in the length.
 #[test]
 fn hostile_uris_match_in_linear_time() {
     const MANY: &[Part] = &[

@@ -1,4 +1,4 @@
-//! Parsing, and the errors it reports.
+//! Parsing and its errors.
 
 use crate::{Operator, Part, parse};
 
@@ -11,7 +11,7 @@ fn expression(operator: Operator, variables: &[&str]) -> Part {
 }
 
 #[test]
-fn levels_1_to_3() {
+fn templates_of_levels_1_to_3_are_parsed() {
     for (template, expected) in [
         ("notes://all", vec![literal("notes://all")]),
         ("a:{b}", vec![literal("a:"), expression(Operator::Simple, &["b"])]),

@@ -1,11 +1,11 @@
-//! The tool that both servers have, to compare calls.
+//! The tool that both servers have, so that calls can be compared.
 
 use mcp_runtime::tool;
 
-/// Say it again.
+/// Return the text.
 #[tool(read_only)]
 fn echo(
-    /// What to say.
+    /// The text to return.
     text: String,
 ) -> String {
     text

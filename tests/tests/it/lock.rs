@@ -73,7 +73,7 @@ fn write(directory: &Path, server: Server) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let tools = runtime.block_on(async { server.test_client(mcp_runtime::Revision::V2026_07_28).tools().await });
     let listing = mcp_lock::Listing { tools: tools.expect("tools are listed"), ..Default::default() };
-    fs::write(directory.join(mcp_lock::FILE_NAME), mcp_lock::Lock::of(&listing).write()).expect("it is written");
+    fs::write(directory.join(mcp_lock::FILE_NAME), mcp_lock::Lock::of(&listing).to_json()).expect("it is written");
 }
 
 #[test]

@@ -1,9 +1,17 @@
 //! Recommendations of the specification that no other test covers. `requirements.md` names these tests.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, TestClient, prompt, tool};
 use serde_json::{Value, json};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
 
 #[derive(Debug, Elicit)]
 struct Confirm {
@@ -70,5 +78,51 @@ async fn unexpected_input_responses_are_ignored() {
         (json!({"unknown": 7, "confirm": accepted}), "complete"),
     ] {
         assert_eq!(call(responses.clone()).await["resultType"], result_type, "{responses}");
+    }
+}
+
+/// The fields of every event, as `name=value`.
+#[derive(Debug, Clone, Default)]
+struct Fields(Arc<Mutex<Vec<String>>>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.lock().unwrap().push(format!("{}={value:?}", field.name()));
+    }
+}
+
+impl Subscriber for Fields {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test]
+async fn the_reason_of_a_cancellation_is_logged() {
+    for revision in Revision::ALL {
+        let mut client = connect(revision);
+        let fields = Fields::default();
+        let guard = tracing::subscriber::set_default(fields.clone());
+        client.notify("notifications/cancelled", json!({"requestId": 7, "reason": "the user lost patience"}));
+        drop(guard);
+        let logged = fields.0.lock().unwrap();
+        let is_reason = |field: &String| field.starts_with("reason=") && field.contains("the user lost patience");
+        assert!(logged.iter().any(is_reason), "{revision}: {logged:?}");
     }
 }

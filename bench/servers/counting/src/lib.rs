@@ -1,4 +1,4 @@
-//! An allocator that counts. The only crate here with unsafe code, which the trait requires.
+//! An allocator that counts allocations. The only crate here with unsafe code, which `GlobalAlloc` requires.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},

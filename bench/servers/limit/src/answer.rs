@@ -23,7 +23,7 @@ struct Call<'a> {
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo<'a> {
-    /// What is said.
+    /// The message.
     #[serde(borrow)]
     text: Cow<'a, str>,
 }
@@ -36,13 +36,13 @@ struct Add {
     b: f64,
 }
 
-/// The arguments of a tool that is only there to be listed.
+/// The arguments of a filler tool, which is listed but never called.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct Fill {
-    /// What is counted.
+    /// Name of an item.
     text: String,
-    /// How often.
+    /// The count.
     count: u32,
 }
 
@@ -60,7 +60,7 @@ static LIST: LazyLock<String> = LazyLock::new(|| {
     });
     let tools = [
         json!({ "name": "add", "description": "Add two numbers.", "inputSchema": schema_for!(Add) }),
-        json!({ "name": "echo", "description": "Say something back.", "inputSchema": schema_for!(Echo<'_>) }),
+        json!({ "name": "echo", "description": "Return the message.", "inputSchema": schema_for!(Echo<'_>) }),
         search,
     ];
     let tools: Vec<_> = tools.into_iter().chain(fillers).map(|tool| tool.to_string()).collect();

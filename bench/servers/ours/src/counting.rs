@@ -6,7 +6,7 @@ mod tools;
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// Tell how many allocations there were.
+/// Return the number of allocations.
 #[mcp_runtime::tool]
 fn allocations() -> u64 {
     counting::allocations()

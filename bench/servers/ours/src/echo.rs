@@ -1,9 +1,9 @@
 use mcp_runtime::tool;
 
-/// Say something back.
+/// Return the message.
 #[tool]
 fn echo(
-    /// What is said.
+    /// The message.
     text: String,
 ) -> String {
     text

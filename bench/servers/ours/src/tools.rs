@@ -17,9 +17,9 @@ fn add(
 fn search(
     /// Words that must appear.
     query: String,
-    /// What an article must be like.
+    /// Conditions that articles must meet.
     filter: Filter,
-    /// Which part of the result is wanted.
+    /// The part of the result to return.
     page: Page,
 ) -> Json<Found> {
     Json(work::search(&query, &filter, &page))

@@ -9,7 +9,7 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 
 fn main() -> std::io::Result<()> {
     tools::main(|router| {
-        let tool = Tool::new("allocations", "Tell how many allocations there were.", tools::no_arguments());
+        let tool = Tool::new("allocations", "Return the number of allocations.", tools::no_arguments());
         router.with_route(ToolRoute::new(tool, || counting::allocations().to_string()))
     })
 }

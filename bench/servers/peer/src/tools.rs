@@ -1,6 +1,6 @@
-//! The tools, with rmcp tuned as far as its documentation allows: the router is shared, so that a session copies no tool; pipes
-//! are polled; stdio uses a single-threaded runtime; responses are plain JSON where possible; TCP_NODELAY is set; nothing is
-//! logged.
+//! The tools, with rmcp tuned as far as its documentation allows: the router is shared, so that a session copies no
+//! tool; pipes are polled; stdio uses a single-threaded runtime; responses are plain JSON where possible; TCP_NODELAY
+//! is set; nothing is logged.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -35,7 +35,7 @@ pub struct Server {
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
-    /// What is said.
+    /// The message.
     text: String,
 }
 
@@ -49,15 +49,15 @@ struct Add {
 
 #[derive(Deserialize, JsonSchema)]
 struct Fill {
-    /// What is counted.
+    /// Name of an item.
     text: String,
-    /// How often.
+    /// The count.
     count: u32,
 }
 
 #[tool_router(router = echo_router)]
 impl Server {
-    /// Say something back.
+    /// Return the message.
     #[tool]
     fn echo(&self, Parameters(Echo { text }): Parameters<Echo>) -> String {
         text
@@ -92,7 +92,7 @@ fn router(tools: usize) -> ToolRouter<Server> {
     if tools == TOOLS {
         router.merge(Server::work_router());
     }
-    let schema = schema_for_input::<Fill>().expect("it is an object");
+    let schema = schema_for_input::<Fill>().expect("the schema is an object");
     for number in 0..tools - router.map.len() {
         let tool = Tool::new(format!("filler_{number:03}"), "Fill the list.", Arc::clone(&schema));
         router.add_route(ToolRoute::new(tool, fill));
@@ -103,7 +103,7 @@ fn router(tools: usize) -> ToolRouter<Server> {
 /// Returns the schema of a tool without arguments.
 #[allow(dead_code, reason = "only one of the two servers uses it")]
 pub fn no_arguments() -> Arc<JsonObject> {
-    schema_for_input::<rmcp::model::EmptyObject>().expect("it is an object")
+    schema_for_input::<rmcp::model::EmptyObject>().expect("the schema is an object")
 }
 
 /// Serves stdio, or HTTP with `--http ADDRESS`.

@@ -3,50 +3,50 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The arguments of `search`, for those who take them as one value.
+/// The arguments of `search` as a single value.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Search {
     /// Words that must appear.
     pub query: String,
-    /// What an article must be like.
+    /// Conditions that articles must meet.
     pub filter: Filter,
-    /// Which part of the result is wanted.
+    /// The part of the result to return.
     pub page: Page,
 }
 
-/// What an article must be like.
+/// Conditions that articles must meet.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Filter {
-    /// All of these tags.
+    /// Tags that articles must have.
     pub tags: Vec<String>,
-    /// What it may cost.
+    /// The price range.
     pub price: Price,
-    /// Who sells it.
+    /// The name of the seller.
     pub seller: Option<String>,
 }
 
-/// What an article may cost.
+/// A price range.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Price {
-    /// At least this.
+    /// The lowest price.
     pub min: f64,
-    /// At most this.
+    /// The highest price.
     pub max: f64,
 }
 
 /// A part of a result.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Page {
-    /// How many articles to leave out.
+    /// The number of articles to skip.
     pub offset: u32,
-    /// How many articles to return.
+    /// The number of articles to return.
     pub limit: u32,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Found {
-    /// How many articles there are on all pages.
+    /// The number of articles on all pages.
     pub total: u64,
     /// The articles of this page.
     pub items: Vec<Article>,
@@ -55,26 +55,26 @@ pub struct Found {
 /// An article.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Article {
-    /// Its number.
+    /// The article number.
     pub id: u64,
-    /// What it is called.
+    /// The name.
     pub title: String,
-    /// What it costs.
+    /// The price.
     pub price: f64,
-    /// Whether it can be sent today.
+    /// Whether it is in stock.
     pub in_stock: bool,
-    /// Its tags.
+    /// The tags.
     pub tags: Vec<String>,
-    /// Who sells it.
+    /// The seller.
     pub seller: Seller,
 }
 
-/// Somebody who sells articles.
+/// A seller.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Seller {
     /// The name.
     pub name: String,
-    /// What customers think, from 1 to 5.
+    /// The average rating by customers, from 1 to 5.
     pub rating: f64,
 }
 

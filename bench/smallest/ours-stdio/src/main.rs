@@ -5,7 +5,7 @@ use mcp_runtime::tool;
 /// Greet somebody by name.
 #[tool]
 fn greet(
-    /// Who is greeted.
+    /// The name.
     name: String,
 ) -> String {
     format!("Hello, {name}!")

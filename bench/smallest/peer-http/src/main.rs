@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize, JsonSchema)]
 struct Greet {
-    /// Who is greeted.
+    /// The name.
     name: String,
 }
 

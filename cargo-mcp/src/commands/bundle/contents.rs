@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use rmcp::model::{ClientConfig, Prompt, Tool};
 
 use crate::{
-    client::{connect, identity, refused},
+    client::{connect, identity, request_failure},
     failure::Failure,
     target::Target,
 };
@@ -37,10 +37,11 @@ impl Contents {
             };
             let mut contents = Self::default();
             if has(|capabilities| capabilities.tools.is_some()) {
-                contents.tools = server.list_all_tools().await.map_err(|error| refused("tools/list", error))?;
+                contents.tools = server.list_all_tools().await.map_err(|error| request_failure("tools/list", error))?;
             }
             if has(|capabilities| capabilities.prompts.is_some()) {
-                contents.prompts = server.list_all_prompts().await.map_err(|error| refused("prompts/list", error))?;
+                contents.prompts =
+                    server.list_all_prompts().await.map_err(|error| request_failure("prompts/list", error))?;
             }
             Ok(contents)
         };

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     failure::Failure,
-    session::{RequestOptions, Session},
+    session::{RequestOptions, Session, rejection},
 };
 
 const TASKS: RequestOptions = RequestOptions { tasks: true };
@@ -27,9 +27,9 @@ pub(super) fn is_required(error: &ErrorData) -> bool {
 
 /// Returns whether a result means that the call must run as a task: the TypeScript SDK reports this as a tool error.
 pub(super) fn is_required_by_result(result: &CallToolResult) -> bool {
-    let says = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
+    let is_required = |text: &str| text.starts_with("MCP error -32601:") && text.contains("task");
     result.is_error == Some(true)
-        && result.content.iter().filter_map(|content| content.as_text()).any(|text| says(&text.text))
+        && result.content.iter().filter_map(|content| content.as_text()).any(|text| is_required(&text.text))
 }
 
 /// Waits for the end of a task of 2026-07-28 and answers its questions.
@@ -52,7 +52,7 @@ async fn poll(session: &Session, what: &str, mut task: Task) -> Result<CallToolR
         session.pause(interval(task.poll_interval_ms)).await?;
         let request = ClientRequest::GetTaskRequest(GetTaskRequest::new(GetTaskParams::new(id.clone())));
         let answer = session.request(what, request, TASKS).await?;
-        let ServerResult::GetTaskResult(state) = answer.map_err(|error| session.refused(what, error))? else {
+        let ServerResult::GetTaskResult(state) = answer.map_err(|error| rejection(session, what, error))? else {
             return Err(unexpected(what));
         };
         task = state.task.task;
@@ -67,7 +67,7 @@ async fn poll(session: &Session, what: &str, mut task: Task) -> Result<CallToolR
                 answered.extend(responses.keys().cloned());
                 let update = UpdateTaskRequest::new(UpdateTaskParams::new(id.clone(), responses));
                 let acknowledged = session.request(what, ClientRequest::UpdateTaskRequest(update), TASKS).await?;
-                acknowledged.map_err(|error| session.refused(what, error))?;
+                acknowledged.map_err(|error| rejection(session, what, error))?;
             }
             TaskPayload::Completed { result } => return parsed(what, Value::Object(result)),
             TaskPayload::Failed { error } => {
@@ -124,7 +124,7 @@ async fn watch(session: &Session, what: &str, id: &str, interval: Duration) -> F
 async fn custom(session: &Session, what: &str, method: &str, params: Value) -> Result<Value, Failure> {
     let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
     let result = session.request(what, request, RequestOptions::default()).await?;
-    let result = result.map_err(|error| session.refused(what, error))?;
+    let result = result.map_err(|error| rejection(session, what, error))?;
     serde_json::to_value(result).map_err(|_| unexpected(what))
 }
 

@@ -216,7 +216,7 @@ codes! {
          https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration",
         "rename the tool";
     NAME_CLASH = "name-clash", Warning,
-        "two tool names that some clients cannot tell apart",
+        "two tool names that some clients do not distinguish",
         "Clients replace dots by underscores, and models do not preserve case reliably.\n\
          https://github.com/github/copilot-cli/issues/2581",
         "rename one of them";
@@ -228,8 +228,8 @@ codes! {
          https://www.anthropic.com/engineering/writing-tools-for-agents",
         "add a description; with `mcp-runtime`, write a doc comment";
     SHORT_DESCRIPTION = "short-description", Note,
-        "a description says no more than the name",
-        "It does not tell a model when to use the tool.\n\
+        "a description adds nothing to the name",
+        "A model cannot infer from it when to use the tool.\n\
          https://www.anthropic.com/engineering/writing-tools-for-agents",
         "describe what it does and when to use it";
     SAME_DESCRIPTION = "same-description", Warning,

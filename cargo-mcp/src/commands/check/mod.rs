@@ -161,7 +161,7 @@ impl Args {
             Failure::usage(format_args!("cannot read `{}`: {error}", lock::shown(&path)))
                 .help("run `cargo mcp lock` to create it")
         })?;
-        let lock = Lock::read(&text).map_err(|why| {
+        let lock = Lock::parse(&text).map_err(|why| {
             Failure::usage(format_args!("`{}` is not a lock file: {why}", lock::shown(&path)))
                 .help("run `cargo mcp lock` to recreate it")
         })?;

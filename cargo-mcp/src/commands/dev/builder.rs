@@ -37,7 +37,7 @@ pub(super) enum BuildEvent {
     Failed(String),
 }
 
-/// Builds a server again and again.
+/// Builds a server at startup and after each change.
 pub(super) struct Builder {
     pub(super) server: Server,
     pub(super) args: BuildArgs,

@@ -1,4 +1,5 @@
-//! `subscriptions/listen` requests. The proxy notifies their clients of new builds, also where the server cannot.
+//! `subscriptions/listen` requests. The proxy notifies their clients of new builds, even if the server does not
+//! support the requests.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use super::{
     snapshot::Capability,
 };
 
-/// The notification that acknowledges a `subscriptions/listen` request and names what it covers.
+/// The notification that acknowledges a `subscriptions/listen` request and lists the accepted notifications.
 pub(super) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// The request's method.
 pub(super) const LISTEN: &str = "subscriptions/listen";

@@ -18,7 +18,7 @@ use super::{
     executables::Executables,
     ids::{BuildId, Generation},
     process::LaunchConfig,
-    proxy::{Effect, Event, Proxy, ProxyConfig, Severity},
+    proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity},
     reporter::Reporter,
     signals::ShutdownSignals,
     stdio_server::{ServerOutput, StdioServer},
@@ -95,7 +95,7 @@ impl StdioProxy {
     /// Carries out the effects of an event. Returns whether this process should exit.
     fn handle(&mut self, event: Event) -> bool {
         let mut is_done = false;
-        for effect in self.proxy.handle(event) {
+        for effect in proxy::handle(&mut self.proxy, event) {
             match effect {
                 Effect::SendToClient(line) => {
                     self.client_backlog.add(line.len());

@@ -56,7 +56,7 @@ struct WatchState {
     directory_created: Notify,
 }
 
-/// A debouncer, whatever its backend.
+/// A debouncer with any backend.
 trait WatchPath {
     fn watch(&mut self, path: &Path, mode: RecursiveMode) -> notify::Result<()>;
 }

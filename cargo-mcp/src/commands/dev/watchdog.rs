@@ -1,4 +1,4 @@
-//! A process between this one and an HTTP server, which ends the server however this process ends.
+//! A process between this one and an HTTP server, which ends the server even if this process is killed.
 //!
 //! The watchdog is another instance of this program. Its stdin is a pipe that is never written to: when it closes, the
 //! parent has exited. A server on stdio needs no watchdog, since it exits when its own stdin closes.

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Use `mcp-runtime` from this directory instead of crates.io
     #[arg(long, value_name = "PATH")]
     pub(super) runtime_path: Option<PathBuf>,
-    /// Initialize a repository [default: only if there is none]
+    /// Initialize a repository [default: git, unless the directory is in a repository]
     #[arg(long, value_name = "VCS", value_enum)]
     pub(super) vcs: Option<Vcs>,
 }

@@ -9,7 +9,7 @@ pub(super) struct Renaming<'a> {
 }
 
 impl Renaming<'_> {
-    /// Replaces the name of the example where it stands for the crate or the package.
+    /// Replaces the name of the example where it refers to the crate or the package.
     pub(super) fn apply(&self, source: &str) -> String {
         let (old, new) = (self.example.replace('-', "_"), self.name.replace('-', "_"));
         let words = [self.example, &old];

@@ -32,7 +32,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// Fails if there is none.
+    /// Fails if there is no such example.
     pub(super) fn named(name: &str) -> Result<Self, Failure> {
         let all = Self::all();
         if let Some(template) = all.iter().find(|template| template.name() == name) {

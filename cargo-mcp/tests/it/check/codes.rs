@@ -10,91 +10,91 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
     let mut table = vec![
         (
             "invalid-schema",
-            schema(json!({"type": "object", "required": "a"})),
+            with_schema(json!({"type": "object", "required": "a"})),
             none.clone(),
             format!("{page}`inputSchema` at `/required`: \"a\" is not of type \"array\""),
         ),
         (
             "other-dialect",
-            schema(json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"})),
+            with_schema(json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"})),
             none.clone(),
             format!("{page}`inputSchema` declares the dialect http://json-schema.org/draft-07/schema#"),
         ),
         (
             "no-object-schema",
-            schema(json!({"type": "string"})),
+            with_schema(json!({"type": "string"})),
             none.clone(),
             format!("{page}`inputSchema` has no `\"type\": \"object\"`"),
         ),
         (
             "output-not-object",
-            with(json!({"outputSchema": {"type": "array", "items": text}})),
+            with_tool(json!({"outputSchema": {"type": "array", "items": text}})),
             none.clone(),
             format!("{page}the type of `outputSchema` is \"array\" in 2025-11-25"),
         ),
         (
             "unresolved-ref",
-            schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}})),
+            with_schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}})),
             none.clone(),
             format!("{page}`inputSchema`: reference `#/$defs/b` does not resolve"),
         ),
         (
             "remote-ref",
-            schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}})),
+            with_schema(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}})),
             none.clone(),
             format!("{page}`inputSchema`: reference `https://example.com/a.json` points outside the schema"),
         ),
         (
             "bad-default",
-            taking("a", json!({"type": "integer", "default": "x"})),
+            with_argument("a", json!({"type": "integer", "default": "x"})),
             none.clone(),
             format!("{page}`a` of `inputSchema`: invalid default: \"x\" is not of type \"integer\""),
         ),
         (
             "bad-example",
-            taking("a", json!({"type": "integer", "maximum": 3, "examples": [1, 4]})),
+            with_argument("a", json!({"type": "integer", "maximum": 3, "examples": [1, 4]})),
             none.clone(),
             format!("{page}`a` of `inputSchema`: invalid example: 4 is greater than the maximum of 3"),
         ),
         (
             "undeclared-required",
-            schema(json!({"type": "object", "properties": {}, "required": ["a"]})),
+            with_schema(json!({"type": "object", "properties": {}, "required": ["a"]})),
             none.clone(),
             format!("{page}`inputSchema`: \"a\" is required but not declared"),
         ),
         (
             "bad-header",
-            taking("a", json!({"type": "string", "x-mcp-header": "no token"})),
+            with_argument("a", json!({"type": "string", "x-mcp-header": "no token"})),
             none.clone(),
             format!("{page}header \"no token\" of `a` is not an HTTP token"),
         ),
         (
             "bad-header",
-            taking("a", json!({"type": "number", "x-mcp-header": "A"})),
+            with_argument("a", json!({"type": "number", "x-mcp-header": "A"})),
             none.clone(),
             format!("{page}`a` has a header, but is not a string, an integer or a boolean"),
         ),
         (
             "bad-header",
-            taking("a", json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+            with_argument("a", json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
             none.clone(),
             format!("{page}the header of `a[]` cannot be reached through `properties` alone"),
         ),
         (
             "top-level-union",
-            schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
+            with_schema(json!({"type": "object", "anyOf": [{"required": ["a"]}]})),
             none.clone(),
             format!("{page}`anyOf` at the top level of `inputSchema`"),
         ),
         (
             "schema-ref",
-            schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": text}})),
+            with_schema(json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": text}})),
             none.clone(),
             format!("{page}`inputSchema` has 1 reference"),
         ),
         (
             "recursive-schema",
-            schema(
+            with_schema(
                 json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "array", "items": {"$ref": "#/$defs/b"}}}}),
             ),
             none.clone(),
@@ -102,56 +102,61 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "union",
-            taking("a", json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
+            with_argument("a", json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
             none.clone(),
             format!("{page}argument `a` uses `oneOf`"),
         ),
         (
             "type-array",
-            taking("a", json!({"type": ["string", "null"]})),
+            with_argument("a", json!({"type": ["string", "null"]})),
             none.clone(),
             format!("{page}argument `a` has the types string and null"),
         ),
-        ("missing-type", taking("a", json!({"enum": ["x"]})), none.clone(), format!("{page}argument `a` has no type")),
+        (
+            "missing-type",
+            with_argument("a", json!({"enum": ["x"]})),
+            none.clone(),
+            format!("{page}argument `a` has no type"),
+        ),
         (
             "array-without-items",
-            taking("a", json!({"type": "array"})),
+            with_argument("a", json!({"type": "array"})),
             none.clone(),
             format!("{page}argument `a` is an array without `items`"),
         ),
         (
             "boolean-schema",
-            taking("a", json!(true)),
+            with_argument("a", json!(true)),
             none.clone(),
             format!("{page}the schema of argument `a` is `true`"),
         ),
         (
             "map-schema",
-            taking("a", json!({"type": "object", "additionalProperties": text})),
+            with_argument("a", json!({"type": "object", "additionalProperties": text})),
             none.clone(),
             format!("{page}argument `a` is a map"),
         ),
         (
             "enum-values",
-            taking("a", json!({"type": "integer", "enum": [1, 2]})),
+            with_argument("a", json!({"type": "integer", "enum": [1, 2]})),
             none.clone(),
             format!("{page}argument `a` has the values [1,2]"),
         ),
         (
             "unknown-format",
-            taking("a", json!({"type": "string", "format": "uuid"})),
+            with_argument("a", json!({"type": "string", "format": "uuid"})),
             none.clone(),
             format!("{page}argument `a` has the format `uuid`"),
         ),
         (
             "property-name",
-            taking("filter[id]", text.clone()),
+            with_argument("filter[id]", text.clone()),
             none.clone(),
             format!("{page}argument name `filter[id]`"),
         ),
         (
             "bad-name",
-            with(json!({"name": "fetch page"})),
+            with_tool(json!({"name": "fetch page"})),
             none.clone(),
             "tool `fetch page`: the name contains characters other than A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned(),
         ),
@@ -163,19 +168,19 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "dotted-name",
-            with(json!({"name": "fetch.page"})),
+            with_tool(json!({"name": "fetch.page"})),
             none.clone(),
             "tool `fetch.page`: the name contains a dot".to_owned(),
         ),
         (
             "long-name",
-            with(json!({"name": "a".repeat(58)})),
+            with_tool(json!({"name": "a".repeat(58)})),
             none.clone(),
             format!("tool `{0}`: `mcp__bad__{0}` has 68 characters, more than 64", "a".repeat(58)),
         ),
         (
             "name-start",
-            with(json!({"name": "2fetch"})),
+            with_tool(json!({"name": "2fetch"})),
             none.clone(),
             "tool `2fetch`: the name starts with neither a letter nor an underscore".to_owned(),
         ),
@@ -187,13 +192,13 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "missing-description",
-            with(json!({"description": ""})),
+            with_tool(json!({"description": ""})),
             none.clone(),
             format!("{page}the tool has no description"),
         ),
         (
             "missing-description",
-            schema(json!({"type": "object", "properties": {"a": text}})),
+            with_schema(json!({"type": "object", "properties": {"a": text}})),
             none.clone(),
             format!("{page}argument `a` has no description"),
         ),
@@ -211,7 +216,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "short-description",
-            with(json!({"description": "Fetch page."})),
+            with_tool(json!({"description": "Fetch page."})),
             none.clone(),
             format!("{page}the tool is described as \"Fetch page.\""),
         ),
@@ -223,7 +228,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "long-description",
-            with(json!({"description": "word ".repeat(205)})),
+            with_tool(json!({"description": "word ".repeat(205)})),
             none.clone(),
             format!("{page}the description has 1025 characters"),
         ),
@@ -235,44 +240,44 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "idle-hint",
-            with(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
+            with_tool(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
             none.clone(),
             format!("{page}`idempotentHint` has no effect on a read-only tool"),
         ),
         (
             "name-against-hints",
-            with(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
+            with_tool(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
             none.clone(),
             "tool `deletePage`: `destructiveHint` is false, but the name says \"delete\"".to_owned(),
         ),
         (
             "name-against-hints",
-            with(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
+            with_tool(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
             none.clone(),
             "tool `list_pages`: `destructiveHint` is true, but the name says \"list\"".to_owned(),
         ),
         (
             "contradictory-hints",
-            with(json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}})),
+            with_tool(json!({"annotations": {"readOnlyHint": true, "destructiveHint": true}})),
             none.clone(),
             format!("{page}`readOnlyHint` and `destructiveHint` are both true"),
         ),
         (
             "name-against-hints",
-            with(json!({"name": "delete_page"})),
+            with_tool(json!({"name": "delete_page"})),
             none.clone(),
             "tool `delete_page`: `readOnlyHint` is true, but the name says \"delete\"".to_owned(),
         ),
-        ("no-hints", with(json!({"annotations": {}})), none.clone(), format!("{page}the tool has no hints")),
+        ("no-hints", with_tool(json!({"annotations": {}})), none.clone(), format!("{page}the tool has no hints")),
         (
             "token-budget",
-            with(json!({})),
+            with_tool(json!({})),
             vec!["--max-tokens", "20"],
             "server: the tools use about 33 tokens, more than 20".to_owned(),
         ),
         (
             "token-budget",
-            with(json!({})),
+            with_tool(json!({})),
             vec!["--max-tool-tokens", "20"],
             format!("{page}uses about 33 tokens, more than 20"),
         ),
@@ -284,73 +289,73 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
         ),
         (
             "unreadable-resource",
-            json!({"resources": [{"uri": "a://b", "name": "b", "description": "All of them."}], "answers": {"resources/read": {"error": {"code": -32002, "message": "it is gone"}}}}),
+            json!({"resources": [{"uri": "a://b", "name": "b", "description": "All of them."}], "responses": {"resources/read": {"error": {"code": -32002, "message": "it is gone"}}}}),
             vec!["--read"],
             "resource `a://b`: it is gone (code -32002)".to_owned(),
         ),
         (
             "completion-failed",
-            json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a", "description": "What it is."}]}], "answers": {"completion/complete": {"result": {}}}}),
+            json!({"prompts": [{"name": "p", "description": "Ask for it.", "arguments": [{"name": "a", "description": "What it is."}]}], "responses": {"completion/complete": {"result": {}}}}),
             vec!["--read"],
             "prompt `p`: `a`: the result has no `values` array".to_owned(),
         ),
         (
             "bad-handshake",
-            json!({"answers": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}}}),
+            json!({"responses": {"initialize": {"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}}}),
             none.clone(),
             "server: 2025-11-25: the result has no `serverInfo` with `name` and `version`".to_owned(),
         ),
         (
             "bad-handshake",
-            json!({"answers": {"initialize": {"error": "no"}}}),
+            json!({"responses": {"initialize": {"error": "no"}}}),
             none.clone(),
             "server: 2025-11-25: `initialize`: the error has no `code` or no `message`: \"no\"".to_owned(),
         ),
         (
             "revision-refused",
-            json!({"speaks": ["2025-06-18"]}),
+            json!({"revisions": ["2025-06-18"]}),
             none.clone(),
             "server: 2025-11-25: the server offers 2025-06-18".to_owned(),
         ),
         (
             "bad-answer",
-            json!({"tools": [], "answers": {"tools/list": {"result": {}}}}),
+            json!({"tools": [], "responses": {"tools/list": {"result": {}}}}),
             none.clone(),
             "server: 2025-11-25: tools/list: the result of `tools/list` has no `tools` array".to_owned(),
         ),
         (
             "bad-answer",
-            json!({"answers": {"ping": {"error": {"code": -32601, "message": "what?"}}}}),
+            json!({"responses": {"ping": {"error": {"code": -32601, "message": "what?"}}}}),
             none.clone(),
             "server: 2025-11-25: ping: what? (code -32601)".to_owned(),
         ),
         (
             "stdout-noise",
-            json!({"noise": "listening …"}),
+            json!({"stray_line": "listening …"}),
             none.clone(),
             "server: stdout contains a line that is not a message: \"listening …\"".to_owned(),
         ),
         (
             "garbage-unanswered",
-            json!({"garbage": "ignored"}),
+            json!({"on_invalid_json": "ignore"}),
             none.clone(),
-            "server: no response to invalid JSON: no answer came within 2 s".to_owned(),
+            "server: no response to invalid JSON: no response within 2 s".to_owned(),
         ),
         (
             "garbage-unanswered",
-            json!({"garbage": "dies"}),
+            json!({"on_invalid_json": "exit"}),
             none.clone(),
             "server: the server exits when it receives invalid JSON".to_owned(),
         ),
         (
             "does-not-end",
-            json!({"lingers": true}),
+            json!({"ignores_closed_stdin": true}),
             none.clone(),
             "server: the server is still running 7 s after its stdin was closed".to_owned(),
         ),
     ];
     let tools = |count: usize| {
-        (0..count).map(|at| tool(json!({"name": format!("t{at}"), "description": format!("Do what {at} does.")})))
+        (0..count).map(|at| tool(json!({"name": format!("t{at}"), "description": format!("Perform action {at}.")})))
     };
     let many: Vec<Value> = tools(41).collect();
     table.push((
@@ -361,17 +366,17 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
     ));
     let deep = (0..6).fold(
         json!({"type": "string", "description": "The innermost."}),
-        |inner, _| json!({"type": "object", "description": "What is around.", "properties": {"a": inner}}),
+        |inner, _| json!({"type": "object", "description": "The enclosing object.", "properties": {"a": inner}}),
     );
-    table.push(("deep-nesting", schema(deep), none, format!("{page}argument `a.a.a.a.a.a` is 6 levels deep")));
+    table.push(("deep-nesting", with_schema(deep), none, format!("{page}argument `a.a.a.a.a.a` is 6 levels deep")));
     table
 }
 
 #[test]
 fn every_code_is_reported() {
     for (code, file, options, expected) in findings() {
-        let words = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
-        let done = Server::new(&file).run(&words);
+        let args = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
+        let done = Server::new(&file).run(&args);
         let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
         let lines: Vec<String> = report["findings"]
             .as_array()
@@ -388,14 +393,14 @@ fn every_code_is_reported() {
 
 #[test]
 fn every_code_has_a_test_and_an_explanation() {
-    let listed = run(&["check", "--explain", "list"]).good();
+    let listed = run(&["check", "--explain", "list"]).expect_success();
     let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let mut tested: BTreeSet<&str> = findings().iter().map(|(code, ..)| *code).collect();
     // Covered by `changes_are_reported_and_accepted`.
     tested.extend(["breaking-change", "compatible-change"]);
     assert_eq!(codes, tested);
     for code in codes {
-        let output = run(&["check", "--explain", code]).good();
+        let output = run(&["check", "--explain", code]).expect_success();
         assert!(output.contains(&format!("[{code}]: ")) && output.contains("\nhelp: "), "{output}");
     }
 }

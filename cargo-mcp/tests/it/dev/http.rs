@@ -1,4 +1,4 @@
-//! The front over HTTP.
+//! `cargo mcp dev --http`.
 
 use std::collections::VecDeque;
 
@@ -15,27 +15,27 @@ use rmcp::{ServiceExt, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
 
 use super::{
-    project::{BROKEN, Dev, FRESH, LONG, Project, is_gone, stateless, text},
-    stdio::Told,
+    project::{BROKEN, DevProcess, EXTRA_TOOL, Project, TIMEOUT, stateless, text, wait_until_exited},
+    stdio::ToolListWatcher,
 };
 
-/// A client of one front.
-struct Http {
+/// An HTTP client of one proxy.
+struct HttpClient {
     client: Client<HttpConnector, Body>,
     url: String,
     headers: Vec<(&'static str, String)>,
 }
 
-/// A response that is read message by message.
+/// Reads the messages of a response one by one.
 struct Messages {
     body: Body,
     bytes: Vec<u8>,
     messages: VecDeque<Value>,
 }
 
-impl Http {
-    fn new(dev: &mut Dev) -> Self {
-        let line = dev.said("listening on ");
+impl HttpClient {
+    fn new(dev: &mut DevProcess) -> Self {
+        let line = dev.wait_for_line("listening on ");
         let url = line.split("listening on ").nth(1).expect("a URL").to_owned();
         let headers = vec![
             ("accept", "application/json, text/event-stream".to_owned()),
@@ -44,41 +44,43 @@ impl Http {
         Self { client: Client::builder(TokioExecutor::new()).build_http(), url, headers }
     }
 
-    async fn send(&self, method: &str, body: String, more: &[(&str, &str)]) -> Response<Body> {
+    async fn send(&self, method: &str, body: String, extra_headers: &[(&str, &str)]) -> Response<Body> {
         let mut request = Request::builder().method(method).uri(&self.url);
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
-        for (name, value) in more {
+        for (name, value) in extra_headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body)).expect("a request");
-        let response = tokio::time::timeout(LONG, self.client.request(request)).await.expect("in time");
+        let response = tokio::time::timeout(TIMEOUT, self.client.request(request))
+            .await
+            .expect("a response within the time limit");
         response.expect("a response").map(Body::new)
     }
 
-    /// Sends a request, and waits for its answer.
-    async fn answer(&self, message: &Value, more: &[(&str, &str)]) -> (HeaderMap, Value) {
-        let response = self.send("POST", message.to_string(), more).await;
+    /// Sends a request and waits for the response.
+    async fn request(&self, message: &Value, extra_headers: &[(&str, &str)]) -> (HeaderMap, Value) {
+        let response = self.send("POST", message.to_string(), extra_headers).await;
         let headers = response.headers().clone();
         let mut messages = Messages::of(response);
         loop {
-            let found = messages.next().await;
-            if found.get("method").is_none() {
-                return (headers, found);
+            let message = messages.next().await;
+            if message.get("method").is_none() {
+                return (headers, message);
             }
         }
     }
 
     async fn call(&self, id: u32, tool: &str, arguments: Value) -> Value {
-        self.answer(&call(id, tool, arguments), &[]).await.1
+        self.request(&call(id, tool, arguments), &[]).await.1
     }
 
     /// Calls a tool without a session.
     async fn call_stateless(&self, id: u32, tool: &str, arguments: Value) -> Value {
         let params = stateless(json!({"name": tool, "arguments": arguments}));
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        self.answer(&message, &[("mcp-method", "tools/call"), ("mcp-name", tool)]).await.1
+        self.request(&message, &[("mcp-method", "tools/call"), ("mcp-name", tool)]).await.1
     }
 
     /// Opens a session.
@@ -86,12 +88,12 @@ impl Http {
         let params =
             json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
         let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let (headers, answer) = self.answer(&initialize, &[]).await;
+        let (headers, response) = self.request(&initialize, &[]).await;
         self.headers.push(("mcp-session-id", headers["mcp-session-id"].to_str().expect("an id").to_owned()));
         self.headers.push(("mcp-protocol-version", revision.to_owned()));
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
         assert_eq!(self.send("POST", initialized, &[]).await.status(), 202);
-        answer
+        response
     }
 }
 
@@ -100,13 +102,14 @@ impl Messages {
         Self { body: response.into_body(), bytes: Vec::new(), messages: VecDeque::new() }
     }
 
-    /// Waits for a message, of a stream of events or as the whole body.
+    /// Waits for the next event of a stream, or for the whole body of a JSON response.
     async fn next(&mut self) -> Value {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 return message;
             }
-            let frame = tokio::time::timeout(LONG, self.body.frame()).await.expect("in time");
+            let frame =
+                tokio::time::timeout(TIMEOUT, self.body.frame()).await.expect("a response within the time limit");
             match frame {
                 Some(frame) => self.bytes.extend(frame.expect("a frame").into_data().expect("data")),
                 None => {
@@ -114,7 +117,7 @@ impl Messages {
                     self.messages.push_back(serde_json::from_slice(&whole).expect("a message"));
                 }
             }
-            while let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
+            while let Some(end) = self.bytes.windows(2).position(|bytes| bytes == b"\n\n") {
                 let event: Vec<u8> = self.bytes.drain(..end + 2).collect();
                 let event = String::from_utf8(event).expect("text");
                 let data = event.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| !data.is_empty());
@@ -123,6 +126,7 @@ impl Messages {
         }
     }
 
+    /// Waits for a notification. Skips other messages.
     async fn notification(&mut self, method: &str) -> Value {
         loop {
             let message = self.next().await;
@@ -138,52 +142,52 @@ fn call(id: u32, tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_over_builds_failures_and_crashes() {
+async fn an_http_session_survives_rebuilds_build_failures_and_crashes() {
     let project = Project::new("dev-http-session", "");
     let mut dev = project.start(&["--http", "127.0.0.1:0", "--grace", "300"]);
-    let mut http = Http::new(&mut dev);
-    let answer = http.initialize("2025-06-18").await;
-    assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
-    let standing = http.send("GET", String::new(), &[]).await;
-    assert_eq!(standing.status(), 200);
-    let mut standing = Messages::of(standing);
+    let mut http = HttpClient::new(&mut dev);
+    let response = http.initialize("2025-06-18").await;
+    assert_eq!(response["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    let stream = http.send("GET", String::new(), &[]).await;
+    assert_eq!(stream.status(), 200);
+    let mut stream = Messages::of(stream);
     assert_eq!(text(&http.call(1, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
     let first = text(&http.call(2, "process", json!({})).await);
-    // One call is in flight while the server is built and another takes over.
-    let wait = call(3, "wait", json!({"file": project.file("there")}));
-    let waiting = http.answer(&wait, &[]);
+    // A call stays in flight on the old server while the new one takes over.
+    let wait = call(3, "wait", json!({"file": project.file("marker")}));
+    let pending = http.request(&wait, &[]);
     let changes = async {
         assert_eq!(text(&http.call(30, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
-        project.write(FRESH);
-        standing.notification("notifications/tools/list_changed").await;
+        project.write_source(EXTRA_TOOL);
+        stream.notification("notifications/tools/list_changed").await;
         assert_eq!(text(&http.call(4, "fresh", json!({})).await), "fresh");
-        project.put("there", "");
+        project.write_file("marker", "");
     };
-    let ((_, answer), ()) = tokio::join!(waiting, changes);
-    assert_eq!(text(&answer), "it is there");
+    let ((_, response), ()) = tokio::join!(pending, changes);
+    assert_eq!(text(&response), "found");
     assert_ne!(text(&http.call(5, "process", json!({})).await), first);
-    project.write(BROKEN);
-    dev.said("dev: build failed; still serving the last successful build");
+    project.write_source(BROKEN);
+    dev.wait_for_line("dev: build failed; still serving the last successful build");
     assert_eq!(text(&http.call(6, "fresh", json!({})).await), "fresh");
-    project.write("");
-    standing.notification("notifications/tools/list_changed").await;
-    let answer = http.call(7, "die", json!({})).await;
-    assert_eq!(answer["id"], 7);
-    let why = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(why.starts_with("the server exited while processing this request (signal: 6"), "{answer}");
+    project.write_source("");
+    stream.notification("notifications/tools/list_changed").await;
+    let response = http.call(7, "die", json!({})).await;
+    assert_eq!(response["id"], 7);
+    let why = response["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.starts_with("the server exited while processing this request (signal: 6"), "{response}");
     assert_eq!(text(&http.call(8, "greet", json!({"name": "Bob"})).await), "Hello, Bob!");
-    // The stream is still the one from the beginning.
-    project.write(FRESH);
-    standing.notification("notifications/tools/list_changed").await;
+    // The GET stream that was opened first is still open.
+    project.write_source(EXTRA_TOOL);
+    stream.notification("notifications/tools/list_changed").await;
     assert_eq!(http.send("DELETE", String::new(), &[]).await.status(), 204);
     assert_eq!(http.send("POST", call(9, "greet", json!({"name": "Eve"})).to_string(), &[]).await.status(), 404);
 }
 
 #[tokio::test]
-async fn stateless_requests_and_streams_go_on() {
+async fn stateless_requests_and_listen_streams_survive_rebuilds() {
     let project = Project::new("dev-http-stateless", "");
     let mut dev = project.start(&["--http", "127.0.0.1:0", "--grace", "0"]);
-    let mut http = Http::new(&mut dev);
+    let mut http = HttpClient::new(&mut dev);
     http.headers.push(("mcp-protocol-version", "2026-07-28".to_owned()));
     assert_eq!(text(&http.call_stateless(1, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
     let params = stateless(json!({"notifications": {"toolsListChanged": true, "promptsListChanged": false}}));
@@ -192,33 +196,36 @@ async fn stateless_requests_and_streams_go_on() {
         Messages::of(http.send("POST", listen.to_string(), &[("mcp-method", "subscriptions/listen")]).await);
     let acknowledged = listening.notification("notifications/subscriptions/acknowledged").await;
     assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
-    let waiting = http.call_stateless(2, "wait", json!({"file": project.file("never")}));
+    let pending = http.call_stateless(2, "wait", json!({"file": project.file("never")}));
     let changes = async {
         assert_eq!(text(&http.call_stateless(3, "greet", json!({"name": "Ada"})).await), "Hello, Ada!");
-        project.write(FRESH);
+        project.write_source(EXTRA_TOOL);
         let changed = listening.notification("notifications/tools/list_changed").await;
         assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
     };
-    let (answer, ()) = tokio::join!(waiting, changes);
+    let (response, ()) = tokio::join!(pending, changes);
     let why = "the server was rebuilt and the request did not finish within the grace period; send it again";
-    assert_eq!(answer["error"], json!({"code": -32603, "message": why}));
+    assert_eq!(response["error"], json!({"code": -32603, "message": why}));
     assert_eq!(text(&http.call_stateless(4, "fresh", json!({})).await), "fresh");
-    let answer = http.call_stateless(5, "die", json!({})).await;
-    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32603)), "{answer}");
+    let response = http.call_stateless(5, "die", json!({})).await;
+    assert_eq!((&response["id"], &response["error"]["code"]), (&json!(5), &json!(-32603)), "{response}");
     assert_eq!(text(&http.call_stateless(6, "fresh", json!({})).await), "fresh");
-    project.write("");
+    project.write_source("");
     listening.notification("notifications/tools/list_changed").await;
     for (name, value) in [("host", "evil.example"), ("origin", "https://evil.example")] {
-        let refused = http.send("POST", call(7, "greet", json!({})).to_string(), &[(name, value)]).await;
-        assert_eq!(refused.status(), 403, "{name}");
+        let response = http.send("POST", call(7, "greet", json!({})).to_string(), &[(name, value)]).await;
+        assert_eq!(response.status(), 403, "{name}");
     }
 }
 
-/// Reads a response up to the first id of an event.
+/// Reads a response up to the first event id.
 async fn event_id(response: &mut Response<Body>) -> String {
     let mut text = String::new();
     loop {
-        let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await.expect("in time").expect("an event");
+        let frame = tokio::time::timeout(TIMEOUT, response.body_mut().frame())
+            .await
+            .expect("a response within the time limit")
+            .expect("an event");
         text.push_str(std::str::from_utf8(&frame.expect("a frame").into_data().expect("data")).expect("text"));
         if let Some(id) = text.lines().find_map(|line| line.strip_prefix("id: ")) {
             return id.to_owned();
@@ -227,25 +234,25 @@ async fn event_id(response: &mut Response<Body>) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_that_broke_is_taken_up_again_or_its_answer_is_an_error() {
+async fn resumed_streams_continue_on_the_same_server_and_fail_after_a_rebuild() {
     let project = Project::new("dev-http-resumed", "");
     let mut dev = project.start(&["--http", "127.0.0.1:0"]);
-    let mut http = Http::new(&mut dev);
+    let mut http = HttpClient::new(&mut dev);
     http.initialize("2025-11-25").await;
-    let wait = call(1, "wait", json!({"file": project.file("there")})).to_string();
+    let wait = call(1, "wait", json!({"file": project.file("marker")})).to_string();
     let mut broken = http.send("POST", wait, &[]).await;
     let last = event_id(&mut broken).await;
     drop(broken);
-    // The server is still there, and keeps the stream.
+    // The server still runs, so it resumes the stream.
     let mut resumed = Messages::of(http.send("GET", String::new(), &[("last-event-id", &last)]).await);
-    project.put("there", "");
-    assert_eq!(text(&resumed.next().await), "it is there");
+    project.write_file("marker", "");
+    assert_eq!(text(&resumed.next().await), "found");
     let wait = call(2, "wait", json!({"file": project.file("never")})).to_string();
     let mut broken = http.send("POST", wait, &[]).await;
     let last = event_id(&mut broken).await;
     drop(broken);
-    project.write(FRESH);
-    dev.said("reloaded");
+    project.write_source(EXTRA_TOOL);
+    dev.wait_for_line("reloaded");
     let resumed = http.send("GET", String::new(), &[("last-event-id", &last)]).await;
     assert_eq!(resumed.status(), 200);
     let mut resumed = Messages::of(resumed);
@@ -260,46 +267,46 @@ async fn a_stream_that_broke_is_taken_up_again_or_its_answer_is_an_error() {
 }
 
 #[tokio::test]
-async fn whatever_ends_it_ends_the_server() {
+async fn the_server_exits_with_the_proxy_after_sigterm_and_sigkill() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let project = Project::new("dev-http-signals", "");
     for signal in [Signal::TERM, Signal::KILL] {
         let mut dev = project.start(&["--http", "127.0.0.1:0"]);
-        let mut http = Http::new(&mut dev);
+        let mut http = HttpClient::new(&mut dev);
         http.initialize("2025-11-25").await;
         let server = text(&http.call(1, "process", json!({})).await);
         let wait = call(2, "wait", json!({"file": project.file("never")}));
-        let waiting = http.answer(&wait, &[]);
-        let ends = async {
+        let pending = http.request(&wait, &[]);
+        let send_signal = async {
             if signal == Signal::TERM {
-                // The call has begun, since what came after it is answered.
+                // A response to a later request shows that the first call has started.
                 http.call(3, "greet", json!({"name": "Ada"})).await;
             }
-            let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process's number")).expect("a process");
-            kill_process(process, signal).expect("it is there");
+            let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process id")).expect("a process");
+            kill_process(process, signal).expect("found");
         };
         if signal == Signal::TERM {
-            let ((_, answer), ()) = tokio::join!(waiting, ends);
-            assert_eq!(answer["error"]["message"], "`cargo mcp dev` was stopped");
+            let ((_, response), ()) = tokio::join!(pending, send_signal);
+            assert_eq!(response["error"]["message"], "`cargo mcp dev` was stopped");
         } else {
-            ends.await;
+            send_signal.await;
         }
-        is_gone(&server);
+        wait_until_exited(&server);
     }
 }
 
 #[tokio::test]
-async fn the_official_client_sees_a_new_tool() {
+async fn the_official_client_over_http_sees_a_new_tool() {
     let project = Project::new("dev-http-official", "");
     let mut dev = project.start(&["--http", "127.0.0.1:0"]);
-    let url = Http::new(&mut dev).url;
+    let url = HttpClient::new(&mut dev).url;
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let told = Told::default();
-    let client = told.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.expect("a handshake");
+    let watcher = ToolListWatcher::default();
+    let client = watcher.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.expect("a handshake");
     assert_eq!(client.list_all_tools().await.expect("tools").len(), 4);
-    project.write(FRESH);
-    tokio::time::timeout(LONG, told.0.notified()).await.expect("it is told");
+    project.write_source(EXTRA_TOOL);
+    tokio::time::timeout(TIMEOUT, watcher.0.notified()).await.expect("a notification within the time limit");
     assert_eq!(client.list_all_tools().await.expect("tools").len(), 5);
-    client.cancel().await.expect("it ends");
+    client.cancel().await.expect("the client shuts down");
 }

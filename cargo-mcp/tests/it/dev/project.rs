@@ -1,4 +1,4 @@
-//! A package that is written while it is served, and a client of lines.
+//! A package whose source changes while `cargo mcp dev` serves it, and a client on its stdin and stdout.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::common::repository;
 
-/// Far more than anything takes, also on a machine that does much else.
-pub(super) const LONG: Duration = Duration::from_secs(120);
+/// A time limit that is generous even on a busy machine.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The tools of every version: one that waits for a file, one that ends its server, one that tells who it is.
+/// The tools of every version. `wait` waits for a file, `die` aborts the server, and `process` returns its process id.
 const SOURCE: &str = r#"
 use mcp_runtime::tool;
 
@@ -26,22 +26,22 @@ fn greet(name: String) -> String {
     format!("Hello, {name}!")
 }
 
-/// Wait until a file is there.
+/// Wait until a file exists.
 #[tool]
 async fn wait(file: String) -> String {
     while !std::path::Path::new(&file).exists() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    "it is there".to_owned()
+    "found".to_owned()
 }
 
-/// End the server.
+/// Abort the server.
 #[tool]
 fn die() -> String {
     std::process::abort()
 }
 
-/// Tell the process.
+/// Return the process id.
 #[tool]
 fn process() -> u32 {
     std::process::id()
@@ -50,20 +50,20 @@ fn process() -> u32 {
 mcp_runtime::main!();
 "#;
 
-/// A tool more.
-pub(super) const FRESH: &str = "/// A new one.\n#[tool]\nfn fresh() -> &'static str {\n    \"fresh\"\n}\n";
-/// What does not compile.
+/// Another tool.
+pub(super) const EXTRA_TOOL: &str = "/// The added tool.\n#[tool]\nfn fresh() -> &'static str {\n    \"fresh\"\n}\n";
+/// Source that does not compile.
 pub(super) const BROKEN: &str = "fn broken() -> u32 {\n    \"no number\"\n}\n";
 
-/// A package in a directory that stays, so that cargo need not build it anew each time.
+/// A package in a directory that is kept between test runs, so that cargo can reuse its build.
 pub(super) struct Project {
     name: &'static str,
     directory: PathBuf,
 }
 
 impl Project {
-    /// A package with what every version has, and something more.
-    pub(super) fn new(name: &'static str, more: &str) -> Self {
+    /// Creates a package with the tools of every version and additional source.
+    pub(super) fn new(name: &'static str, extra: &str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let project = Self { name, directory };
         std::fs::create_dir_all(project.directory.join("src")).expect("a directory");
@@ -73,48 +73,48 @@ impl Project {
              mcp-runtime = {{ path = {runtime:?}, features = [\"http\"] }}\ntokio = {{ version = \"1\", features = [\"time\"] }}\n\n\
              [workspace]\n"
         );
-        project.put("Cargo.toml", &manifest);
+        project.write_file("Cargo.toml", &manifest);
         std::fs::copy(repository().join("Cargo.lock"), project.directory.join("Cargo.lock")).expect("a lock file");
-        let _ = std::fs::remove_file(project.file("there"));
-        project.write(more);
+        let _ = std::fs::remove_file(project.file("marker"));
+        project.write_source(extra);
         project
     }
 
-    /// A package that speaks the protocol by hand, without the framework.
-    pub(super) fn by_hand(name: &'static str) -> Self {
+    /// Creates a package that implements the protocol without `mcp-runtime`.
+    pub(super) fn without_runtime(name: &'static str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(directory.join("src")).expect("a directory");
         let project = Self { name, directory };
-        project.put(
+        project.write_file(
             "Cargo.toml",
             &format!("[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n"),
         );
-        project.write_by_hand("one");
+        project.write_source_without_runtime("one");
         project
     }
 
-    /// Writes the source of such a package anew; each request but the handshake is answered with a word.
-    pub(super) fn write_by_hand(&self, word: &str) {
-        let answer =
+    /// Writes the source of a package without `mcp-runtime`. It answers each request except `initialize` with a word.
+    pub(super) fn write_source_without_runtime(&self, word: &str) {
+        let respond =
             |result: &str| format!("println!(r#\"{{{{\"jsonrpc\":\"2.0\",\"id\":{{id}},\"result\":{result}}}}}\"#)");
         let handshake = r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"x","version":"1"}}}}"#;
         let source = format!(
             "fn main() {{\n    for line in std::io::stdin().lines().map_while(Result::ok) {{\n        \
              let Some((_, id)) = line.split_once(\"\\\"id\\\":\") else {{ continue }};\n        \
              let id = id.split([',', '}}']).next().unwrap();\n        \
-             match line.contains(\"initialize\") {{\n            true => {},\n            false => {},\n        }}\n    }}\n}}\n",
-            answer(handshake),
-            answer(&format!("{{{{\"word\":\"{word}\"}}}}")),
+             if line.contains(\"initialize\") {{ {} }} else {{ {} }}\n    }}\n}}\n",
+            respond(handshake),
+            respond(&format!("{{{{\"word\":\"{word}\"}}}}")),
         );
-        self.put("src/main.rs", &source);
+        self.write_file("src/main.rs", &source);
     }
 
-    /// Writes the source anew.
-    pub(super) fn write(&self, more: &str) {
-        self.put("src/main.rs", &format!("{SOURCE}\n{more}"));
+    /// Writes the tools of every version and additional source.
+    pub(super) fn write_source(&self, extra: &str) {
+        self.write_file("src/main.rs", &format!("{SOURCE}\n{extra}"));
     }
 
-    pub(super) fn put(&self, name: &str, text: &str) {
+    pub(super) fn write_file(&self, name: &str, text: &str) {
         std::fs::write(self.file(name), text).expect("a file");
     }
 
@@ -122,41 +122,44 @@ impl Project {
         self.directory.join(name)
     }
 
-    /// `cargo mcp dev` for this package.
-    pub(super) fn command(&self, words: &[&str]) -> Command {
+    /// Returns the command `cargo mcp dev` for this package with additional arguments.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_cargo-mcp"));
         let target = program.ancestors().nth(2).expect("a target directory");
         let mut command = Command::new(program);
-        command.args(["mcp", "dev", self.name]).args(words).current_dir(&self.directory);
+        command.args(["mcp", "dev", self.name]).args(args).current_dir(&self.directory);
         command.env("CARGO_TARGET_DIR", target).env("NO_COLOR", "1").env("RUST_LOG", "warn");
         command
     }
 
-    pub(super) fn start(&self, words: &[&str]) -> Dev {
-        Dev::start(self.command(words))
+    pub(super) fn start(&self, args: &[&str]) -> DevProcess {
+        DevProcess::start(self.command(args))
     }
 }
 
-/// A line of a process.
+/// A line that a process wrote.
 #[derive(Debug)]
 enum Line {
     Out(String),
     Err(String),
 }
 
-/// `cargo mcp dev` that runs, and its client.
-pub(super) struct Dev {
+/// A running `cargo mcp dev` and its client.
+pub(super) struct DevProcess {
     process: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Line>,
-    /// What nobody has waited for.
+    /// The messages that no test has waited for yet.
     messages: Vec<Value>,
-    said: Vec<String>,
-    answers: HashMap<String, u32>,
+    /// The lines on stderr that no test has waited for yet.
+    log: Vec<String>,
+    /// The number of responses by request id.
+    response_counts: HashMap<String, u32>,
+    /// The number of requests so far, which is also the last id.
     requests: u64,
 }
 
-impl Dev {
+impl DevProcess {
     fn start(mut command: Command) -> Self {
         let mut process = command
             .stdin(Stdio::piped())
@@ -165,11 +168,11 @@ impl Dev {
             .spawn()
             .expect("cargo-mcp starts");
         let (sender, lines) = channel();
-        read(process.stdout.take(), sender.clone(), Line::Out);
-        read(process.stderr.take(), sender, Line::Err);
+        read_lines(process.stdout.take(), sender.clone(), Line::Out);
+        read_lines(process.stderr.take(), sender, Line::Err);
         let stdin = process.stdin.take();
-        let (messages, said, answers) = Default::default();
-        Self { process, stdin, lines, messages, said, answers, requests: 0 }
+        let (messages, log, response_counts) = Default::default();
+        Self { process, stdin, lines, messages, log, response_counts, requests: 0 }
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -178,10 +181,10 @@ impl Dev {
 
     pub(super) fn send(&mut self, message: &Value) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        writeln!(stdin, "{message}").expect("it reads");
+        writeln!(stdin, "{message}").expect("the process reads stdin");
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.requests, "method": method, "params": params}));
@@ -192,105 +195,108 @@ impl Dev {
         self.send(&json!({"jsonrpc": "2.0", "method": method}));
     }
 
+    /// Calls a tool and returns the id of the request.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> u64 {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool, and gives the text of its result.
-    pub(super) fn called(&mut self, tool: &str, arguments: &Value) -> String {
+    /// Calls a tool and returns the text of its result.
+    pub(super) fn call_text(&mut self, tool: &str, arguments: &Value) -> String {
         let id = self.call(tool, arguments);
-        text(&self.answer(id))
+        text(&self.response(id))
     }
 
+    /// Opens a session and returns the response.
     pub(super) fn initialize(&mut self, revision: &str) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params = json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": client});
         let id = self.request("initialize", &params);
-        let answer = self.answer(id);
+        let response = self.response(id);
         self.notify("notifications/initialized");
-        answer
+        response
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the response to a request.
     #[track_caller]
-    pub(super) fn answer(&mut self, id: u64) -> Value {
-        self.message(&format!("the answer to {id}"), |message| message["id"] == id && message.get("method").is_none())
+    pub(super) fn response(&mut self, id: u64) -> Value {
+        self.message(&format!("response to {id}"), |message| message["id"] == id && message.get("method").is_none())
     }
 
+    /// Waits for a notification.
     #[track_caller]
     pub(super) fn notification(&mut self, method: &str) -> Value {
         self.message(method, |message| message["method"] == method)
     }
 
     #[track_caller]
-    fn message(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        self.wait(what, |dev| Some(dev.messages.remove(dev.messages.iter().position(&is_it)?)))
+    fn message(&mut self, what: &str, matches: impl Fn(&Value) -> bool) -> Value {
+        self.wait(what, |dev| Some(dev.messages.remove(dev.messages.iter().position(&matches)?)))
     }
 
-    /// Waits for a line on stderr that has a text in it, after those that were waited for.
+    /// Waits for a line on stderr that contains a text, and skips the lines before it.
     #[track_caller]
-    pub(super) fn said(&mut self, text: &str) -> String {
+    pub(super) fn wait_for_line(&mut self, text: &str) -> String {
         self.wait(text, |dev| {
-            let at = dev.said.iter().position(|line| line.contains(text))?;
-            dev.said.drain(..=at).next_back()
+            let at = dev.log.iter().position(|line| line.contains(text))?;
+            dev.log.drain(..=at).next_back()
         })
     }
 
     #[track_caller]
     fn wait<T>(&mut self, what: &str, find: impl Fn(&mut Self) -> Option<T>) -> T {
-        let until = Instant::now() + LONG;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = find(self) {
                 return found;
             }
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => self.note(line),
-                Err(error) => panic!("no {what}: {error}\n{:#?}\n{}", self.messages, self.said.join("\n")),
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.record(line),
+                Err(error) => panic!("no {what}: {error}\n{:#?}\n{}", self.messages, self.log.join("\n")),
             }
         }
     }
 
-    fn note(&mut self, line: Line) {
+    fn record(&mut self, line: Line) {
         match line {
             Line::Out(line) => {
-                let message: Value = serde_json::from_str(&line).expect("nothing but messages on stdout");
+                let message: Value = serde_json::from_str(&line).expect("only JSON-RPC messages on stdout");
                 if message.get("method").is_none() {
-                    *self.answers.entry(message["id"].to_string()).or_default() += 1;
+                    *self.response_counts.entry(message["id"].to_string()).or_default() += 1;
                 }
                 self.messages.push(message);
             }
-            Line::Err(line) => self.said.push(line),
+            Line::Err(line) => self.log.push(line),
         }
     }
 
-    /// Closes the input, waits for the end, and looks at whether each request had one answer.
+    /// Closes stdin, waits for a successful exit, and asserts that each request had exactly one response.
     #[track_caller]
     pub(super) fn end(mut self) {
         self.stdin = None;
-        let status = self.process.wait().expect("it ends");
-        while let Ok(line) = self.lines.recv_timeout(LONG) {
-            self.note(line);
+        let status = self.process.wait().expect("the process exits");
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
+            self.record(line);
         }
-        assert!(status.success(), "{status}\n{}", self.said.join("\n"));
+        assert!(status.success(), "{status}\n{}", self.log.join("\n"));
         for id in 1..=self.requests {
-            assert_eq!(self.answers.get(&id.to_string()), Some(&1), "answers to {id}");
+            assert_eq!(self.response_counts.get(&id.to_string()), Some(&1), "responses to request {id}");
         }
     }
 
-    /// Waits for the end, and gives the exit code.
-    pub(super) fn ended(&mut self) -> Option<i32> {
-        self.process.wait().expect("it ends").code()
+    /// Waits for the process to exit and returns its exit code.
+    pub(super) fn exit_code(&mut self) -> Option<i32> {
+        self.process.wait().expect("the process exits").code()
     }
 }
 
-impl Drop for Dev {
+impl Drop for DevProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-fn read(stream: Option<impl Read + Send + 'static>, lines: Sender<Line>, wrap: fn(String) -> Line) {
+fn read_lines(stream: Option<impl Read + Send + 'static>, lines: Sender<Line>, wrap: fn(String) -> Line) {
     let stream = BufReader::new(stream.expect("a pipe"));
     std::thread::spawn(move || {
         for line in stream.lines().map_while(Result::ok) {
@@ -299,14 +305,14 @@ fn read(stream: Option<impl Read + Send + 'static>, lines: Sender<Line>, wrap: f
     });
 }
 
-/// The text of a call's result.
+/// Returns the text of a tool result.
 #[track_caller]
-pub(super) fn text(answer: &Value) -> String {
-    let text = answer["result"]["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("no result of a call: {answer}")).to_owned()
+pub(super) fn text(response: &Value) -> String {
+    let text = response["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("expected a tool result with text, found {response}")).to_owned()
 }
 
-/// The `_meta` of a stateless request.
+/// Adds the `_meta` of a stateless request to its parameters.
 pub(super) fn stateless(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -316,13 +322,13 @@ pub(super) fn stateless(mut params: Value) -> Value {
     params
 }
 
-/// Waits until a process is gone.
+/// Waits until a process with this id has exited.
 #[track_caller]
-pub(super) fn is_gone(process: &str) {
-    let until = Instant::now() + LONG;
-    let id = rustix::process::Pid::from_raw(process.parse().expect("a number")).expect("a process");
+pub(super) fn wait_until_exited(process: &str) {
+    let deadline = Instant::now() + TIMEOUT;
+    let id = rustix::process::Pid::from_raw(process.parse().expect("a number")).expect("a process id");
     while rustix::process::test_kill_process(id).is_ok() {
-        assert!(Instant::now() < until, "{process} is still there");
+        assert!(Instant::now() < deadline, "process {process} is still running");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! The front on stdin and stdout.
+//! `cargo mcp dev` on stdin and stdout.
 
 use std::sync::Arc;
 
@@ -9,221 +9,223 @@ use rmcp::{
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::common::{Done, cargo_mcp};
+use crate::common::{CommandOutput, cargo_mcp};
 
-use super::project::{BROKEN, FRESH, LONG, Project, is_gone, stateless, text};
+use super::project::{BROKEN, EXTRA_TOOL, Project, TIMEOUT, stateless, text, wait_until_exited};
 
 #[test]
-fn a_session_goes_on_over_builds_failures_and_crashes() {
+fn a_stdio_session_survives_rebuilds_build_failures_and_crashes() {
     let project = Project::new("dev-session", "");
     let mut dev = project.start(&["--grace", "300"]);
-    let answer = dev.initialize("2025-06-18");
-    assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
-    assert_eq!(answer["result"]["serverInfo"]["name"], "dev-session");
-    assert_eq!(dev.said("serving"), "dev: serving: 4 tools");
-    assert_eq!(dev.called("greet", &json!({"name": "Ada"})), "Hello, Ada!");
-    let first = dev.called("process", &json!({}));
-    let waiting = dev.call("wait", &json!({"file": project.file("there")}));
-    // A tool more: on the same connection, while a call is in flight on the old server.
-    project.write(FRESH);
+    let response = dev.initialize("2025-06-18");
+    assert_eq!(response["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    assert_eq!(response["result"]["serverInfo"]["name"], "dev-session");
+    assert_eq!(dev.wait_for_line("serving"), "dev: serving: 4 tools");
+    assert_eq!(dev.call_text("greet", &json!({"name": "Ada"})), "Hello, Ada!");
+    let first = dev.call_text("process", &json!({}));
+    let pending = dev.call("wait", &json!({"file": project.file("marker")}));
+    // The build with another tool serves the same connection while a call is in flight on the old server.
+    project.write_source(EXTRA_TOOL);
     dev.notification("notifications/tools/list_changed");
-    dev.said("dev: reloaded: + tool fresh");
-    assert_eq!(dev.called("fresh", &json!({})), "fresh");
-    assert_ne!(dev.called("process", &json!({})), first);
-    project.put("there", "");
-    assert_eq!(text(&dev.answer(waiting)), "it is there");
-    is_gone(&first);
-    // What does not compile leaves the last build where it is.
-    project.write(BROKEN);
-    dev.said("mismatched types");
-    dev.said("dev: build failed; still serving the last successful build");
-    assert_eq!(dev.called("fresh", &json!({})), "fresh");
-    project.write("");
+    dev.wait_for_line("dev: reloaded: + tool fresh");
+    assert_eq!(dev.call_text("fresh", &json!({})), "fresh");
+    assert_ne!(dev.call_text("process", &json!({})), first);
+    project.write_file("marker", "");
+    assert_eq!(text(&dev.response(pending)), "found");
+    wait_until_exited(&first);
+    // Source that does not compile leaves the last build running.
+    project.write_source(BROKEN);
+    dev.wait_for_line("mismatched types");
+    dev.wait_for_line("dev: build failed; still serving the last successful build");
+    assert_eq!(dev.call_text("fresh", &json!({})), "fresh");
+    project.write_source("");
     dev.notification("notifications/tools/list_changed");
-    dev.said("dev: reloaded: - tool fresh");
-    // A server that ends takes its call with it, and is there for the next one.
-    let dies = dev.call("die", &json!({}));
-    let answer = dev.answer(dies);
-    assert_eq!(answer["error"]["code"], -32603, "{answer}");
-    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    dev.wait_for_line("dev: reloaded: - tool fresh");
+    // A crash fails the call in flight, and the next call restarts the server.
+    let call = dev.call("die", &json!({}));
+    let response = dev.response(call);
+    assert_eq!(response["error"]["code"], -32603, "{response}");
+    let why = response["error"]["message"].as_str().unwrap_or_default();
     assert!(why.starts_with("the server exited while processing this request (signal: 6"), "{why}");
-    assert_eq!(dev.called("greet", &json!({"name": "Bob"})), "Hello, Bob!");
-    dev.said("dev: restarted: lists unchanged");
-    let last = dev.called("process", &json!({}));
+    assert_eq!(dev.call_text("greet", &json!({"name": "Bob"})), "Hello, Bob!");
+    dev.wait_for_line("dev: restarted: lists unchanged");
+    let last = dev.call_text("process", &json!({}));
     dev.end();
-    is_gone(&last);
+    wait_until_exited(&last);
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_answered_all_the_same() {
+fn a_call_that_exceeds_the_grace_period_fails() {
     let project = Project::new("dev-grace", "");
     let mut dev = project.start(&["--grace", "0"]);
     dev.initialize("2025-11-25");
-    let waiting = dev.call("wait", &json!({"file": project.file("never")}));
-    dev.said("serving");
-    assert_eq!(dev.called("greet", &json!({"name": "Ada"})), "Hello, Ada!");
-    project.write(FRESH);
-    let answer = dev.answer(waiting);
+    let pending = dev.call("wait", &json!({"file": project.file("never")}));
+    dev.wait_for_line("serving");
+    assert_eq!(dev.call_text("greet", &json!({"name": "Ada"})), "Hello, Ada!");
+    project.write_source(EXTRA_TOOL);
+    let response = dev.response(pending);
     let why = "the server was rebuilt and the request did not finish within the grace period; send it again";
-    assert_eq!(answer["error"], json!({"code": -32603, "message": why}));
+    assert_eq!(response["error"], json!({"code": -32603, "message": why}));
     dev.end();
 }
 
 #[test]
-fn a_client_waits_for_the_first_build_that_goes_well() {
+fn requests_wait_for_the_first_successful_build() {
     let project = Project::new("dev-first", BROKEN);
     let mut dev = project.start(&[]);
     let ping = dev.request("ping", &json!({}));
-    assert_eq!(dev.answer(ping)["result"], json!({}));
-    dev.said("dev: build failed; clients wait until a build succeeds");
+    assert_eq!(dev.response(ping)["result"], json!({}));
+    dev.wait_for_line("dev: build failed; clients wait until a build succeeds");
     let params =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
     let initialize = dev.request("initialize", &params);
     let ping = dev.request("ping", &json!({}));
-    assert_eq!(dev.answer(ping)["result"], json!({}));
-    project.write("");
-    assert_eq!(dev.answer(initialize)["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(dev.response(ping)["result"], json!({}));
+    project.write_source("");
+    assert_eq!(dev.response(initialize)["result"]["protocolVersion"], "2025-06-18");
     dev.end();
 }
 
 #[test]
-fn stateless_clients_listen_over_builds() {
+fn stateless_subscriptions_survive_rebuilds() {
     let project = Project::new("dev-stateless", "");
     let mut dev = project.start(&[]);
     let discover = dev.request("server/discover", &stateless(json!({})));
-    assert_eq!(dev.answer(discover)["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    assert_eq!(dev.response(discover)["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
     let filter = json!({"notifications": {"toolsListChanged": true}});
     let listen = dev.request("subscriptions/listen", &stateless(filter.clone()));
     let acknowledged = dev.notification("notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["notifications"], filter["notifications"]);
-    for (more, tools) in [(FRESH, 5), ("", 4)] {
-        project.write(more);
+    for (extra, tools) in [(EXTRA_TOOL, 5), ("", 4)] {
+        project.write_source(extra);
         let changed = dev.notification("notifications/tools/list_changed");
         assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], listen);
         let list = dev.request("tools/list", &stateless(json!({})));
-        assert_eq!(dev.answer(list)["result"]["tools"].as_array().map(Vec::len), Some(tools));
+        assert_eq!(dev.response(list)["result"]["tools"].as_array().map(Vec::len), Some(tools));
     }
-    let dies = dev.request("tools/call", &stateless(json!({"name": "die", "arguments": {}})));
-    assert_eq!(dev.answer(dies)["error"]["code"], -32603);
-    let greets = dev.request("tools/call", &stateless(json!({"name": "greet", "arguments": {"name": "Ada"}})));
-    assert_eq!(text(&dev.answer(greets)), "Hello, Ada!");
-    // At the end, the request that listens has its answer too.
+    let call = dev.request("tools/call", &stateless(json!({"name": "die", "arguments": {}})));
+    assert_eq!(dev.response(call)["error"]["code"], -32603);
+    let call = dev.request("tools/call", &stateless(json!({"name": "greet", "arguments": {"name": "Ada"}})));
+    assert_eq!(text(&dev.response(call)), "Hello, Ada!");
+    // At shutdown, the listen request is answered too.
     dev.end();
 }
 
 #[test]
-fn signals_end_everything() {
+fn signals_end_the_proxy_and_the_server() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let project = Project::new("dev-signals", "");
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut dev = project.start(&["--quiet"]);
         dev.initialize("2025-06-18");
-        let server = dev.called("process", &json!({}));
-        let waiting = dev.call("wait", &json!({"file": project.file("never")}));
-        // What is answered came after it.
-        dev.called("greet", &json!({"name": "Ada"}));
-        let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process's number")).expect("a process");
-        kill_process(process, signal).expect("it is there");
-        assert_eq!(dev.answer(waiting)["error"]["message"], "`cargo mcp dev` was stopped");
-        assert_eq!(dev.ended(), Some(0));
-        is_gone(&server);
+        let server = dev.call_text("process", &json!({}));
+        let pending = dev.call("wait", &json!({"file": project.file("never")}));
+        // A response to a later request shows that the first call has started.
+        dev.call_text("greet", &json!({"name": "Ada"}));
+        let process = Pid::from_raw(i32::try_from(dev.id()).expect("a process id")).expect("a process");
+        kill_process(process, signal).expect("the process is running");
+        assert_eq!(dev.response(pending)["error"]["message"], "`cargo mcp dev` was stopped");
+        assert_eq!(dev.exit_code(), Some(0));
+        wait_until_exited(&server);
     }
 }
 
 #[test]
-fn servers_by_hand_are_served_too() {
-    let project = Project::by_hand("dev-by-hand");
+fn servers_without_the_runtime_are_served_on_stdio_only() {
+    let project = Project::without_runtime("dev-without-runtime");
     let mut dev = project.start(&[]);
-    let answer = dev.initialize("2025-06-18");
-    assert_eq!(answer["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
+    let response = dev.initialize("2025-06-18");
+    assert_eq!(response["result"]["capabilities"], json!({"tools": {"listChanged": true}}));
     let id = dev.request("anything", &json!({}));
-    assert_eq!(dev.answer(id)["result"], json!({"word": "one"}));
-    project.write_by_hand("two");
+    assert_eq!(dev.response(id)["result"], json!({"word": "one"}));
+    project.write_source_without_runtime("two");
     dev.notification("notifications/tools/list_changed");
     let id = dev.request("anything", &json!({}));
-    assert_eq!(dev.answer(id)["result"], json!({"word": "two"}));
+    assert_eq!(dev.response(id)["result"], json!({"word": "two"}));
     dev.end();
-    let refused =
-        cargo_mcp(&["dev", "--http", "127.0.0.1:0"]).current_dir(project.file("")).output().expect("it starts");
-    let why = "error: `--http` requires a server built with `mcp-runtime`, but `dev-by-hand` does not depend on it\n\
+    let output = cargo_mcp(&["dev", "--http", "127.0.0.1:0"])
+        .current_dir(project.file(""))
+        .output()
+        .expect("the command starts");
+    let why = "error: `--http` requires a server built with `mcp-runtime`, but `dev-without-runtime` does not depend on it\n\
                help: omit `--http`: stdin and stdout work with any server\n";
-    assert_eq!(Done::from(refused).failed(2), why);
+    assert_eq!(CommandOutput::from(output).expect_failure(2), why);
 }
 
 #[test]
-fn a_client_that_reads_no_more_ends_it() {
+fn a_closed_stdout_ends_the_proxy() {
     let project = Project::new("dev-unread", "");
     let mut process = project
         .command(&["--quiet"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
-        .expect("it starts");
+        .expect("the command starts");
     drop(process.stdout.take());
     let mut stdin = process.stdin.take().expect("a pipe");
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-    std::io::Write::write_all(&mut stdin, format!("{ping}\n").as_bytes()).expect("it reads");
-    assert!(process.wait().expect("it ends").success());
+    std::io::Write::write_all(&mut stdin, format!("{ping}\n").as_bytes()).expect("stdin is open");
+    assert!(process.wait().expect("the process exits").success());
     drop(stdin);
 }
 
 #[test]
-fn everything_that_the_program_is_made_of_is_watched() {
+fn path_dependencies_watched_files_and_new_directories_trigger_builds() {
     let project = Project::new("dev-watched", "");
-    // A package by path outside of the server's, and a file that only the program knows.
+    // A path dependency outside the server's directory, and a file that only the source includes.
     let library = project.file("../dev-watched-library");
     std::fs::create_dir_all(library.join("src")).expect("a directory");
-    let put = |name: &str, text: &str| std::fs::write(library.join(name), text).expect("a file");
-    put(
+    let write_file = |name: &str, text: &str| std::fs::write(library.join(name), text).expect("a file");
+    write_file(
         "Cargo.toml",
         "[package]\nname = \"dev-watched-library\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n",
     );
-    put("src/lib.rs", "pub const WORD: &str = \"one\";\n");
-    put("page.txt", "page one");
+    write_file("src/lib.rs", "pub const WORD: &str = \"one\";\n");
+    write_file("page.txt", "page one");
     let manifest = std::fs::read_to_string(project.file("Cargo.toml")).expect("a manifest");
     let dependency = "[dependencies]\ndev-watched-library = { path = \"../dev-watched-library\" }\n";
-    project.put("Cargo.toml", &manifest.replace("[dependencies]\n", dependency));
-    project.write(
+    project.write_file("Cargo.toml", &manifest.replace("[dependencies]\n", dependency));
+    project.write_source(
         "/// Words.\n#[tool]\nfn words() -> String {\n    let page = include_str!(\"../../dev-watched-library/page.txt\");\n    \
          format!(\"{} {page}\", dev_watched_library::WORD)\n}\n",
     );
     let mut dev = project.start(&["--watch", "../dev-watched-library/page.txt"]);
     dev.initialize("2025-11-25");
-    assert_eq!(dev.called("words", &json!({})), "one page one");
-    put("src/lib.rs", "pub const WORD: &str = \"two\";\n");
-    assert_eq!(dev.said("reloaded"), "dev: reloaded: lists unchanged");
-    assert_eq!(dev.called("words", &json!({})), "two page one");
-    put("page.txt", "page two");
-    dev.said("reloaded");
-    assert_eq!(dev.called("words", &json!({})), "two page two");
-    // A directory that was not there when it began.
-    let process = dev.called("process", &json!({}));
+    assert_eq!(dev.call_text("words", &json!({})), "one page one");
+    write_file("src/lib.rs", "pub const WORD: &str = \"two\";\n");
+    assert_eq!(dev.wait_for_line("reloaded"), "dev: reloaded: lists unchanged");
+    assert_eq!(dev.call_text("words", &json!({})), "two page one");
+    write_file("page.txt", "page two");
+    dev.wait_for_line("reloaded");
+    assert_eq!(dev.call_text("words", &json!({})), "two page two");
+    // A directory that did not exist at startup.
+    let process = dev.call_text("process", &json!({}));
     std::fs::create_dir_all(project.file("assets")).expect("a directory");
-    dev.said("executable unchanged");
-    project.put("assets/new.txt", "new");
-    dev.said("executable unchanged");
-    assert_eq!(dev.called("process", &json!({})), process, "the server keeps running");
-    std::fs::remove_dir_all(project.file("assets")).expect("it is there");
+    dev.wait_for_line("executable unchanged");
+    project.write_file("assets/new.txt", "new");
+    dev.wait_for_line("executable unchanged");
+    assert_eq!(dev.call_text("process", &json!({})), process, "the server keeps running");
+    std::fs::remove_dir_all(project.file("assets")).expect("the process is running");
     dev.end();
 }
 
 #[test]
-fn sources_can_be_looked_at_instead() {
+fn polling_detects_changes() {
     let project = Project::new("dev-poll", "");
     let mut dev = project.start(&["--poll"]);
     dev.initialize("2025-06-18");
-    project.write(FRESH);
+    project.write_source(EXTRA_TOOL);
     dev.notification("notifications/tools/list_changed");
     dev.end();
 }
 
 #[test]
-fn what_is_wrong_with_the_command_line_is_told() {
+fn invalid_options_are_reported() {
     let project = Project::new("dev-usage", "");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
-    for (words, code, message) in [
+    for (args, code, message) in [
         (
             &["dev-usage", "--watch", "nowhere"][..],
             2,
@@ -239,17 +241,17 @@ fn what_is_wrong_with_the_command_line_is_told() {
         ),
     ] {
         let mut command = cargo_mcp(&["dev"]);
-        command.args(words).current_dir(project.file(""));
-        let done: Done = command.output().expect("it starts").into();
-        assert_eq!(done.failed(code), message, "{words:?}");
+        command.args(args).current_dir(project.file(""));
+        let done: CommandOutput = command.output().expect("the command starts").into();
+        assert_eq!(done.expect_failure(code), message, "{args:?}");
     }
 }
 
-/// What the official client tells of changed tools.
+/// Notifies a test when the official client receives `notifications/tools/list_changed`.
 #[derive(Clone, Default)]
-pub(super) struct Told(pub(super) Arc<Notify>);
+pub(super) struct ToolListWatcher(pub(super) Arc<Notify>);
 
-impl ClientHandler for Told {
+impl ClientHandler for ToolListWatcher {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.notify_one();
     }
@@ -258,14 +260,15 @@ impl ClientHandler for Told {
 #[tokio::test]
 async fn the_official_client_sees_a_new_tool() {
     let project = Project::new("dev-official", "");
-    let told = Told::default();
-    let transport = TokioChildProcess::new(tokio::process::Command::from(project.command(&[]))).expect("it starts");
-    let client = told.clone().serve(transport).await.expect("a handshake");
+    let watcher = ToolListWatcher::default();
+    let transport =
+        TokioChildProcess::new(tokio::process::Command::from(project.command(&[]))).expect("the command starts");
+    let client = watcher.clone().serve(transport).await.expect("a handshake");
     assert_eq!(client.list_all_tools().await.expect("tools").len(), 4);
-    project.write(FRESH);
-    tokio::time::timeout(LONG, told.0.notified()).await.expect("it is told");
+    project.write_source(EXTRA_TOOL);
+    tokio::time::timeout(TIMEOUT, watcher.0.notified()).await.expect("a notification within the time limit");
     assert_eq!(client.list_all_tools().await.expect("tools").len(), 5);
     let result = client.call_tool(CallToolRequestParams::new("fresh")).await.expect("a result");
     assert_eq!(serde_json::to_value(result).expect("JSON")["content"][0]["text"], "fresh");
-    client.cancel().await.expect("it ends");
+    client.cancel().await.expect("the client shuts down");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn each_client_gets_its_form_of_a_program_entry() {
+fn each_client_has_its_own_format_for_program_entries() {
     let stdio = "      \"type\": \"stdio\",\n";
     for (client, object, kind) in [
         ("claude-code", "mcpServers", stdio),
@@ -19,7 +19,7 @@ fn each_client_gets_its_form_of_a_program_entry() {
         let home = Home::new();
         let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]);
         assert_eq!(done.stderr.lines().next(), Some("`hello` responds as hello 0.1.0"), "{}", done.stderr);
-        let output = done.good();
+        let output = done.expect_success();
         let path = home.path(file(client));
         assert!(output.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{output}");
         let expected = format!(
@@ -30,7 +30,7 @@ fn each_client_gets_its_form_of_a_program_entry() {
         assert_eq!(home.read(file(client)), expected, "{client}");
     }
     let home = Home::new();
-    home.install("codex", &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]).good();
+    home.install("codex", &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]).expect_success();
     let expected = format!(
         "[mcp_servers.hello]\ncommand = \"{}\"\nargs = [\"--legacy-sse\"]\nenv = {{ KEY = \"ü \\\"1\\\"\" }}\n",
         hello()
@@ -38,13 +38,13 @@ fn each_client_gets_its_form_of_a_program_entry() {
     assert_eq!(home.read(file("codex")), expected);
 }
 
-/// The form that `copilot mcp add` writes.
+/// The format that `copilot mcp add` writes.
 #[test]
 fn entries_for_copilot_list_the_allowed_tools() {
     let home = Home::new();
-    home.install("copilot", &["--force", "--no-check"]).good();
+    home.install("copilot", &["--force", "--no-check"]).expect_success();
     let url = ["install", "--client", "copilot", "--no-check", "--name", "web", "https://example.com/mcp"];
-    home.run(&url).good();
+    home.run(&url).expect_success();
     let written: serde_json::Value = serde_json::from_str(&home.read(file("copilot"))).expect("JSON");
     let expected = serde_json::json!({
         "mcpServers": {
@@ -56,7 +56,7 @@ fn entries_for_copilot_list_the_allowed_tools() {
 }
 
 #[test]
-fn each_client_gets_its_form_of_a_url_entry() {
+fn each_client_has_its_own_format_for_url_entries() {
     for (client, object, kind, url, headers) in [
         ("claude-code", "mcpServers", "      \"type\": \"http\",\n", "url", "headers"),
         ("cline", "mcpServers", "      \"type\": \"streamableHttp\",\n", "url", "headers"),
@@ -67,19 +67,19 @@ fn each_client_gets_its_form_of_a_url_entry() {
         ("zed", "context_servers", "", "url", "headers"),
     ] {
         let home = Home::new();
-        let words = ["install", "--client", client, "--force", "--no-check", "https://mcp.example.com/mcp"];
-        home.run(&[&words[..], &["--header", "Authorization: Bearer x"]].concat()).good();
+        let args = ["install", "--client", client, "--force", "--no-check", "https://mcp.example.com/mcp"];
+        home.run(&[&args[..], &["--header", "Authorization: Bearer x"]].concat()).expect_success();
         let expected = format!(
             "{{\n  \"{object}\": {{\n    \"mcp-example-com\": {{\n{kind}      \"{url}\": \"https://mcp.example.com/mcp\",\n      \
              \"{headers}\": {{\n        \"Authorization\": \"Bearer x\"\n      }}\n    }}\n  }}\n}}\n"
         );
         assert_eq!(home.read(file(client)), expected, "{client}");
-        home.run(&["uninstall", "--client", client, "https://mcp.example.com/mcp"]).good();
+        home.run(&["uninstall", "--client", client, "https://mcp.example.com/mcp"]).expect_success();
         assert!(!home.path(file(client)).exists(), "{client}");
     }
     let home = Home::new();
-    let words = ["install", "--client", "codex", "--force", "--no-check", "https://mcp.example.com/mcp"];
-    home.run(&[&words[..], &["--header", "X-Key: x"]].concat()).good();
+    let args = ["install", "--client", "codex", "--force", "--no-check", "https://mcp.example.com/mcp"];
+    home.run(&[&args[..], &["--header", "X-Key: x"]].concat()).expect_success();
     let expected =
         "[mcp_servers.mcp-example-com]\nurl = \"https://mcp.example.com/mcp\"\nhttp_headers = { X-Key = \"x\" }\n";
     assert_eq!(home.read(file("codex")), expected);
@@ -92,14 +92,14 @@ fn a_package_is_built_in_release_mode_and_copied() {
     let release = target.join("release");
     fs::create_dir_all(&release).expect("directories are created");
     fs::copy(example("hello"), release.join("hello")).expect("the example is built");
-    let words = ["install", "hello", "--client", "claude-code", "--force", "--no-build", "--copy-to"];
+    let args = ["install", "hello", "--client", "claude-code", "--force", "--no-build", "--copy-to"];
     let bin = home.path("bin");
-    let run = |copy_to: Option<&str>| -> Done {
-        let words = match copy_to {
-            Some(directory) => [&words[..], &[directory], &["--", "--allow-host", "x"]].concat(),
-            None => words[..6].to_vec(),
+    let run = |copy_to: Option<&str>| -> CommandOutput {
+        let args = match copy_to {
+            Some(directory) => [&args[..], &[directory], &["--", "--allow-host", "x"]].concat(),
+            None => args[..6].to_vec(),
         };
-        home.command(&words).env("CARGO_TARGET_DIR", &target).output().expect("cargo-mcp starts").into()
+        home.command(&args).env("CARGO_TARGET_DIR", &target).output().expect("cargo-mcp starts").into()
     };
     let plain = run(None);
     let expected = format!(
@@ -107,10 +107,10 @@ fn a_package_is_built_in_release_mode_and_copied() {
         release.display()
     );
     assert!(plain.stderr.ends_with(&expected), "{}", plain.stderr);
-    plain.good();
+    plain.expect_success();
     let copied = run(bin.to_str());
     assert!(!copied.stderr.contains("note:"), "{}", copied.stderr);
-    copied.good();
+    copied.expect_success();
     let entry: serde_json::Value = serde_json::from_str(&home.read(".claude.json")).expect("JSON");
     let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": ["--allow-host", "x"]});
     assert_eq!(entry["mcpServers"]["hello"], expected);
@@ -119,27 +119,27 @@ fn a_package_is_built_in_release_mode_and_copied() {
     let mut newer = fs::read(example("hello")).expect("the example");
     newer.push(0);
     fs::write(release.join("hello"), &newer).expect("the file is written");
-    let again = run(bin.to_str()).good();
+    let again = run(bin.to_str()).expect_success();
     let expected = format!("Claude Code: `hello` is already installed in {}\n", home.path(".claude.json").display());
     assert_eq!(again, expected);
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), newer);
     fs::remove_file(release.join("hello")).expect("the path exists");
     let expected =
         format!("error: program `{}/hello` not found\nhelp: omit `--no-build` to build it\n", release.display());
-    assert_eq!(run(None).failed(2), expected);
+    assert_eq!(run(None).expect_failure(2), expected);
 }
 
 #[test]
 fn a_secret_comes_from_the_environment() {
     let home = Home::new();
-    let words = ["install", "--client", "cursor", "--force", "--no-check", "--env", "MY_KEY", "--", &hello()];
-    let missing = home.command(&words).env_remove("MY_KEY").output().expect("cargo-mcp starts");
+    let args = ["install", "--client", "cursor", "--force", "--no-check", "--env", "MY_KEY", "--", &hello()];
+    let missing = home.command(&args).env_remove("MY_KEY").output().expect("cargo-mcp starts");
     assert_eq!(
-        Done::from(missing).failed(2),
+        CommandOutput::from(missing).expect_failure(2),
         "error: `--env MY_KEY`: `MY_KEY` is not set in the current environment\nhelp: provide a value: `--env MY_KEY=…`\n"
     );
-    let done = home.command(&words).env("MY_KEY", "s3cret").output().expect("cargo-mcp starts");
-    assert!(!Done::from(done).good().contains("s3cret"));
+    let done = home.command(&args).env("MY_KEY", "s3cret").output().expect("cargo-mcp starts");
+    assert!(!CommandOutput::from(done).expect_success().contains("s3cret"));
     assert!(home.read(file("cursor")).contains("\"MY_KEY\": \"s3cret\""));
     let records = home.read(".local/state/cargo-mcp/installed.json");
     assert!(records.contains("hello") && !records.contains("s3cret"), "{records}");
@@ -156,7 +156,7 @@ fn values_that_a_client_would_expand_are_reported() {
         let home = Home::with(file(client), "");
         let done = home.install(client, &["--dry-run", "--env", &format!("KEY={value}")]);
         assert_eq!(done.stderr, expected, "{client} {value}");
-        done.good();
+        done.expect_success();
     }
 }
 
@@ -169,7 +169,7 @@ fn comments_in_plain_json_cause_a_warning() {
         home.path(file("claude-desktop")).display()
     );
     assert!(done.stderr.starts_with(&expected), "{}", done.stderr);
-    done.good();
+    done.expect_success();
 }
 
 #[test]
@@ -187,22 +187,22 @@ fn project_scope_uses_the_files_of_the_project() {
         ("gemini", ".gemini/settings.json"),
         ("roo", ".roo/mcp.json"),
     ] {
-        let words = ["install", "--client", client, "--scope", "project", "--no-check", "--", &hello];
-        let done = home.command(&words).current_dir(project.join("deep/down")).output().expect("cargo-mcp starts");
-        let done = Done::from(done);
+        let args = ["install", "--client", client, "--scope", "project", "--no-check", "--", &hello];
+        let done = home.command(&args).current_dir(project.join("deep/down")).output().expect("cargo-mcp starts");
+        let done = CommandOutput::from(done);
         assert!(
             done.stderr.contains("note: the project's configuration contains a path of this machine: "),
             "{}",
             done.stderr
         );
-        let output = done.good();
+        let output = done.expect_success();
         let file = project.join(path);
         assert!(output.ends_with(&format!(": installed `hello` (project) in {}\n", file.display())), "{output}");
         assert!(fs::read_to_string(&file).expect("the path exists").contains(&hello));
         let client = client.split(',').next().expect("one");
-        let words = ["uninstall", "--client", client, "--scope", "project", "hello"];
-        let done = home.command(&words).current_dir(&project).output().expect("cargo-mcp starts");
-        Done::from(done).good();
+        let args = ["uninstall", "--client", client, "--scope", "project", "hello"];
+        let done = home.command(&args).current_dir(&project).output().expect("cargo-mcp starts");
+        CommandOutput::from(done).expect_success();
         assert!(!file.exists(), "{client}");
     }
     let left: Vec<_> =

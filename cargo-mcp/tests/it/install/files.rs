@@ -1,4 +1,4 @@
-//! The content of files: installing changes nothing else, and uninstalling restores everything.
+//! The content of configuration files: installing changes only the entry, and uninstalling restores the file.
 
 use super::*;
 
@@ -35,17 +35,17 @@ fn only_the_entry_changes() {
         let output = home.install(client, &["--no-check"]);
         let backup = home.path(&format!("{}.bak", file(client)));
         assert!(output.stderr.contains(&format!("  backup: {}\n", backup.display())), "{}", output.stderr);
-        output.good();
+        output.expect_success();
         assert_eq!(home.read(file(client)), after.replace("HELLO", &hello()), "{client}");
         assert_eq!(fs::read_to_string(backup).expect("a copy"), before, "{client}");
-        home.run(&["uninstall", "--client", client, "hello"]).good();
+        home.run(&["uninstall", "--client", client, "hello"]).expect_success();
         assert_eq!(home.read(file(client)), before, "{client}");
     }
 }
 
 #[test]
 fn a_round_trip_restores_every_file() {
-    for client in LOCAL {
+    for client in LOCAL_CLIENTS {
         for text in [None, Some(""), Some("\n"), Some("\u{feff}")].into_iter().chain(match client {
             "codex" => [Some("# mine\r\n"), Some("[mcp_servers]\n"), Some("a = 1")],
             _ => {
@@ -56,11 +56,11 @@ fn a_round_trip_restores_every_file() {
             if let Some(text) = text {
                 home.write(file(client), text);
             }
-            let before = home.everything();
-            home.install(client, &["--no-check", "--force"]).good();
-            assert_ne!(home.everything(), before, "{client} {text:?}");
-            home.run(&["uninstall", "--client", client, "hello"]).good();
-            let mut after = home.everything();
+            let before = home.snapshot();
+            home.install(client, &["--no-check", "--force"]).expect_success();
+            assert_ne!(home.snapshot(), before, "{client} {text:?}");
+            home.run(&["uninstall", "--client", client, "hello"]).expect_success();
+            let mut after = home.snapshot();
             after.retain(|path, _| !path.to_string_lossy().contains(".bak"));
             assert_eq!(after, before, "{client} {text:?}");
         }
@@ -70,30 +70,30 @@ fn a_round_trip_restores_every_file() {
 #[test]
 fn a_created_file_is_kept_if_it_was_changed_since() {
     let home = Home::new();
-    home.install("cursor", &["--no-check", "--force"]).good();
+    home.install("cursor", &["--no-check", "--force"]).expect_success();
     let text = home.read(file("cursor")).replacen('{', "{\n  \"mine\": 1,", 1);
     home.write(file("cursor"), &text);
-    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
     assert_eq!(home.read(file("cursor")), "{\n  \"mine\": 1\n}\n");
 }
 
 #[test]
 fn without_a_record_only_the_entry_is_removed() {
     let home = Home::with(file("cursor"), "{}\n");
-    home.install("cursor", &["--no-check"]).good();
+    home.install("cursor", &["--no-check"]).expect_success();
     fs::remove_dir_all(home.path(".local")).expect("the records exist");
-    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
     assert_eq!(home.read(file("cursor")), "{\n  \"mcpServers\": {}\n}\n");
 }
 
 #[test]
 fn an_object_of_the_user_is_not_removed() {
     let home = Home::with(file("cursor"), "{}\n");
-    home.install("cursor", &["--no-check"]).good();
+    home.install("cursor", &["--no-check"]).expect_success();
     let own = "{\n  \"mcpServers\": {}\n}\n";
     home.write(file("cursor"), own);
-    home.install("cursor", &["--no-check"]).good();
-    home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+    home.install("cursor", &["--no-check"]).expect_success();
+    home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
     assert_eq!(home.read(file("cursor")), own);
 }
 
@@ -107,9 +107,9 @@ fn reinstalling_succeeds_and_replacing_requires_force() {
          `--force` replaces it, `--name` installs the server under another name\n",
         path.display()
     );
-    assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
+    assert_eq!(home.install("cursor", &["--no-check"]).expect_failure(2), expected);
     assert_eq!(home.read(file("cursor")), text);
-    home.install("cursor", &["--no-check", "--force"]).good();
+    home.install("cursor", &["--no-check", "--force"]).expect_success();
     assert_eq!(
         home.read(file("cursor")),
         format!(
@@ -117,11 +117,11 @@ fn reinstalling_succeeds_and_replacing_requires_force() {
             hello()
         )
     );
-    let before = home.everything();
-    let output = home.install("cursor", &["--no-check"]).good();
+    let before = home.snapshot();
+    let output = home.install("cursor", &["--no-check"]).expect_success();
     assert_eq!(output, format!("Cursor: `hello` is already installed in {}\n", path.display()));
-    assert_eq!(home.everything(), before);
-    home.install("cursor", &["--no-check", "--name", "another"]).good();
+    assert_eq!(home.snapshot(), before);
+    home.install("cursor", &["--no-check", "--name", "another"]).expect_success();
     assert!(home.read(file("cursor")).contains("\"another\": {\n"));
 }
 
@@ -130,9 +130,9 @@ fn a_dry_run_prints_the_diff_and_writes_nothing() {
     let text =
         "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\", \"env\": { \"KEY\": \"old secret\" } }\n  }\n}\n";
     let home = Home::with(file("cursor"), text);
-    let before = home.everything();
+    let before = home.snapshot();
     let path = home.path(file("cursor"));
-    let output = home.install("cursor", &["--dry-run", "--env", "TOKEN=new secret"]).good();
+    let output = home.install("cursor", &["--dry-run", "--env", "TOKEN=new secret"]).expect_success();
     let expected = format!(
         "--- {0}\n+++ {0}\n@@ -1,5 +1,13 @@\n {{\n   \"mcpServers\": {{\n-    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \
          \"***\" }} }}\n+    \"other\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \"***\" }} }},\n+    \"hello\": {{\n+      \
@@ -142,20 +142,20 @@ fn a_dry_run_prints_the_diff_and_writes_nothing() {
         hello()
     );
     assert_eq!(output, expected);
-    assert_eq!(home.everything(), before);
+    assert_eq!(home.snapshot(), before);
     let done = home.run(&["install", "hello", "--client", "codex", "--dry-run"]);
     let warning =
         format!("warning: Codex does not seem to be installed: `{}` does not exist\n", home.path(".codex").display());
     assert_eq!(done.stderr, warning);
-    let output = done.good();
+    let output = done.expect_success();
     assert!(output.starts_with(&format!("--- /dev/null\n+++ {}\n", home.path(file("codex")).display())), "{output}");
     assert!(output.contains("+command = \"") && output.contains("/release/hello\"\n"), "{output}");
-    let output = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).good();
+    let output = home.run(&["uninstall", "--client", "cursor", "other", "--dry-run"]).expect_success();
     assert!(
         output.contains("-    \"other\": {") && output.contains("\"***\"") && !output.contains("secret"),
         "{output}"
     );
-    assert_eq!(home.everything(), before);
+    assert_eq!(home.snapshot(), before);
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn two_servers_can_be_uninstalled_in_any_order() {
     for (client, text) in [("cursor", "{\"a\": 1}"), ("cursor", "{}\n"), ("codex", "a = 1"), ("zed", "// none\n")] {
         for order in [["one", "two"], ["two", "one"]] {
             let home = Home::with(file(client), text);
-            home.install(client, &["--no-check", "--name", "one"]).good();
-            home.install(client, &["--no-check", "--name", "two"]).good();
+            home.install(client, &["--no-check", "--name", "one"]).expect_success();
+            home.install(client, &["--no-check", "--name", "two"]).expect_success();
             for name in order {
-                home.run(&["uninstall", "--client", client, name]).good();
+                home.run(&["uninstall", "--client", client, name]).expect_success();
             }
             assert_eq!(home.read(file(client)), text, "{client} {order:?}");
         }
@@ -178,9 +178,9 @@ fn several_clients_are_configured_and_listed() {
     let home = Home::with(file("cursor"), "{}");
     home.write(file("zed"), "{ \"context_servers\": { \"other\": {} } }");
     home.write(file("gemini"), "{ broken");
-    let output = home.install("cursor,zed,cursor", &["--no-check"]).good();
+    let output = home.install("cursor,zed,cursor", &["--no-check"]).expect_success();
     assert_eq!(output.lines().count(), 2, "{output}");
-    let output = home.run(&["install", "--list", "hello"]).good();
+    let output = home.run(&["install", "--list", "hello"]).expect_success();
     for (client, state) in
         [("cursor", "has `hello`"), ("zed", "has `hello`"), ("gemini", "invalid"), ("windsurf", "no file")]
     {
@@ -189,6 +189,6 @@ fn several_clients_are_configured_and_listed() {
         let row: Vec<_> = row.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(row, [client, "user", state, &path]);
     }
-    let output = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).good();
+    let output = home.run(&["install", "--list", "--client", "zed", "--name", "notes"]).expect_success();
     assert_eq!(output, format!("zed  user  no `notes`, 2 others  {}\n", home.path(file("zed")).display()));
 }

@@ -10,12 +10,12 @@ fn invalid_files_are_rejected_and_unchanged() {
         ("codex", "a = 1\n[mcp_servers\n", "line 2, column 13: unclosed table, expected `]`"),
     ] {
         let home = Home::with(file(client), text);
-        let before = home.everything();
+        let before = home.snapshot();
         let path = home.path(file(client));
         let expected = format!("error: `{}`, {expected}\nhelp: fix the file; nothing was changed\n", path.display());
-        assert_eq!(home.install(client, &[]).failed(2), expected);
-        assert_eq!(home.run(&["uninstall", "--client", client, "hello"]).failed(2), expected);
-        assert_eq!(home.everything(), before);
+        assert_eq!(home.install(client, &[]).expect_failure(2), expected);
+        assert_eq!(home.run(&["uninstall", "--client", client, "hello"]).expect_failure(2), expected);
+        assert_eq!(home.snapshot(), before);
     }
     let home = Home::new();
     home.write(file("cursor"), "");
@@ -24,7 +24,7 @@ fn invalid_files_are_rejected_and_unchanged() {
         "error: `{}` is not valid UTF-8: invalid byte at offset 7\nhelp: save the file as UTF-8; nothing was changed\n",
         home.path(file("cursor")).display()
     );
-    assert_eq!(home.install("cursor", &[]).failed(2), expected);
+    assert_eq!(home.install("cursor", &[]).expect_failure(2), expected);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn invalid_command_lines_are_rejected_with_help() {
     let home = Home::with(".cursor/x", "");
     home.write(".codex/x", "");
     let hello = hello();
-    for (words, expected) in [
+    for (args, expected) in [
         (
             &["install", "--", &hello][..],
             "error: `--client` is missing\nhelp: these clients seem to be installed: `codex`, `cursor`\n",
@@ -84,26 +84,26 @@ fn invalid_command_lines_are_rejected_with_help() {
             "error: no package `helo` in this workspace\nhelp: did you mean `hello`?\n",
         ),
     ] {
-        let done = home.run(words);
-        assert_eq!(done.stdout, "", "{words:?}");
-        assert_eq!(done.failed(2), expected, "{words:?}");
+        let done = home.run(args);
+        assert_eq!(done.stdout, "", "{args:?}");
+        assert_eq!(done.expect_failure(2), expected, "{args:?}");
     }
     let nowhere = home.command(&["uninstall", "--client", "cursor"]).current_dir(home.path("")).output();
     assert_eq!(
-        Done::from(nowhere.expect("cargo-mcp starts")).failed(2),
+        CommandOutput::from(nowhere.expect("cargo-mcp starts")).expect_failure(2),
         "error: the name of the server is missing, and there is no package here\nhelp: `cargo mcp install --list` lists \
          the installed servers\n"
     );
-    let none = Home::new().run(&["install", "--", &hello]).failed(2);
+    let none = Home::new().run(&["install", "--", &hello]).expect_failure(2);
     assert!(
         none.starts_with(
             "error: `--client` is missing, and no supported client seems to be installed\nhelp: supported clients: `claude-code`, "
         ),
         "{none}"
     );
-    let near = home.run(&["install", "--client", "curser"]).failed(2);
+    let near = home.run(&["install", "--client", "curser"]).expect_failure(2);
     assert!(near.contains("a similar value exists: 'cursor'"), "{near}");
-    assert_eq!(home.everything().len(), 4, "nothing was written");
+    assert_eq!(home.snapshot().len(), 4, "nothing was written");
 }
 
 #[test]
@@ -119,28 +119,28 @@ fn no_file_is_created_for_a_missing_client() {
             "error: {title} does not seem to be installed: `{}` does not exist\nhelp: `--force` creates its configuration anyway\n",
             home.path(mark).display()
         );
-        assert_eq!(home.install(client, &[]).failed(2), expected);
+        assert_eq!(home.install(client, &[]).expect_failure(2), expected);
     }
-    assert_eq!(home.everything(), BTreeMap::new());
+    assert_eq!(home.snapshot(), BTreeMap::new());
 }
 
 #[test]
 fn a_server_that_does_not_respond_is_not_installed() {
     let home = Home::with(file("cursor"), "{}\n");
-    let before = home.everything();
-    let failed = home.run(&["install", "--client", "cursor", "--", "false"]).failed(3);
+    let before = home.snapshot();
+    let failed = home.run(&["install", "--client", "cursor", "--", "false"]).expect_failure(3);
     assert!(failed.starts_with("error: `false` "), "{failed}");
     assert!(
         failed.ends_with("help: nothing was changed; `--no-check` installs the server without starting it\n"),
         "{failed}"
     );
-    let failed = home.run(&["install", "--client", "cursor", "http://127.0.0.1:9/mcp"]).failed(3);
+    let failed = home.run(&["install", "--client", "cursor", "http://127.0.0.1:9/mcp"]).expect_failure(3);
     assert!(failed.starts_with("error: ") && failed.contains("`http://127.0.0.1:9/mcp`"), "{failed}");
     let silent = ["install", "--client", "cursor", "--connect-timeout", "1", "--", "sleep", "5"];
-    let failed = home.run(&silent).failed(3);
+    let failed = home.run(&silent).expect_failure(3);
     assert!(failed.starts_with("error: `sleep` did not answer the handshake within 1 s\n"), "{failed}");
-    assert_eq!(home.everything(), before);
-    home.run(&["install", "--client", "cursor", "--no-check", "--", "false"]).good();
+    assert_eq!(home.snapshot(), before);
+    home.run(&["install", "--client", "cursor", "--no-check", "--", "false"]).expect_success();
     assert!(home.read(file("cursor")).contains("\"command\": \"false\""));
 }
 
@@ -149,7 +149,7 @@ fn unknown_names_are_rejected_with_suggestions() {
     let text = "{ \"mcpServers\": { \"hello\": {}, \"notes\": {} } }";
     let home = Home::with(file("cursor"), text);
     let path = home.path(file("cursor"));
-    for (words, help) in [
+    for (args, help) in [
         (&["uninstall", "--client", "cursor", "helo"][..], "did you mean `hello`?"),
         (&["uninstall", "--client", "cursor", "frobnicate"], "available servers: `hello`, `notes`"),
         (
@@ -157,11 +157,11 @@ fn unknown_names_are_rejected_with_suggestions() {
             "available servers: `hello`, `notes`\nhelp: if the server was installed with `--name`, use that name",
         ),
     ] {
-        let name = if words[3].starts_with("https") { "example-com" } else { words[3] };
+        let name = if args[3].starts_with("https") { "example-com" } else { args[3] };
         let expected = format!("error: Cursor has no server `{name}` in `{}`\nhelp: {help}\n", path.display());
-        assert_eq!(home.run(words).failed(2), expected);
+        assert_eq!(home.run(args).expect_failure(2), expected);
     }
-    let failed = Home::new().run(&["uninstall", "--client", "codex", "hello"]).failed(2);
+    let failed = Home::new().run(&["uninstall", "--client", "codex", "hello"]).expect_failure(2);
     assert!(failed.ends_with("help: there are no servers\n"), "{failed}");
     assert_eq!(home.read(file("cursor")), text);
 }

@@ -9,7 +9,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 /// Creates a fake `cargo` that reports the example as built and records its arguments.
-fn cargo(home: &Home) -> PathBuf {
+fn fake_cargo(home: &Home) -> PathBuf {
     let real = PathBuf::from(env!("CARGO"));
     let metadata = metadata_of(Command::new(&real).args(["metadata", "--no-deps", "--format-version", "1"]));
     let package = metadata["packages"].as_array().expect("packages").iter().find(|package| package["name"] == "hello");
@@ -31,7 +31,7 @@ fn cargo(home: &Home) -> PathBuf {
     home.write("message.json", &message.to_string());
     let script = home.path("cargo");
     let text = format!(
-        "#!/bin/sh\n[ \"$1\" = build ] || exec '{}' \"$@\"\necho \"$@\" > '{1}/asked'\ncat '{1}/message.json'\n",
+        "#!/bin/sh\n[ \"$1\" = build ] || exec '{}' \"$@\"\necho \"$@\" > '{1}/cargo-args'\ncat '{1}/message.json'\n",
         real.display(),
         home.path("").display()
     );
@@ -47,18 +47,18 @@ fn metadata_of(command: &mut Command) -> serde_json::Value {
 
 #[test]
 fn a_package_is_built_and_started() {
-    for (more, asked) in [(&[][..], true), (&["--debug"], false)] {
+    for (options, is_release) in [(&[][..], true), (&["--debug"], false)] {
         let home = Home::new();
-        let cargo = cargo(&home);
-        let words = [&["install", "hello", "--client", "cursor", "--force"], more].concat();
-        let done: Done = home.command(&words).env("CARGO", &cargo).output().expect("cargo-mcp starts").into();
+        let cargo = fake_cargo(&home);
+        let args = [&["install", "hello", "--client", "cursor", "--force"], options].concat();
+        let done: CommandOutput = home.command(&args).env("CARGO", &cargo).output().expect("cargo-mcp starts").into();
         assert!(done.stderr.contains("`hello` responds as hello 0.1.0\n"), "{}", done.stderr);
         let path = home.path(file("cursor"));
-        assert_eq!(done.good(), format!("Cursor: installed `hello` (user) in {}\n", path.display()));
-        assert_eq!(home.read("asked").contains(" --release"), asked, "{}", home.read("asked"));
+        assert_eq!(done.expect_success(), format!("Cursor: installed `hello` (user) in {}\n", path.display()));
+        assert_eq!(home.read("cargo-args").contains(" --release"), is_release, "{}", home.read("cargo-args"));
         let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
         assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
-        let output = home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+        let output = home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
         let expected =
             format!("Cursor: uninstalled `hello` and deleted {}, which was created for it\n", path.display());
         assert_eq!(output, expected);
@@ -74,11 +74,11 @@ fn links_and_permissions_are_preserved() {
         let real = home.path(".cursor").join(target);
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("permissions are changed");
         symlink(target, home.path(file("cursor"))).expect("a link");
-        home.install("cursor", &["--no-check"]).good();
+        home.install("cursor", &["--no-check"]).expect_success();
         assert_eq!(fs::read_link(home.path(file("cursor"))).expect("still a link"), Path::new(target));
         assert!(fs::read_to_string(&real).expect("the path exists").contains("hello"));
         assert_eq!((mode(&real), mode(&home.path(".cursor/mcp.json.bak"))), (0o640, 0o640));
-        home.run(&["uninstall", "--client", "cursor", "hello"]).good();
+        home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
         assert_eq!(fs::read_to_string(&real).expect("the path exists"), "{}\n");
         assert_eq!(mode(&real), 0o640);
     }
@@ -89,7 +89,7 @@ fn the_target_of_a_dangling_link_is_created() {
     let home = Home::with("dotfiles/x", "");
     fs::create_dir(home.path(".cursor")).expect("a directory");
     symlink("../dotfiles/mcp.json", home.path(file("cursor"))).expect("a link");
-    home.install("cursor", &["--no-check"]).good();
+    home.install("cursor", &["--no-check"]).expect_success();
     assert!(home.read("dotfiles/mcp.json").contains("hello"));
     assert!(home.path(file("cursor")).is_symlink());
 }
@@ -97,12 +97,12 @@ fn the_target_of_a_dangling_link_is_created() {
 #[test]
 fn new_user_files_are_private_and_project_files_are_not() {
     let home = Home::new();
-    home.install("cursor", &["--no-check", "--force"]).good();
+    home.install("cursor", &["--no-check", "--force"]).expect_success();
     assert_eq!(mode(&home.path(file("cursor"))), 0o600);
     fs::create_dir(home.path(".git")).expect("a directory");
-    let words = ["install", "--client", "claude-code", "--scope", "project", "--no-check", "--", &hello()];
-    let mut command = home.command(&words);
-    Done::from(command.current_dir(home.path("")).output().expect("cargo-mcp starts")).good();
+    let args = ["install", "--client", "claude-code", "--scope", "project", "--no-check", "--", &hello()];
+    let mut command = home.command(&args);
+    CommandOutput::from(command.current_dir(home.path("")).output().expect("cargo-mcp starts")).expect_success();
     assert_eq!(mode(&home.path(".mcp.json")) & 0o044, mode_of_new_files(&home) & 0o044);
 }
 
@@ -121,12 +121,12 @@ fn unwritable_files_are_reported_and_unchanged() {
         "error: `{}` is read-only\nhelp: make it writable, or edit the source it is generated from; `--dry-run` shows the changes\n",
         path.display()
     );
-    assert_eq!(home.install("cursor", &["--no-check"]).failed(2), expected);
+    assert_eq!(home.install("cursor", &["--no-check"]).expect_failure(2), expected);
     assert_eq!(home.read(file("cursor")), "{}\n");
     // A directory in which not even root can create files.
-    let words = ["install", "--client", "claude-code", "--force", "--no-check", "--", &hello()];
-    let done = home.command(&words).env("CLAUDE_CONFIG_DIR", "/proc").output().expect("cargo-mcp starts");
-    let failed = Done::from(done).failed(2);
+    let args = ["install", "--client", "claude-code", "--force", "--no-check", "--", &hello()];
+    let done = home.command(&args).env("CLAUDE_CONFIG_DIR", "/proc").output().expect("cargo-mcp starts");
+    let failed = CommandOutput::from(done).expect_failure(2);
     assert!(failed.starts_with("error: cannot write `/proc/.claude.json`: "), "{failed}");
     assert!(
         failed.ends_with("help: nothing was changed; `--dry-run` shows the changes, to be made manually\n"),
@@ -134,7 +134,7 @@ fn unwritable_files_are_reported_and_unchanged() {
     );
     // A file in place of the directory.
     let home = Home::with(".cursor", "");
-    let failed = home.install("cursor", &["--no-check"]).failed(2);
+    let failed = home.install("cursor", &["--no-check"]).expect_failure(2);
     let expected = format!("error: cannot read `{}`: ", home.path(file("cursor")).display());
     assert!(failed.starts_with(&expected), "{failed}");
 }
@@ -145,26 +145,26 @@ fn a_concurrent_change_is_detected() {
     let path = home.path(file("cursor"));
     // The server runs after the file is read and before it is written.
     let script = format!("echo '{{ \"mine\": 1 }}' > '{}'; exec '{}'", path.display(), hello());
-    let failed = home.run(&["install", "--client", "cursor", "--", "sh", "-c", &script]).failed(2);
+    let failed = home.run(&["install", "--client", "cursor", "--", "sh", "-c", &script]).expect_failure(2);
     let expected = format!(
         "error: `{}` was changed by another program in the meantime\nhelp: run the command again; nothing was changed\n",
         path.display()
     );
     assert!(failed.ends_with(&expected), "{failed}");
     assert_eq!(home.read(file("cursor")), "{ \"mine\": 1 }\n");
-    let left: Vec<_> = home.everything().into_keys().filter(|path| path.is_file()).collect();
+    let left: Vec<_> = home.snapshot().into_keys().filter(|path| path.is_file()).collect();
     assert_eq!(left.len(), 1, "no temporary file is left: {left:?}");
 }
 
 #[test]
 fn backups_are_numbered_and_not_duplicated() {
     let home = Home::with(file("cursor"), "{}\n");
-    home.install("cursor", &["--no-check", "--name", "one"]).good();
-    home.install("cursor", &["--no-check", "--name", "two"]).good();
+    home.install("cursor", &["--no-check", "--name", "one"]).expect_success();
+    home.install("cursor", &["--no-check", "--name", "two"]).expect_success();
     let second = home.read(".cursor/mcp.json.bak1");
     assert_eq!(home.read(".cursor/mcp.json.bak"), "{}\n");
     assert!(second.contains("one") && !second.contains("two"), "{second}");
     home.write(file("cursor"), &second);
-    home.install("cursor", &["--no-check", "--name", "two"]).good();
+    home.install("cursor", &["--no-check", "--name", "two"]).expect_success();
     assert!(!home.path(".cursor/mcp.json.bak2").exists());
 }

@@ -1,10 +1,10 @@
 //! Checks JSON text against a schema and reports all violations.
 //!
-//! A schema is compiled once into a list of nodes that refer to each other by index. A check walks over the raw text without building
-//! a tree. For valid text it allocates only for strings with escapes.
+//! A schema is compiled once into a list of nodes that refer to each other by index. A check walks over the raw text
+//! without building a tree. For valid text it allocates only for strings with escapes.
 //!
-//! Not supported are `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`, and references to other documents or by `$id`. The test
-//! `suite` lists every deviation from the official test suite.
+//! `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`, and references to other documents or by `$id` are not
+//! supported. The test module `suite` lists every deviation from the official test suite.
 
 mod compile;
 mod explain;
@@ -44,7 +44,8 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// Fails if a keyword has an invalid value, a pattern is not a supported regular expression, or a reference cannot be resolved.
+    /// Fails if a keyword has an invalid value, a pattern is not a supported regular expression, or a reference cannot
+    /// be resolved.
     pub(crate) fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Ok(Self { nodes: compile(schema)? })
     }
@@ -70,7 +71,7 @@ impl Checker {
     /// Rewrites numbers such as `1.0` and `1e2` as `1` and `100` where the schema expects an integer.
     ///
     /// JSON Schema considers them integers, but serde does not decode them as such.
-    pub(crate) fn integral(&self, json: &str) -> String {
+    pub(crate) fn normalize_integers(&self, json: &str) -> String {
         integral::rewrite(&self.nodes, json)
     }
 }

@@ -11,7 +11,7 @@ impl SchemaError {
         Self(message.into())
     }
 
-    /// Names the argument that the schema belongs to.
+    /// Adds the name of the argument to the message.
     pub(super) fn of_argument(self, name: &str) -> Self {
         Self(format!("argument `{name}`: {self}"))
     }
@@ -24,9 +24,3 @@ impl fmt::Display for SchemaError {
 }
 
 impl Error for SchemaError {}
-
-impl From<SchemaError> for String {
-    fn from(error: SchemaError) -> Self {
-        error.0
-    }
-}

@@ -1,8 +1,9 @@
-//! Simplifies the schemas that schemars generates, so that clients with limited support for JSON Schema understand them.
+//! Simplifies the schemas that schemars generates, so that clients with limited support for JSON Schema understand
+//! them.
 //!
-//! References are inlined unless a type is recursive, optional properties are not nullable, formats that name Rust types are removed,
-//! and enums of unit variants become a plain `enum`. The set of accepted values changes in one way only: optional properties no longer
-//! accept `null`. Everything else that an author put into a schema is preserved.
+//! References are inlined unless a type is recursive, optional properties are not nullable, formats that name Rust
+//! types are removed, and enums of unit variants become a plain `enum`. The set of accepted values changes in one way
+//! only: optional properties no longer accept `null`. Everything else that an author put into a schema is preserved.
 
 mod implied;
 mod keywords;
@@ -70,7 +71,8 @@ pub(crate) struct InputSchema {
 
 /// Builds the schema of a function's arguments.
 ///
-/// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its definitions.
+/// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its
+/// definitions.
 ///
 /// # Errors
 ///
@@ -118,7 +120,8 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
 
 /// Builds the schema of a function's arguments from the schema of a type whose fields are the arguments.
 ///
-/// A schema with `$schema` was written by the author and is left unchanged, except that definitions from the generator are added.
+/// A schema with `$schema` was written by the author and is left unchanged, except that definitions from the generator
+/// are added.
 ///
 /// # Errors
 ///
@@ -131,7 +134,7 @@ pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Resu
             let implied = implied::implied(&schema, &definitions);
             let mut simplifier = Simplifier::new(definitions, true);
             let mut schema = simplifier.root(schema);
-            define(&mut schema, simplifier.finish())?;
+            add_definitions(&mut schema, simplifier.finish())?;
             if schema.get("properties").is_none() {
                 insert(&mut schema, "properties", json!({}));
             }
@@ -156,12 +159,12 @@ fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Resu
     }
     let mut document = document.clone();
     name.and_then(|name| definitions.remove(&name));
-    let defined = define(&mut document, std::mem::take(definitions));
+    let defined = add_definitions(&mut document, std::mem::take(definitions));
     Some(defined.map(|()| document))
 }
 
 /// Adds definitions to a schema.
-fn define(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), SchemaError> {
+fn add_definitions(schema: &mut Value, definitions: Map<String, Value>) -> Result<(), SchemaError> {
     if definitions.is_empty() {
         return Ok(());
     }

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions() {
+    fn names_of_definitions_are_decoded() {
         for (reference, expected) in [
             ("#/$defs/Note", Some("Note")),
             ("#/$defs/A%20b", Some("A b")),

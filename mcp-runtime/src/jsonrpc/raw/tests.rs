@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn kinds() {
+fn kinds_are_determined_by_the_first_byte() {
     for (text, expected) in [
         ("null", Kind::Null),
         ("", Kind::Null),
@@ -19,7 +19,7 @@ fn kinds() {
 }
 
 #[test]
-fn strings() {
+fn strings_are_decoded() {
     for (text, expected) in [
         (r#""""#, Some("")),
         (r#" "plain" "#, Some("plain")),
@@ -41,7 +41,7 @@ fn strings() {
 }
 
 #[test]
-fn members_of_objects() {
+fn objects_yield_their_members() {
     for (text, expected) in [
         ("{}", &[] as &[(&str, &str)]),
         (" { } ", &[]),
@@ -71,7 +71,7 @@ fn members_of_objects() {
 }
 
 #[test]
-fn elements_of_arrays() {
+fn arrays_yield_their_elements() {
     for (text, expected) in [
         ("[]", &[] as &[&str]),
         ("{}", &[]),

@@ -155,6 +155,11 @@ impl WriteBuffer {
         if self.pending() == 0 {
             self.written = 0;
             self.shrink.clear(&mut self.buffer);
+        } else if self.written >= CHUNK.max(self.pending()) {
+            // A client that always has a request in flight may never let the buffer run empty. Moving the rest costs no
+            // more than writing the part before it did.
+            self.buffer.drain(..self.written);
+            self.written = 0;
         }
         Ok(true)
     }
@@ -169,5 +174,47 @@ impl WriteBuffer {
             self.unflushed = false;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Accepts at most this many bytes at a time.
+    struct Throttled(usize);
+
+    impl AsyncWrite for Throttled {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len().min(self.0)))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_never_runs_empty_stays_small() {
+        const RESPONSE: usize = 45_000;
+        let (mut output, cx) = (WriteBuffer::default(), &mut Context::from_waker(Waker::noop()));
+        output.append(&mut vec![b'x'; 4 * RESPONSE]);
+        for _ in 0..1_000 {
+            assert!(output.write(&mut Throttled(RESPONSE), cx).unwrap());
+            output.append(&mut vec![b'x'; RESPONSE]);
+            assert_eq!(output.pending(), 4 * RESPONSE);
+        }
+        assert!(
+            output.buffer.capacity() < 20 * RESPONSE,
+            "{} bytes for {} pending",
+            output.buffer.capacity(),
+            output.pending()
+        );
     }
 }

@@ -31,16 +31,16 @@
     clippy::unused_async,
     clippy::missing_const_for_fn,
     clippy::redundant_pub_crate,
-    reason = "that is how an author's function may look"
+    reason = "authors may write such functions"
 )]
 
 pub use ::mcp_runtime as framework;
 use ::mcp_runtime::{prompt, resource, tool, tools};
 
-/// Hides what an expansion means by `Result`.
+/// Shadows the `Result` of the prelude.
 pub type Result<T> = ::core::result::Result<T, ::std::string::String>;
 
-/// Hides what an expansion means by `Option`.
+/// Shadows the `Option` of the prelude.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Option;
@@ -67,21 +67,21 @@ pub struct Db {
     pub of: u8,
 }
 
-/// Names that an expansion could use for its own.
+/// Has parameters with names that the expansion uses.
 #[tool(tags("hygiene"))]
 #[must_use]
 pub fn input(reply: u8, env: ::core::option::Option<u8>, #[arg(default = reply())] value: u8, a0: u8, a1: &str) -> u8 {
     reply + env.unwrap_or(value) + a0 + u8::try_from_len(a1)
 }
 
-/// A name that an expansion uses for a parameter of its own.
+/// Has the name of a parameter in the expansion.
 const fn reply() -> u8 {
     3
 }
 
-/// Gives numbers a function without the prelude's traits.
+/// Converts lengths without the traits of the prelude.
 trait TryFromLen {
-    /// Takes the length.
+    /// Converts the length of a text.
     fn try_from_len(text: &str) -> Self;
 }
 
@@ -100,7 +100,7 @@ async fn private(db: &Db, _: &framework::Context, #[arg(default)] words: &[::std
 
 /// Block.
 #[tool(tags("hygiene"), blocking)]
-#[deprecated = "only to see that a call of it draws no warning"]
+#[deprecated = "checks that the expansion causes no warning"]
 pub(crate) fn old(text: ::std::string::String) -> ::std::string::String {
     text
 }
@@ -165,7 +165,7 @@ macro_rules! echo {
     };
 }
 
-/// Written by a macro, from types that it does not look into.
+/// Written by a macro with opaque types.
 macro_rules! sum {
     ($name:ident: $state:ty, $list:ty) => {
         /// Sum.
@@ -183,7 +183,7 @@ echo!(echo_text: ::std::string::String = "seven");
 /// Inside a function.
 #[must_use]
 pub fn local() -> ::std::vec::Vec<&'static str> {
-    /// Is declared inside a function.
+    /// Declared inside a function.
     #[tool(tags("hygiene"))]
     fn in_a_function() {}
 
@@ -209,7 +209,7 @@ pub struct Form {
     pub r#loop: ::core::option::Option<::std::vec::Vec<Chosen>>,
 }
 
-/// Choices, with names that an expansion could use for its own.
+/// Choices with names that the expansion uses.
 #[derive(Debug, Clone, Copy, framework::Elicit)]
 #[non_exhaustive]
 pub enum Chosen {

@@ -1,8 +1,11 @@
-//! Drives the notes server with rmcp's client: the same checks as `common.mjs` and `common.py`, in brief.
+//! Checks the notes server with rmcp's client.
 //!
-//! `rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)`. `auto` probes for 2026-07-28, as a client that knows both
-//! eras does; the older revisions are asked for in the handshake. It has no transport of its own for 2024-11-05 over HTTP, and takes
-//! the newer one.
+//! ```text
+//! rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
+//! ```
+//!
+//! `auto` probes for 2026-07-28. Older revisions are requested in the handshake. rmcp has no HTTP+SSE transport, so 2024-11-05 uses
+//! streamable HTTP.
 
 mod checks;
 
@@ -26,27 +29,27 @@ const REVISIONS: [&str; 6] = ["auto", "2026-07-28", "2025-11-25", "2025-06-18", 
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1).peekable();
+    let mut args = std::env::args().skip(1).peekable();
     let mut only = Vec::new();
-    while words.next_if_eq("--revision").is_some() {
-        only.extend(words.next());
+    while args.next_if_eq("--revision").is_some() {
+        only.extend(args.next());
     }
-    let is_http = words.next_if_eq("--http").is_some();
-    words.next_if_eq("--");
-    let words: Vec<String> = words.collect();
-    let Some(first) = words.first() else {
+    let is_http = args.next_if_eq("--http").is_some();
+    args.next_if_eq("--");
+    let command: Vec<String> = args.collect();
+    let Some(first) = command.first() else {
         eprintln!("usage: rmcp-client [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)");
         return ExitCode::FAILURE;
     };
-    let server = if is_http { Server::Url(first.clone()) } else { Server::Command(words) };
+    let server = if is_http { Server::Url(first.clone()) } else { Server::Command(command) };
     if only.is_empty() {
         only = REVISIONS.map(String::from).to_vec();
     }
     for revision in only {
-        match one_revision(&server, &revision).await {
+        match run_revision(&server, &revision).await {
             Ok(count) => println!("ok rmcp {VERSION} {revision}: {count} checks"),
-            Err(deviation) => {
-                eprintln!("FAILED rmcp {VERSION} {revision}: {deviation}");
+            Err(failure) => {
+                eprintln!("FAILED rmcp {VERSION} {revision}: {failure}");
                 return ExitCode::FAILURE;
             }
         }
@@ -54,7 +57,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn one_revision(server: &Server, revision: &str) -> Result<usize, String> {
+async fn run_revision(server: &Server, revision: &str) -> Result<usize, String> {
     let mut client = Client::connect(server, revision).await?;
     let expected = if revision == "auto" { "2026-07-28" } else { revision };
     let count = checks::run(&client, expected).await;
@@ -62,13 +65,13 @@ async fn one_revision(server: &Server, revision: &str) -> Result<usize, String> 
     count
 }
 
-/// Where the server is.
+/// How to reach the server.
 enum Server {
     Command(Vec<String>),
     Url(String),
 }
 
-/// What rmcp's client gives, as plain JSON.
+/// A connection of rmcp's client that returns results as plain JSON.
 pub struct Client {
     service: RunningService<RoleClient, ClientConfig>,
 }
@@ -80,7 +83,7 @@ pub struct Failure {
     pub message: String,
 }
 
-type Answer = Result<Value, Failure>;
+type Response = Result<Value, Failure>;
 
 impl Client {
     async fn connect(server: &Server, revision: &str) -> Result<Self, String> {
@@ -112,41 +115,41 @@ impl Client {
         self.service.peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default()
     }
 
-    pub async fn tools(&self) -> Answer {
+    pub async fn tools(&self) -> Response {
         json(self.service.list_all_tools().await)
     }
 
-    pub async fn call(&self, name: &str, arguments: Value) -> Answer {
+    pub async fn call(&self, name: &str, arguments: Value) -> Response {
         json(
             self.service.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(object(arguments))).await,
         )
     }
 
-    pub async fn resources(&self) -> Answer {
+    pub async fn resources(&self) -> Response {
         json(self.service.list_all_resources().await)
     }
 
-    pub async fn templates(&self) -> Answer {
+    pub async fn templates(&self) -> Response {
         json(self.service.list_all_resource_templates().await)
     }
 
-    pub async fn read(&self, uri: &str) -> Answer {
+    pub async fn read(&self, uri: &str) -> Response {
         json(self.service.read_resource(ReadResourceRequestParams::new(uri)).await.map(|result| result.contents))
     }
 
-    pub async fn prompts(&self) -> Answer {
+    pub async fn prompts(&self) -> Response {
         json(self.service.list_all_prompts().await)
     }
 
-    pub async fn prompt(&self, name: &str, arguments: Value) -> Answer {
+    pub async fn prompt(&self, name: &str, arguments: Value) -> Response {
         json(self.service.get_prompt(GetPromptRequestParams::new(name).with_arguments(object(arguments))).await)
     }
 
-    pub async fn complete_prompt(&self, name: &str, argument: &str, value: &str) -> Answer {
+    pub async fn complete_prompt(&self, name: &str, argument: &str, value: &str) -> Response {
         json(self.service.complete_prompt_simple(name, argument, value).await)
     }
 
-    pub async fn complete_template(&self, template: &str, argument: &str, value: &str) -> Answer {
+    pub async fn complete_template(&self, template: &str, argument: &str, value: &str) -> Response {
         json(self.service.complete_resource_simple(template, argument, value).await)
     }
 }
@@ -158,9 +161,9 @@ fn object(value: Value) -> JsonObject {
     }
 }
 
-fn json<T: Serialize>(result: Result<T, ServiceError>) -> Answer {
+fn json<T: Serialize>(result: Result<T, ServiceError>) -> Response {
     match result {
-        Ok(value) => Ok(serde_json::to_value(value).expect("a model serialises")),
+        Ok(value) => Ok(serde_json::to_value(value).expect("a result can be serialized")),
         Err(ServiceError::McpError(error)) => Err(Failure { code: error.code.0, message: error.message.into_owned() }),
         Err(error) => Err(Failure { code: 0, message: error.to_string() }),
     }

@@ -6,7 +6,7 @@ use mcp_runtime::tool;
 fn option(text: Option<&str>, words: Vec<&'static str>, pair: (&u8, u8)) {}
 
 #[tool]
-fn for_ever(text: &'static str, db: &'static u8) {}
+fn static_lifetime(text: &'static str, db: &'static u8) {}
 
 #[tool]
 fn slice(words: &[&str]) {}

@@ -5,18 +5,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 #[derive(Default, Deserialize, JsonSchema)]
-struct Unshown;
+struct NotSerialize;
 
 #[derive(Deserialize, JsonSchema, serde::Serialize)]
-struct Shown;
+struct NoDefault;
 
 #[tool]
-fn not_shown(#[arg(default)] value: Unshown) {}
+fn not_serializable(#[arg(default)] value: NotSerialize) {}
 
 #[tool]
-fn no_default(#[arg(default)] value: Shown) {}
+fn no_default(#[arg(default)] value: NoDefault) {}
 
 #[tool]
-fn other_type(#[arg(default = Unshown)] value: Shown) {}
+fn other_type(#[arg(default = NotSerialize)] value: NoDefault) {}
 
 fn main() {}

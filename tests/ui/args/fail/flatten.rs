@@ -16,7 +16,7 @@ fn not_alone(#[arg(flatten)] query: Query, limit: u32) {}
 fn twice(#[arg(flatten)] query: Query, #[arg(flatten)] other: Query) {}
 
 #[tool]
-fn no_struct(#[arg(flatten)] count: u32) {}
+fn not_a_struct(#[arg(flatten)] count: u32) {}
 
 #[tool]
 fn borrowed(#[arg(flatten)] text: &str) {}
@@ -37,12 +37,12 @@ fn documented(
 fn not_flattened(#[arg(flatten = false)] query: Query, limit: u32) {}
 
 #[prompt]
-fn nor_here(#[arg(flatten)] query: Query) -> String {
+fn in_a_prompt(#[arg(flatten)] query: Query) -> String {
     query.words
 }
 
 #[resource("test://{query}")]
-fn not_here(#[arg(flatten)] query: Query) -> String {
+fn in_a_resource(#[arg(flatten)] query: Query) -> String {
     query.words
 }
 

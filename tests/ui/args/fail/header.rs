@@ -30,12 +30,12 @@ fn values(
 }
 
 #[resource("test://{name}")]
-fn nor_here(#[arg(header = "Region")] name: String) -> String {
+fn in_a_resource(#[arg(header = "Region")] name: String) -> String {
     name
 }
 
 #[prompt]
-fn not_here(#[arg(header = "Region")] text: String) -> String {
+fn in_a_prompt(#[arg(header = "Region")] text: String) -> String {
     text
 }
 

@@ -16,7 +16,7 @@ fn ranges(
 }
 
 #[tool]
-fn unfit(
+fn inapplicable(
     #[arg(range = 1..2)] text: &str,
     #[arg(range = 1..2)] truth: bool,
     #[arg(length = 1..2)] number: u64,

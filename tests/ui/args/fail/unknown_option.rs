@@ -6,7 +6,7 @@ struct Db;
 
 #[tool]
 fn options(
-    #[arg(defualt = 5)] slip: u8,
+    #[arg(defualt = 5)] misspelled: u8,
     #[arg(min = 5)] unknown: u8,
     #[arg] none: u8,
     #[arg(complete = names)] completed: String,

@@ -19,7 +19,7 @@ struct Order {
 }
 
 #[derive(Elicit)]
-struct SeenByTheCompiler {
+struct ConstEvaluated {
     #[elicit(default = "many")]
     count: Option<u8>,
     #[elicit(default = "small")]

@@ -41,5 +41,6 @@ enum SameChoice {
 }
 
 fn main() {
-    let _ = mcp_runtime::Elicitation::<Tuple>::new("key", "one mistake is one error");
+    // The trait is implemented despite the errors, so this is not another error.
+    let _ = mcp_runtime::Elicitation::<Tuple>::new("key", "Fill in.");
 }

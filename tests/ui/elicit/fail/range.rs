@@ -13,7 +13,7 @@ struct Order {
 }
 
 #[derive(Elicit)]
-struct SeenByTheCompiler {
+struct ConstEvaluated {
     #[elicit(range = 1..=2)]
     text: Option<String>,
     #[elicit(length = 1..=2)]

@@ -6,7 +6,7 @@ fn not_a_list() -> String {
     String::new()
 }
 
-fn too_much(_: u8, start: &str) -> Vec<String> {
+fn extra_parameter(_: u8, start: &str) -> Vec<String> {
     vec![start.to_owned()]
 }
 
@@ -19,7 +19,7 @@ fn wrong_list(id: String) -> String {
     id
 }
 
-#[resource("b://{id}", complete(id = too_much))]
+#[resource("b://{id}", complete(id = extra_parameter))]
 fn wrong_completion(id: String) -> String {
     id
 }

@@ -3,7 +3,7 @@
 use mcp_runtime::tool;
 
 #[tool(name = "add numbers")]
-fn space() {}
+fn with_space() {}
 
 #[tool(name = "")]
 fn empty() {}

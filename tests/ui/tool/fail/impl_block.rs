@@ -14,10 +14,10 @@ impl Store for Notes {
     fn save(&self) {}
 }
 
-struct Of<T>(T);
+struct Generic<T>(T);
 
 #[tools]
-impl<T> Of<T> {
+impl<T> Generic<T> {
     #[tool]
     fn value(&self) {}
 }

@@ -7,17 +7,17 @@ use mcp_runtime::tool;
 struct State(Cell<u8>);
 
 #[tool]
-async fn shared(state: &State) -> u8 {
+async fn state_with_cell(state: &State) -> u8 {
     state.0.get()
 }
 
 #[tool]
-fn shared_by_threads(state: &Rc<u8>) -> u8 {
+fn state_with_rc(state: &Rc<u8>) -> u8 {
     **state
 }
 
 #[tool]
-async fn held() -> u8 {
+async fn rc_across_await() -> u8 {
     let value = Rc::new(1);
     std::future::ready(()).await;
     *value

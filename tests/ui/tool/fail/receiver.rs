@@ -13,15 +13,15 @@ impl Notes {
     fn mutable(&mut self) {}
 
     #[tool]
-    fn boxed(self: std::sync::Arc<Self>) {}
+    fn by_arc(self: std::sync::Arc<Self>) {}
 
     #[tool]
     fn good(&self) {}
 }
 
-struct Lonely;
+struct WithoutTools;
 
-impl Lonely {
+impl WithoutTools {
     #[tool]
     fn outside(&self) {}
 }

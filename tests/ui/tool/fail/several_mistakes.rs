@@ -2,7 +2,7 @@
 
 use mcp_runtime::tool;
 
-/// Every mistake is reported, and the function survives for its callers.
+/// All mistakes are reported, and the function is kept for its callers.
 #[tool(nmae = "x", timeout = "soon", read_only, destructive)]
 fn many(
     #[arg(range = 5..=1)] a: u8,

@@ -7,10 +7,10 @@ async fn misspelled() {}
 async fn unknown() {}
 
 #[tool(task = true)]
-async fn no_text() {}
+async fn boolean() {}
 
 #[tool(task = required)]
-async fn no_literal() {}
+async fn identifier() {}
 
 #[tool(task("required"))]
 async fn list() {}
@@ -19,6 +19,6 @@ async fn list() {}
 fn synchronous() {}
 
 #[tool(task = "deferred", blocking)]
-fn blocks(_ctx: &Context) {}
+fn deferred_blocking(_ctx: &Context) {}
 
 fn main() {}

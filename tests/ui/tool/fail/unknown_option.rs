@@ -3,14 +3,14 @@
 use mcp_runtime::tool;
 
 #[tool(idempotant)]
-fn slip() {}
+fn misspelled() {}
 
 #[tool(cache = 10, read_only)]
 fn unknown() {}
 
 #[tool(uri = "a:b", readonly = true)]
-fn two() {}
+fn two_unknown() {}
 
 fn main() {
-    let _: fn() = slip;
+    let _: fn() = misspelled;
 }

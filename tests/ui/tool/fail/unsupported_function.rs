@@ -15,7 +15,7 @@ extern "C" fn foreign() {}
 async fn both() {}
 
 #[tool]
-struct NoFunction;
+struct NotAFunction;
 
 #[tool]
 #[mcp_runtime::prompt]

@@ -74,25 +74,25 @@ fn block(db: &Db, _: &Context, words: &[&'static str; 0], text: &str) -> String 
     text.to_owned()
 }
 
-/// Something that several types can be.
+/// A trait whose objects are state.
 pub trait Store: Send + Sync {
-    /// Names it.
+    /// Returns the name.
     fn name(&self) -> &str;
 }
 
-/// Lend what belongs to the state.
+/// Return a value borrowed from the state.
 #[tool]
 fn lend(store: &dyn Store) -> &str {
     store.name()
 }
 
-/// Lend for as long as the future lives.
+/// Return a borrowed value from an async function.
 #[tool]
 async fn lend_later(store: &dyn Store) -> Result<&str, std::io::Error> {
     Ok(store.name())
 }
 
-/// Take what may be borrowed.
+/// Accept and return a `Cow`.
 #[tool]
 fn cow(
     _shared: &Arc<Db>,
@@ -101,7 +101,7 @@ fn cow(
     Ok(Cow::Owned(text.into_owned()))
 }
 
-/// A type that is not to be used any more.
+/// A deprecated type.
 #[deprecated]
 #[derive(Debug)]
 pub struct Old;
@@ -127,7 +127,7 @@ mod old {
     }
 }
 
-/// Use it all the same.
+/// Use the deprecated type.
 #[tool]
 #[deprecated]
 #[allow(deprecated)]

@@ -162,7 +162,7 @@ impl GetStream {
         }
     }
 
-    /// Notifies the client of what a new build changed. Returns `false` if the client is gone.
+    /// Notifies the client of the changes in a new build. Returns `false` if the client is gone.
     async fn send_changes(&self) -> bool {
         let notifications = lock(&self.session.state).take_change_notifications();
         for notification in notifications {

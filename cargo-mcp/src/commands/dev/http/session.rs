@@ -39,7 +39,7 @@ pub(super) struct Session {
     is_rebuilt: bool,
 }
 
-/// What a client and a server agreed on in the `initialize` result.
+/// The revision and capabilities in the `initialize` result.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Agreement {
     pub(super) revision: String,
@@ -275,8 +275,9 @@ mod tests {
     use super::*;
 
     fn session() -> Session {
-        let answer = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
-        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", answer).expect("a session")
+        let response = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
+        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
+            .expect("a session")
     }
 
     #[test]
@@ -313,10 +314,10 @@ mod tests {
         let mut session = session();
         session.start_calls(1, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"},{"id":3,"method":"c"}]"#);
         session.start_calls(2, r#"{"id":4,"method":"d"}"#);
-        let answer = r#"{"id":2,"result":{}}"#;
-        assert_eq!(session.handle_server_message(2, answer), None, "the request was sent to another server");
-        assert_eq!(session.handle_server_message(1, answer).as_deref(), Some(answer));
-        assert_eq!(session.handle_server_message(1, answer), None, "the request is answered");
+        let response = r#"{"id":2,"result":{}}"#;
+        assert_eq!(session.handle_server_message(2, response), None, "the request was sent to another server");
+        assert_eq!(session.handle_server_message(1, response).as_deref(), Some(response));
+        assert_eq!(session.handle_server_message(1, response), None, "the request is answered");
         let ids = ["1".to_owned()];
         assert_eq!(session.take_unanswered(Some(&ids), |_| true), ["1"]);
         assert_eq!(session.take_unanswered(None, |server| server == 1), ["3"]);

@@ -95,7 +95,7 @@ mod tests {
     use crate::sse::EventReader;
 
     #[tokio::test]
-    async fn reads_events_however_they_are_split() {
+    async fn reads_events_regardless_of_chunk_boundaries() {
         let text = "id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: message\r\ndata: x\r\ndata: y\r\n\r\nrest";
         for size in 1..text.len() {
             let chunks: Vec<_> =

@@ -1,6 +1,6 @@
 //! Starts and stops the servers behind the HTTP proxy.
 //!
-//! The same state machine decides as over stdio. To it, each HTTP request that needs a server is a call.
+//! The state machine is the same as over stdio: each HTTP request that needs a server is a call to it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -27,7 +27,7 @@ use super::{
         ids::{BuildId, Generation},
         message::{INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response},
         process::{LaunchConfig, ProcessGroup, describe_exit, terminate},
-        proxy::{Effect, Event, Proxy, ProxyConfig, Severity, build_failure_notification},
+        proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity, build_failure_notification},
         reporter::Reporter,
         signals::ShutdownSignals,
         snapshot::Capability,
@@ -40,7 +40,7 @@ use super::{
     sync::lock,
 };
 
-/// The method of the calls that stand for HTTP requests in the state machine.
+/// The method of the calls that represent HTTP requests in the state machine.
 const HTTP_REQUEST: &str = "http-request";
 /// The environment variable that names the file to which a server writes the URL of its endpoint.
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
@@ -169,7 +169,7 @@ impl Supervisor {
             self.stop(*server);
         }
         let mut is_done = false;
-        for effect in self.machine.handle(event) {
+        for effect in proxy::handle(&mut self.machine, event) {
             match effect {
                 Effect::SendToClient(line) => self.fail_request(&line),
                 Effect::SendToServer(server, line) => self.send(server, line),
@@ -193,7 +193,7 @@ impl Supervisor {
         is_done
     }
 
-    /// Passes an error response to the HTTP request that the call stands for.
+    /// Passes an error response to the HTTP request that the call represents.
     fn fail_request(&mut self, line: &str) {
         let Some(message) = Message::parse(line) else { return };
         let id = message.id.and_then(|id| id.get().parse::<u64>().ok());
@@ -368,12 +368,22 @@ async fn supervise(
     }
 }
 
+/// Forwards the lines of a server's log, except for the report of its address.
 async fn forward_lines(stream: Option<impl AsyncRead + Unpin>, reporter: Reporter) {
     let Some(stream) = stream else { return };
     let mut lines = BufReader::new(stream).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
-        reporter.forward(&String::from_utf8_lossy(&line));
+        let line = String::from_utf8_lossy(&line);
+        if !is_address_report(&line) {
+            reporter.forward(&line);
+        }
     }
+}
+
+/// Returns whether a line is `NAME listens on http://127.0.0.1:PORT/…`. The port is internal: clients use the proxy's.
+fn is_address_report(line: &str) -> bool {
+    let report = line.trim().split_once(" listens on http://127.0.0.1:");
+    report.is_some_and(|(name, address)| !name.contains(' ') && !address.contains(' '))
 }
 
 /// Waits until a server has written the URL of its endpoint, which it does in one step.
@@ -384,5 +394,22 @@ async fn read_address(file: &Path) -> String {
             return url;
         }
         sleep(ADDRESS_POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_address_report;
+
+    #[test]
+    fn only_reports_of_the_own_address_are_recognized() {
+        for (line, expected) in [
+            ("notes listens on http://127.0.0.1:40123/mcp\r\n", true),
+            ("notes listens on http://example.com/mcp", false),
+            ("the backend listens on http://127.0.0.1:40123/", false),
+            ("2026-07-28T12:00:00Z INFO session opened", false),
+        ] {
+            assert_eq!(is_address_report(line), expected, "{line}");
+        }
     }
 }

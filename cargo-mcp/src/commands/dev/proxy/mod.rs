@@ -12,7 +12,11 @@ mod tests;
 use std::time::Duration;
 
 use self::{
+    client::handle_client_line,
     event::Timer,
+    exit::{handle_exit, handle_start_timeout},
+    reload::{build_to_start, handle_build, handle_build_failure, start},
+    server::handle_server_line,
     state::{Phase, STDIN_CLOSED},
 };
 pub(crate) use self::{
@@ -22,56 +26,53 @@ pub(crate) use self::{
     state::Proxy,
 };
 
-impl Proxy {
-    /// Processes an event. Returns the effects in the order in which they must be carried out.
-    pub(crate) fn handle(&mut self, event: Event) -> Vec<Effect> {
-        if self.phase != Phase::Done {
-            match event {
-                Event::ClientLine(line) => self.handle_client_line(&line),
-                Event::ServerLine(server, line) => self.handle_server_line(server, &line),
-                Event::ServerExited(server, how) => self.handle_exit(server, &how),
-                Event::BuildSucceeded(build) => self.handle_build(build),
-                Event::BuildFailed(error) => self.handle_build_failure(&error),
-                Event::TimerExpired(timer) => self.handle_timer(timer),
-                Event::ClientClosed => self.handle_client_closed(),
-                Event::ShutdownRequested => self.exit("`cargo mcp dev` was stopped"),
-            }
+/// Processes an event. Returns the effects in the order in which they must be carried out.
+pub(crate) fn handle(proxy: &mut Proxy, event: Event) -> Vec<Effect> {
+    if proxy.phase != Phase::Done {
+        match event {
+            Event::ClientLine(line) => handle_client_line(proxy, &line),
+            Event::ServerLine(server, line) => handle_server_line(proxy, server, &line),
+            Event::ServerExited(server, how) => handle_exit(proxy, server, &how),
+            Event::BuildSucceeded(build) => handle_build(proxy, build),
+            Event::BuildFailed(error) => handle_build_failure(proxy, &error),
+            Event::TimerExpired(timer) => handle_timer(proxy, timer),
+            Event::ClientClosed => handle_client_closed(proxy),
+            Event::ShutdownRequested => proxy.exit("`cargo mcp dev` was stopped"),
         }
-        std::mem::take(&mut self.effects)
     }
+    std::mem::take(&mut proxy.effects)
+}
 
-    fn handle_timer(&mut self, timer: Timer) {
-        match timer {
-            Timer::StartTimeout(server) if self.candidate == Some(server) => self.handle_start_timeout(server),
-            Timer::GracePeriod(server) if self.servers.contains_key(&server) => {
-                let reason =
-                    "the server was rebuilt and the request did not finish within the grace period; send it again";
-                self.fail_calls_of(server, reason);
-                self.stop(server);
-                self.stop_idle_servers();
-            }
-            Timer::Restart => {
-                self.is_restart_scheduled = false;
-                if let Some(build) = self.build_to_start().filter(|_| !self.queue.is_empty()) {
-                    self.start(build);
-                }
-            }
-            Timer::Shutdown => self.exit(STDIN_CLOSED),
-            Timer::StartTimeout(_) | Timer::GracePeriod(_) => {}
+fn handle_timer(proxy: &mut Proxy, timer: Timer) {
+    match timer {
+        Timer::StartTimeout(server) if proxy.candidate == Some(server) => handle_start_timeout(proxy, server),
+        Timer::GracePeriod(server) if proxy.servers.contains_key(&server) => {
+            let reason = "the server was rebuilt and the request did not finish within the grace period; send it again";
+            proxy.fail_calls_of(server, reason);
+            proxy.stop(server);
+            proxy.stop_idle_servers();
         }
+        Timer::Restart => {
+            proxy.is_restart_scheduled = false;
+            if let Some(build) = build_to_start(proxy).filter(|_| !proxy.queue.is_empty()) {
+                start(proxy, build);
+            }
+        }
+        Timer::Shutdown => proxy.exit(STDIN_CLOSED),
+        Timer::StartTimeout(_) | Timer::GracePeriod(_) => {}
     }
+}
 
-    /// Lets calls in flight finish.
-    fn handle_client_closed(&mut self) {
-        self.phase = Phase::Draining;
-        if let Some(candidate) = self.candidate.take() {
-            self.stop(candidate);
-        }
-        self.fail_queue("stdin of `cargo mcp dev` was closed before the server started");
-        if let Some(active) = self.active {
-            self.effect(Effect::CloseInput(active));
-            self.effect(Effect::StartTimer(self.config.grace + Duration::from_secs(1), Timer::Shutdown));
-        }
-        self.stop_idle_servers();
+/// Lets calls in flight finish.
+fn handle_client_closed(proxy: &mut Proxy) {
+    proxy.phase = Phase::Draining;
+    if let Some(candidate) = proxy.candidate.take() {
+        proxy.stop(candidate);
     }
+    proxy.fail_queue("stdin of `cargo mcp dev` was closed before the server started");
+    if let Some(active) = proxy.active {
+        proxy.effect(Effect::CloseInput(active));
+        proxy.effect(Effect::StartTimer(proxy.config.grace + Duration::from_secs(1), Timer::Shutdown));
+    }
+    proxy.stop_idle_servers();
 }

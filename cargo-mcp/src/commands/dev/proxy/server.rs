@@ -12,6 +12,8 @@ use super::{
         },
         snapshot::{Capability, List},
     },
+    exit::reject_candidate,
+    reload::{advance_start, request_page},
     state::{InFlightCall, LogLevel, OwnRequest, Proxy, Session},
 };
 
@@ -20,162 +22,158 @@ const MAX_PAGES: u32 = 100;
 /// The number of characters that are shown of a line that is not a message.
 const SHOWN_CHARS: usize = 200;
 
-impl Proxy {
-    pub(super) fn handle_server_line(&mut self, server: Generation, line: &str) {
-        if !self.servers.contains_key(&server) || line.trim().is_empty() {
+pub(super) fn handle_server_line(proxy: &mut Proxy, server: Generation, line: &str) {
+    if !proxy.servers.contains_key(&server) || line.trim().is_empty() {
+        return;
+    }
+    let text = match (batch_elements(line), Message::parse(line)) {
+        (Some(elements), _) => {
+            let handle = |element: &&str| handle_server_message(proxy, server, element, &Message::parse(element)?);
+            let forwarded: Vec<String> = elements.iter().filter_map(handle).collect();
+            (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(",")))
+        }
+        (None, Some(message)) => handle_server_message(proxy, server, line, &message),
+        (None, None) => {
+            let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
+            return proxy.warn(format_args!("the server printed a line to stdout that is not JSON-RPC: {shown}"));
+        }
+    };
+    if let Some(text) = text {
+        proxy.send_to_client(text);
+    }
+    proxy.stop_idle_servers();
+}
+
+/// Records a message. Returns it as the client should receive it, or `None` if it should not.
+fn handle_server_message(proxy: &mut Proxy, server: Generation, text: &str, message: &Message<'_>) -> Option<String> {
+    match message.kind() {
+        MessageKind::Request { id, .. } => {
+            let client_id = proxy.server_requests.add(server, id, message.meta("progressToken"));
+            Some(if client_id == id { text.to_owned() } else { replace_part(text, id, &client_id) })
+        }
+        MessageKind::Notification { method: "notifications/cancelled" } => {
+            let id = message.param("requestId")?;
+            let client_id = proxy.server_requests.cancel(server, id)?;
+            Some(replace_part(text, id, &client_id))
+        }
+        MessageKind::Notification { method: ACKNOWLEDGED } => {
+            // Extended by list changes, and sent to the client only once.
+            let owns = |call: &&mut InFlightCall| call.server == Some(server) && call.owns(message);
+            proxy.calls.values_mut().find(owns)?.listen.as_mut()?.extend_acknowledgement(text, message)
+        }
+        MessageKind::Notification { method } => {
+            let changed = Capability::ALL.into_iter().find(|capability| capability.changed_method() == method);
+            proxy.changed_since.extend(changed);
+            Some(text.to_owned())
+        }
+        MessageKind::Response { id } => handle_response(proxy, server, text, message, &RequestId::parse(id)?),
+        MessageKind::Other => (message.error.is_some() && proxy.active == Some(server)).then(|| text.to_owned()),
+    }
+}
+
+fn handle_response(
+    proxy: &mut Proxy,
+    server: Generation,
+    text: &str,
+    message: &Message<'_>,
+    id: &RequestId,
+) -> Option<String> {
+    if let Some(request) = proxy.servers.get_mut(&server)?.own_requests.remove(id) {
+        handle_own_response(proxy, server, request, message);
+        return None;
+    }
+    let call = proxy.calls.get_mut(id).filter(|call| call.server == Some(server))?;
+    if call.is_listening() && message.error_code() == Some(METHOD_NOT_FOUND) {
+        // The proxy keeps the subscription open: without list changes of its own, only a new build changes lists.
+        call.server = None;
+        return call.listen.as_mut()?.acknowledge();
+    }
+    let call = proxy.calls.remove(id)?;
+    if proxy.active == Some(server) && call.method != "initialize" {
+        proxy.crashes = 0;
+    }
+    if message.result.is_none() {
+        return Some(text.to_owned());
+    }
+    update_session(proxy, &call, message);
+    let has_capabilities = matches!(&*call.method, "initialize" | "server/discover");
+    let extended = if has_capabilities { add_list_changed(text) } else { None };
+    Some(extended.unwrap_or_else(|| text.to_owned()))
+}
+
+/// Records session state that a successful call changed.
+fn update_session(proxy: &mut Proxy, call: &InFlightCall, message: &Message<'_>) {
+    let request = Message::parse(&call.line);
+    let string_param = |name| {
+        let param = request.as_ref().and_then(|request| request.param(name));
+        param.and_then(parse_string).unwrap_or_default()
+    };
+    match (&*call.method, &mut proxy.session) {
+        ("initialize", session) => {
+            *session = message.result.map(|result| parse_session(&call.line, result.get()));
+        }
+        ("logging/setLevel", Some(session)) => {
+            session.log_level = Some(LogLevel { request: call.line.clone(), level: string_param("level") });
+        }
+        ("resources/subscribe", Some(session)) => {
+            session.subscriptions.insert(string_param("uri"), call.line.clone());
+        }
+        ("resources/unsubscribe", Some(session)) => {
+            session.subscriptions.remove(&string_param("uri"));
+        }
+        _ => {}
+    }
+}
+
+/// Processes the response to a request of the proxy.
+fn handle_own_response(proxy: &mut Proxy, server: Generation, request: OwnRequest, message: &Message<'_>) {
+    match request {
+        OwnRequest::SessionState(method) => {
+            if let Some(why) = message.error_message() {
+                proxy.warn(format_args!("the new server rejected `{method}`, which the previous one accepted: {why}"));
+            }
             return;
         }
-        let text = match (batch_elements(line), Message::parse(line)) {
-            (Some(elements), _) => {
-                let handle = |element: &&str| self.handle_server_message(server, element, &Message::parse(element)?);
-                let forwarded: Vec<String> = elements.iter().filter_map(handle).collect();
-                (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(",")))
-            }
-            (None, Some(message)) => self.handle_server_message(server, line, &message),
-            (None, None) => {
-                let shown: String = line.trim().chars().take(SHOWN_CHARS).collect();
-                return self.warn(format_args!("the server printed a line to stdout that is not JSON-RPC: {shown}"));
-            }
-        };
-        if let Some(text) = text {
-            self.send_to_client(text);
-        }
-        self.stop_idle_servers();
+        OwnRequest::Initialize => handle_initialize_result(proxy, server, message),
+        OwnRequest::List { list, page } => handle_page(proxy, server, list, page, message),
     }
+    advance_start(proxy, server);
+}
 
-    /// Records a message. Returns it as the client should receive it, or `None` if it should not.
-    fn handle_server_message(&mut self, server: Generation, text: &str, message: &Message<'_>) -> Option<String> {
-        match message.kind() {
-            MessageKind::Request { id, .. } => {
-                let client_id = self.server_requests.add(server, id, message.meta("progressToken"));
-                Some(if client_id == id { text.to_owned() } else { replace_part(text, id, &client_id) })
-            }
-            MessageKind::Notification { method: "notifications/cancelled" } => {
-                let id = message.param("requestId")?;
-                let client_id = self.server_requests.cancel(server, id)?;
-                Some(replace_part(text, id, &client_id))
-            }
-            MessageKind::Notification { method: ACKNOWLEDGED } => {
-                // Extended by list changes, and sent to the client only once.
-                let owns = |call: &&mut InFlightCall| call.server == Some(server) && call.owns(message);
-                self.calls.values_mut().find(owns)?.listen.as_mut()?.extend_acknowledgement(text, message)
-            }
-            MessageKind::Notification { method } => {
-                let changed = Capability::ALL.into_iter().find(|capability| capability.changed_method() == method);
-                self.changed_since.extend(changed);
-                Some(text.to_owned())
-            }
-            MessageKind::Response { id } => self.handle_response(server, text, message, &RequestId::parse(id)?),
-            MessageKind::Other => (message.error.is_some() && self.active == Some(server)).then(|| text.to_owned()),
+fn handle_page(proxy: &mut Proxy, server: Generation, list: List, page: u32, message: &Message<'_>) {
+    let Some(state) = proxy.servers.get_mut(&server) else { return };
+    state.pending_pages -= 1;
+    let cursor = match (message.result, message.error_code()) {
+        (Some(result), _) => state.snapshot.as_mut().and_then(|snapshot| snapshot.add_page(list, result.get())),
+        (None, Some(METHOD_NOT_FOUND)) => None,
+        (None, _) => {
+            state.snapshot = None;
+            None
         }
+    };
+    if let Some(cursor) = cursor.filter(|_| page < MAX_PAGES) {
+        request_page(proxy, server, list, page + 1, Some(&cursor));
     }
+}
 
-    fn handle_response(
-        &mut self,
-        server: Generation,
-        text: &str,
-        message: &Message<'_>,
-        id: &RequestId,
-    ) -> Option<String> {
-        if let Some(request) = self.servers.get_mut(&server)?.own_requests.remove(id) {
-            self.handle_own_response(server, request, message);
-            return None;
-        }
-        let call = self.calls.get_mut(id).filter(|call| call.server == Some(server))?;
-        if call.is_listening() && message.error_code() == Some(METHOD_NOT_FOUND) {
-            // The proxy keeps the subscription open: without list changes of its own, only a new build changes lists.
-            call.server = None;
-            return call.listen.as_mut()?.acknowledge();
-        }
-        let call = self.calls.remove(id)?;
-        if self.active == Some(server) && call.method != "initialize" {
-            self.crashes = 0;
-        }
-        if message.result.is_none() {
-            return Some(text.to_owned());
-        }
-        self.update_session(&call, message);
-        let has_capabilities = matches!(&*call.method, "initialize" | "server/discover");
-        let extended = if has_capabilities { add_list_changed(text) } else { None };
-        Some(extended.unwrap_or_else(|| text.to_owned()))
+/// Compares a new server's `initialize` result with the one that the client received.
+fn handle_initialize_result(proxy: &mut Proxy, server: Generation, message: &Message<'_>) {
+    let Some(session) = &proxy.session else { return };
+    if let Some(why) = message.error_message() {
+        let why = format!("it rejected the client's `initialize` request: {why}");
+        return reject_candidate(proxy, server, &why);
     }
-
-    /// Records session state that a successful call changed.
-    fn update_session(&mut self, call: &InFlightCall, message: &Message<'_>) {
-        let request = Message::parse(&call.line);
-        let string_param = |name| {
-            let param = request.as_ref().and_then(|request| request.param(name));
-            param.and_then(parse_string).unwrap_or_default()
-        };
-        match (&*call.method, &mut self.session) {
-            ("initialize", session) => {
-                *session = message.result.map(|result| Session::parse(&call.line, result.get()));
-            }
-            ("logging/setLevel", Some(session)) => {
-                session.log_level = Some(LogLevel { request: call.line.clone(), level: string_param("level") });
-            }
-            ("resources/subscribe", Some(session)) => {
-                session.subscriptions.insert(string_param("uri"), call.line.clone());
-            }
-            ("resources/unsubscribe", Some(session)) => {
-                session.subscriptions.remove(&string_param("uri"));
-            }
-            _ => {}
-        }
+    let new = parse_session("", message.result.map_or("{}", |result| result.get()));
+    if new.revision != session.revision {
+        let why = format!("it offers revision {}, but the client uses {}", new.revision, session.revision);
+        return reject_candidate(proxy, server, &why);
     }
-
-    /// Processes the response to a request of the proxy.
-    fn handle_own_response(&mut self, server: Generation, request: OwnRequest, message: &Message<'_>) {
-        match request {
-            OwnRequest::SessionState(method) => {
-                if let Some(why) = message.error_message() {
-                    self.warn(format_args!(
-                        "the new server rejected `{method}`, which the previous one accepted: {why}"
-                    ));
-                }
-                return;
-            }
-            OwnRequest::Initialize => self.handle_initialize_result(server, message),
-            OwnRequest::List { list, page } => self.handle_page(server, list, page, message),
-        }
-        self.advance_start(server);
+    let (old_names, new_names) = (names(&session.capabilities), names(&new.capabilities));
+    if old_names != new_names {
+        proxy.warn(capabilities_changed(&old_names, &new_names));
     }
-
-    fn handle_page(&mut self, server: Generation, list: List, page: u32, message: &Message<'_>) {
-        let Some(state) = self.servers.get_mut(&server) else { return };
-        state.pending_pages -= 1;
-        let cursor = match (message.result, message.error_code()) {
-            (Some(result), _) => state.snapshot.as_mut().and_then(|snapshot| snapshot.add_page(list, result.get())),
-            (None, Some(METHOD_NOT_FOUND)) => None,
-            (None, _) => {
-                state.snapshot = None;
-                None
-            }
-        };
-        if let Some(cursor) = cursor.filter(|_| page < MAX_PAGES) {
-            self.request_page(server, list, page + 1, Some(&cursor));
-        }
-    }
-
-    /// Compares a new server's `initialize` result with the one that the client received.
-    fn handle_initialize_result(&mut self, server: Generation, message: &Message<'_>) {
-        let Some(session) = &self.session else { return };
-        if let Some(why) = message.error_message() {
-            let why = format!("it rejected the client's `initialize` request: {why}");
-            return self.reject_candidate(server, &why);
-        }
-        let new = Session::parse("", message.result.map_or("{}", |result| result.get()));
-        if new.revision != session.revision {
-            let why = format!("it offers revision {}, but the client uses {}", new.revision, session.revision);
-            return self.reject_candidate(server, &why);
-        }
-        let (old_names, new_names) = (names(&session.capabilities), names(&new.capabilities));
-        if old_names != new_names {
-            self.warn(capabilities_changed(&old_names, &new_names));
-        }
-        if let Some(state) = self.servers.get_mut(&server) {
-            state.is_initialized = true;
-        }
+    if let Some(state) = proxy.servers.get_mut(&server) {
+        state.is_initialized = true;
     }
 }
 
@@ -190,16 +188,15 @@ fn names(capabilities: &Value) -> Vec<String> {
     capabilities.as_object().map(|members| members.keys().cloned().collect()).unwrap_or_default()
 }
 
-impl Session {
-    fn parse(initialize: &str, result: &str) -> Self {
-        let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
-        Self {
-            initialize: initialize.to_owned(),
-            revision: member(result, "protocolVersion").and_then(parse_string).unwrap_or_default(),
-            capabilities: capabilities.unwrap_or_default(),
-            is_initialized: false,
-            log_level: None,
-            subscriptions: Default::default(),
-        }
+/// Reads the session that an `initialize` request and its result open.
+fn parse_session(initialize: &str, result: &str) -> Session {
+    let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
+    Session {
+        initialize: initialize.to_owned(),
+        revision: member(result, "protocolVersion").and_then(parse_string).unwrap_or_default(),
+        capabilities: capabilities.unwrap_or_default(),
+        is_initialized: false,
+        log_level: None,
+        subscriptions: Default::default(),
     }
 }

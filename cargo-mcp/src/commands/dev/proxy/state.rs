@@ -94,7 +94,7 @@ pub(super) enum OwnRequest {
     SessionState(&'static str),
 }
 
-/// What the client and a server agreed on.
+/// The session of the client, from which another server can continue it.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The `initialize` request.

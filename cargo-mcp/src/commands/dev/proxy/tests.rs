@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     event::{Effect, Event, ProxyConfig, Severity, Timer},
+    handle,
     state::Proxy,
 };
 
@@ -60,7 +61,7 @@ fn check(can_list: bool, name: &str, script: &str) {
         expected.push(line.to_owned());
         if let Some(event) = line.strip_prefix("> ") {
             actual.push(line.to_owned());
-            actual.extend(proxy.handle(parse(event)).into_iter().filter_map(format));
+            actual.extend(handle(&mut proxy, parse(event)).into_iter().filter_map(format));
         }
     }
     let (expected, actual) = (expected.join("\n"), actual.join("\n"));

@@ -103,8 +103,8 @@ impl SourceFilter {
     }
 }
 
-/// Reads the `.gitignore` files that apply to a directory. Skips those that ignore the whole directory, since they say
-/// nothing about its sources.
+/// Reads the `.gitignore` files that apply to a directory. Skips those that ignore the whole directory, since they
+/// do not describe its sources.
 fn ignores(directory: &Path) -> Vec<Gitignore> {
     let mut found = Vec::new();
     for ancestor in directory.ancestors() {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_sources_from_other_files() {
+    fn distinguishes_sources_from_other_files() {
         let directory = tempfile::tempdir().expect("a directory");
         let top = directory.path().canonicalize().expect("a path");
         for path in [

@@ -1,4 +1,4 @@
-//! The formatting of a JSON file: what is inserted looks like what is there.
+//! The formatting of a JSON file, which insertions adopt.
 
 use jsonc_parser::{ast::Object, common::Ranged};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Words the messages of violations.
+//! Phrases the messages of violations.
 
 use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
@@ -103,10 +103,10 @@ pub(super) fn missing(nodes: &[Node], rules: &ObjectRules, name: &str, path: &Pa
 
 /// Describes valid values in a few words: `string`, `one of "a", "b"`, ``object with `kind` ``.
 pub(super) fn describe(nodes: &[Node], id: Id) -> Option<String> {
-    described(nodes, id, 0)
+    describe_at(nodes, id, 0)
 }
 
-fn described(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
+fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
     let node = &nodes[id];
     if let Some(values) = node.values.first() {
         return Some(one_of(&values.shown.iter().map(|value| &**value).collect::<Vec<_>>()));
@@ -122,18 +122,18 @@ fn described(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
     }
     let applicators = node.applicators.as_ref().filter(|_| depth < DEPTH)?;
     if let Some(id) = applicators.reference {
-        return described(nodes, id, depth + 1);
+        return describe_at(nodes, id, depth + 1);
     }
     let branches = if applicators.any.is_empty() { &applicators.one } else { &applicators.any };
-    let all = branches.iter().map(|&id| described(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
+    let all = branches.iter().map(|&id| describe_at(nodes, id, depth + 1)).collect::<Option<Vec<_>>>()?;
     (!all.is_empty() && all.len() <= LISTED).then(|| all.join(" or "))
 }
 
 /// Explains why the value matches none of these schemas.
 ///
-/// Reports the violations of the schema that was probably meant: it has the right type, the right tag, and most of the right members.
-/// If several are equally likely, lists the alternatives.
-/// `check` returns the violations of one of the schemas.
+/// Reports the violations of the schema that was probably meant: the one with the right type, the right tag, and most
+/// of the right members. If several are equally likely, lists the alternatives. `check` returns the violations of one
+/// of the schemas.
 pub(super) fn branches(
     nodes: &[Node],
     ids: &[Id],

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats() {
+    fn formats_accept_valid_and_reject_invalid_text() {
         for (name, good, bad) in [
             (
                 "date",

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::jsonrpc::raw::{self, Kind};
 
-/// The depth below which values are left unchanged.
+/// The nesting depth beyond which values are left unchanged.
 const DEPTH: usize = 128;
 
 /// The maximum number of digits of an `i128` or `u128`.

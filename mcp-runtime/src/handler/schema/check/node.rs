@@ -124,9 +124,9 @@ impl Types {
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) strings: Vec<Box<str>>,
-    /// All but strings, in [`canonical`] form.
+    /// All other values, in [`canonical`] form.
     pub(super) others: Vec<Box<str>>,
-    /// All values as the schema has them.
+    /// All values, as written in the schema.
     pub(super) shown: Vec<Box<str>>,
     pub(super) types: Types,
 }
@@ -250,7 +250,7 @@ pub(super) struct Applicators {
     pub(super) otherwise: Option<Id>,
 }
 
-/// Writes JSON such that equal values have equal texts: members sorted, numbers and strings in one form.
+/// Writes JSON such that equal values have equal texts: sorts members, and normalizes numbers and strings.
 pub(super) fn canonical(json: &str) -> String {
     canonical_by(json, &|out, number| {
         let _ = match Number::parse(number) {

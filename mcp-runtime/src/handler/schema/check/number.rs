@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers() {
+    fn integers_are_recognized_in_every_notation() {
         for (text, expected) in [
             ("0", Some("0")),
             ("-0", Some("0")),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons() {
+    fn numbers_are_compared_by_value() {
         use Ordering::{Equal, Greater, Less};
         for (left, right, expected) in [
             ("1", "1.0", Equal),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples() {
+    fn multiples_tolerate_rounding_errors() {
         for (value, of, expected) in [
             ("10", "5", true),
             ("11", "5", false),

@@ -15,7 +15,7 @@ fn messages_of(schema: &Value, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn keywords() {
+fn keywords_accept_valid_and_reject_invalid_values() {
     for (schema, good, bad) in [
         (json!(true), &["1", "null", "{}"] as &[&str], &[] as &[&str]),
         (json!(false), &[], &["1", "null"]),
@@ -114,7 +114,7 @@ fn keywords() {
 }
 
 #[test]
-fn messages() {
+fn messages_explain_violations() {
     let shape = json!({"oneOf": [
         {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["kind", "r"]},
         {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
@@ -207,7 +207,7 @@ fn messages() {
 }
 
 #[test]
-fn unknown_and_missing_arguments() {
+fn unknown_and_missing_arguments_are_reported_with_suggestions() {
     let schema = json!({
         "type": "object",
         "properties": {"query": {"type": "string"}, "color": {}, "size": {"enum": ["s", "m"]}},
@@ -242,7 +242,7 @@ fn at_most_32_violations_are_listed() {
 }
 
 #[test]
-fn more_than_64_required() {
+fn more_than_64_required_properties_are_checked() {
     let names: Vec<String> = (0..100).map(|index| format!("p{index}")).collect();
     let schema = json!({"required": names});
     let whole: Vec<String> = names.iter().map(|name| format!("{name:?}:1")).collect();
@@ -251,7 +251,7 @@ fn more_than_64_required() {
 }
 
 #[test]
-fn invalid_schemas() {
+fn invalid_schemas_are_rejected() {
     for (schema, expected) in [
         (json!(1), "a schema must be an object or a boolean, found `1`"),
         (json!({"type": "int"}), "`type` must be a JSON type or an array of JSON types, found `\"int\"`"),
@@ -288,20 +288,20 @@ fn invalid_schemas() {
     assert_eq!(Checker::compile(&deep).unwrap_err().to_string(), "the schema is nested deeper than 128 levels");
 }
 
-/// Runs inputs with unbounded recursion or exponential time on a small stack.
+/// Checks inputs that could recurse without bound or take exponential time, on a small stack.
 #[test]
 fn hostile_input_terminates() {
     let hostile = || {
-        let circle = compile(&json!({"$ref": "#"}));
-        assert!(!circle.accepts("1"));
-        assert_eq!(circle.violations("1").len(), 1);
+        let circular = compile(&json!({"$ref": "#"}));
+        assert!(!circular.accepts("1"));
+        assert_eq!(circular.violations("1").len(), 1);
 
         let tree = compile(&json!({"items": {"$ref": "#"}}));
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(!tree.accepts(&deep));
         assert!(tree.violations(&deep)[0].rule.contains("too deeply nested"));
         assert!(tree.accepts(&deep[100_000 - 100..100_000 + 100]));
-        tree.integral(&deep);
+        tree.normalize_integers(&deep);
 
         let branch = json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]});
         let doubled = compile(&json!({"anyOf": [branch, branch, branch, {"type": "integer"}]}));
@@ -330,14 +330,14 @@ fn malformed_text_does_not_panic() {
             for text in [format!("{}{damage}{}", &whole[..at], &whole[at..]), format!("{}{damage}", &whole[..at])] {
                 checker.accepts(&text);
                 checker.violations(&text);
-                checker.integral(&text);
+                checker.normalize_integers(&text);
             }
         }
     }
 }
 
 #[test]
-fn integral() {
+fn integral_numbers_are_rewritten_as_integers() {
     let schema = json!({
         "properties": {
             "n": {"type": "integer"},
@@ -363,6 +363,6 @@ fn integral() {
         ("1.0", "1.0"),
         ("", ""),
     ] {
-        assert_eq!(compile(&schema).integral(text), expected, "{text}");
+        assert_eq!(compile(&schema).normalize_integers(text), expected, "{text}");
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences() {
+    fn messages_start_with_path_and_value() {
         for (path, value, expected) in [
             ("limit", Some("500"), "`limit`: 500 must be short"),
             ("limit", None, "`limit` must be short"),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn paths_are_written_like_expressions() {
         let tags = Path::Member(&Path::Root, "tags");
         let second = Path::Element(&tags, 2);
         for (path, expected) in [

@@ -18,7 +18,8 @@ const DEPTH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     nodes: &'a [Node],
-    /// The number of bytes that may still be visited. Bounds the time for schemas with recursive alternatives, which can be exponential.
+    /// The number of bytes that may still be visited. Bounds the time for schemas with recursive alternatives, which
+    /// can be exponential.
     budget: u64,
     depth: usize,
 }

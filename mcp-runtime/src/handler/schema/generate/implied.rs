@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::handler::schema::pointer;
 
-/// Returns whether every value that serde decodes into the type is valid according to the schema that schemars generated for it.
+/// Returns whether every value that serde decodes into the type is valid according to the schema that schemars
+/// generated for it.
 ///
-/// The schema must be unmodified: only its `format` distinguishes the bounds of a `u8` from those that an author set on an `i64`.
-/// Returns `false` if in doubt, which costs a check but is always correct.
+/// The schema must be unmodified: only its `format` distinguishes the bounds of a `u8` from those that an author set on
+/// an `i64`. Returns `false` if in doubt, which costs a check but is always correct.
 pub(super) fn implied(schema: &Value, definitions: &Map<String, Value>) -> bool {
     Analysis { definitions, visited: BTreeSet::new() }.schema(schema, TypePart::Field)
 }
@@ -19,7 +20,7 @@ pub(super) fn implied(schema: &Value, definitions: &Map<String, Value>) -> bool 
 enum TypePart {
     /// A field, whose schema the author may have extended.
     Field,
-    /// A whole type, whose schema comes from the derive macro.
+    /// A type, whose schema comes from the derive macro.
     Type,
     /// A variant of an enum.
     Variant,
@@ -28,7 +29,7 @@ enum TypePart {
 #[derive(Debug)]
 struct Analysis<'a> {
     definitions: &'a Map<String, Value>,
-    /// The definitions visited so far, so that recursion ends.
+    /// The definitions visited so far. Ends the recursion.
     visited: BTreeSet<String>,
 }
 
@@ -68,7 +69,8 @@ impl Analysis<'_> {
                 length.is_some() && value.as_u64() == length.and_then(|length| u64::try_from(length).ok())
             }
             "additionalProperties" => match value {
-                // serde requires the single key that names the variant. Whether it denies unknown fields of a struct is not visible.
+                // serde requires the single key that names the variant. Whether it denies unknown fields of a struct is
+                // not visible.
                 Value::Bool(false) => part == TypePart::Variant && one_required_property(schema),
                 other => self.schema(other, TypePart::Field),
             },
@@ -109,7 +111,8 @@ impl Analysis<'_> {
     }
 }
 
-/// Returns whether decoding enforces the `type`. An `integer` without a `format` may be the author's constraint on a float.
+/// Returns whether decoding enforces the `type`. An `integer` without a `format` may be the author's constraint on a
+/// float.
 fn typed(schema: &Map<String, Value>, kind: &Value) -> bool {
     let integer = schema.get("format").and_then(Value::as_str).is_some_and(|format| format.contains("int"));
     match kind {

@@ -149,7 +149,8 @@ fn compare(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// Returns the types of a schema or of its branches, without `null`. Returns an empty set if the types are unrestricted.
+/// Returns the types of a schema or of its branches, without `null`. Returns an empty set if the types are
+/// unrestricted.
 fn types<'a>(schema: &'a Map<String, Value>, definitions: &'a Map<String, Value>, depth: usize) -> BTreeSet<&'a str> {
     const DEPTH: usize = 16;
 

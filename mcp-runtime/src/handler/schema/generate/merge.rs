@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that constrain nothing.
+/// Keywords without constraints.
 const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings take precedence.
+/// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings
+/// take precedence.
 pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
     let (annotations, constraints): (Map<_, _>, Map<_, _>) =
         siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
@@ -50,7 +51,8 @@ fn merge_keyword(schema: &mut Map<String, Value>, keyword: String, value: Value)
     }
 }
 
-/// Removes `null` from the schema of an optional property. Many clients do not understand nullable types and omit the property instead.
+/// Removes `null` from the schema of an optional property. Many clients do not understand nullable types and omit the
+/// property instead.
 pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
     if schema.get("default") == Some(&Value::Null) {
         schema.remove("default");

@@ -10,11 +10,11 @@ use crate::handler::schema::{
     subschemas::{KeywordValue, size, visit_references, visit_subschemas_mut},
 };
 
-/// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow exponentially; beyond
-/// this limit, references are kept.
+/// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow
+/// exponentially; beyond this limit, references are kept.
 const COPIED_VALUES: usize = 10_000;
 
-/// The nesting depth below which schemas are left unchanged.
+/// The nesting depth beyond which schemas are left unchanged.
 const DEPTH: usize = 100;
 
 /// Simplifies schemas that share one set of definitions.

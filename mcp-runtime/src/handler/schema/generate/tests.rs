@@ -95,7 +95,7 @@ struct Own {
     free: Option<String>,
 }
 
-/// Refers to definitions of its own.
+/// A type whose schema contains its own definitions.
 struct Address;
 
 impl JsonSchema for Address {
@@ -137,7 +137,7 @@ fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, Schema
 }
 
 #[test]
-fn arguments() {
+fn argument_types_have_simple_schemas() {
     let style = "`Formal`: With a tie.\n`Casual`: Without, really.";
     let point = json!({
         "type": "object", "description": "A point.", "required": ["x"],
@@ -257,7 +257,7 @@ fn arguments() {
 }
 
 #[test]
-fn no_arguments() {
+fn functions_without_arguments_have_an_empty_schema() {
     let found = input(Vec::new(), generator()).unwrap();
     assert_eq!(found.schema, json!({"type": "object", "properties": {}, "additionalProperties": false}));
     assert!(found.implied);
@@ -298,7 +298,7 @@ fn own_definitions_move_to_the_root() {
 }
 
 #[test]
-fn descriptions() {
+fn descriptions_of_parameters_take_precedence() {
     for (description, expected) in [("", "A point."), ("Where to.", "Where to.")] {
         assert_eq!(with::<Option<Point>>(|p| p.description = description).unwrap()["description"], expected);
     }
@@ -309,7 +309,7 @@ fn descriptions() {
 }
 
 #[test]
-fn outputs() {
+fn outputs_keep_null_and_are_wrapped_in_objects() {
     let found = |schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema| {
         let mut generator = output_generator();
         let schema = schema(&mut generator).into();
@@ -343,7 +343,7 @@ fn outputs() {
 }
 
 #[test]
-fn nesting_without_end_keeps_references() {
+fn exponential_nesting_keeps_references() {
     // Each definition uses the previous one twice, so inlining all references would double the schema each time.
     let mut generator = generator();
     generator.definitions_mut().insert("T0".to_owned(), json!({"type": "string"}));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn keywords() {
+fn keywords_are_added_to_schemas() {
     let range = |least: i64, most: i64| vec![Keyword::Minimum(least.into()), Keyword::Maximum(most.into())];
     let length = || vec![Keyword::MinLength(1), Keyword::MaxLength(3)];
     for (found, expected) in [
@@ -46,7 +46,7 @@ fn keywords() {
 }
 
 #[test]
-fn inapplicable_keywords() {
+fn inapplicable_keywords_are_rejected() {
     for (found, expected) in [
         (with::<String>(|p| p.keywords = vec![Keyword::Minimum(1.into())]), "`range` requires a number, found string"),
         (

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn implied_schemas() {
+fn schemas_that_decoding_enforces_are_detected() {
     #[derive(JsonSchema, Deserialize)]
     #[expect(dead_code, reason = "only its schema matters")]
     struct Ranged {
@@ -50,11 +50,11 @@ fn implied_schemas() {
         (implied(|g| g.subschema_for::<BTreeSet<u8>>()), false, "set"),
         (implied(|g| g.subschema_for::<[u8; 2]>()), false, "array, which looks like a list of a given length"),
         (implied(|g| g.subschema_for::<char>()), false, "character, which looks like a string of a given length"),
-        (implied(|g| g.subschema_for::<Wide>()), false, "range within"),
-        (implied(|g| g.subschema_for::<Ranged>()), false, "range that is that of another type"),
-        (implied(|g| g.subschema_for::<Listed>()), false, "listed strings"),
-        (implied(|g| g.subschema_for::<Either>()), false, "one of two members"),
-        (implied(|g| g.subschema_for::<Whole>()), false, "a float that is an integer"),
+        (implied(|g| g.subschema_for::<Wide>()), false, "range of a field"),
+        (implied(|g| g.subschema_for::<Ranged>()), false, "range equal to that of another type"),
+        (implied(|g| g.subschema_for::<Listed>()), false, "strings restricted by `enum`"),
+        (implied(|g| g.subschema_for::<Either>()), false, "struct with `anyOf`"),
+        (implied(|g| g.subschema_for::<Whole>()), false, "float restricted to integers"),
         (implied(|g| g.subschema_for::<Address>()), false, "manual implementation"),
     ] {
         assert_eq!(found, expected, "{name}");

@@ -3,6 +3,6 @@
 use mcp_runtime::tool;
 
 #[tool]
-fn open(#[arg(pattern = "(unclosed")] text: String) {}
+fn unclosed_group(#[arg(pattern = "(unclosed")] text: String) {}
 
 fn main() {}
