@@ -181,7 +181,7 @@ fn arguments_can_be_json() {
 
 #[test]
 fn json_is_sent_without_validation() {
-    // The error comes from the server.
+    // The server reports the error.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).expect_failure(1);
     assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
