@@ -552,7 +552,7 @@ fn a_call_is_retried_after_the_user_visits_a_page() {
     terminal.wait_for("script asks: Sign in");
     terminal.wait_for("Open it in the browser");
     terminal.send_keys(&format!("{DOWN}{ENTER}"));
-    terminal.wait_for("CommandOutput, continue");
+    terminal.wait_for("Done, continue");
     terminal.send_keys(ENTER);
     terminal.wait_for("thank you");
     assert_eq!(terminal.exit_code(), 0);
