@@ -1,4 +1,4 @@
-//! Directories that a server refuses, and what becomes of files that change.
+//! Invalid directories of skills, and files that change after startup.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-/// A directory that goes when the test ends.
+/// A temporary directory, deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,6 +38,7 @@ impl Drop for Folder {
     }
 }
 
+/// Returns the problems of a server with these directories of skills.
 fn problems(directories: &[&Path]) -> Vec<String> {
     let server = directories.iter().fold(Server::empty("bad", "1.0.0"), |server, directory| server.skills(*directory));
     server.check().map_or_else(|error| error.problems().to_vec(), |()| Vec::new())
@@ -92,7 +93,7 @@ fn invalid_front_matter_is_reported() {
 fn skill_names_are_validated() {
     let longest = "a".repeat(64);
     let too_long = "a".repeat(65);
-    for (name, fits) in [
+    for (name, is_valid) in [
         ("a", true),
         ("a-1-b", true),
         ("1", true),
@@ -108,19 +109,19 @@ fn skill_names_are_validated() {
     ] {
         let folder = Folder::new();
         folder.write(&format!("{name}/SKILL.md"), format!("---\nname: \"{name}\"\ndescription: D\n---\n"));
-        assert_eq!(problems(&[&folder.0]).is_empty(), fits, "{name}");
+        assert_eq!(problems(&[&folder.0]).is_empty(), is_valid, "{name}");
     }
 }
 
-/// Everything that is wrong is told at once.
+/// All problems are reported at once.
 #[test]
 fn the_files_and_bytes_of_each_skill_are_limited() {
     let folder = Folder::new();
     folder.skill("full");
     (1..512).for_each(|number| folder.write(&format!("full/{}/{number}", number % 7), "x"));
     folder.skill("heavy");
-    let rest = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
-    folder.write("heavy/data.bin", vec![0; rest]);
+    let remaining = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
+    folder.write("heavy/data.bin", vec![0; remaining]);
     assert_eq!(problems(&[&folder.0]), [""; 0]);
     folder.write("full/one-more", "x");
     folder.write("heavy/one-more", "x");
@@ -155,7 +156,7 @@ fn unusable_directories_are_rejected() {
     assert!(problems(&[&deep.0])[0].contains("is nested more than 32 directories deep"));
 }
 
-/// Several directories are one space of names, in which nothing may stand twice.
+/// Several directories share one namespace, so their URIs must not collide.
 #[tokio::test]
 async fn several_directories_are_served_together() {
     let (first, second) = (Folder::new(), Folder::new());
@@ -166,29 +167,29 @@ async fn several_directories_are_served_together() {
     let mut client = client(server);
     let team = all(&mut client, "resources/directory/read", "resources", json!({"uri": "skill://team"})).await;
     assert_eq!(uris(&team), ["skill://team/one", "skill://team/two"]);
-    for again in ["alone", "team", "team/one", "alone/below"] {
+    for duplicate in ["alone", "team", "team/one", "alone/below"] {
         let third = Folder::new();
-        third.skill(again);
+        third.skill(duplicate);
         let problems = problems(&[&first.0, &third.0]);
-        assert_eq!(problems.len(), 1, "{again}: {problems:?}");
+        assert_eq!(problems.len(), 1, "{duplicate}: {problems:?}");
         assert!(problems[0].contains("has the same URI `skill://"), "{problems:?}");
     }
 }
 
-/// Is where a skill is.
+/// Has the URI of a file of a skill.
 #[resource("skill://git-workflow/SKILL.md")]
-fn taken() -> &'static str {
+fn same_uri() -> &'static str {
     ""
 }
 
 #[test]
 fn a_resource_with_the_uri_of_a_skill_file_is_rejected() {
-    let error = server().with::<taken>().check().unwrap_err();
+    let error = server().with::<same_uri>().check().unwrap_err();
     assert!(
         error.problems()[0].ends_with("and a file of a skill have the same URI `skill://git-workflow/SKILL.md`"),
         "{error}"
     );
-    assert!(Server::empty("free", "1.0.0").with::<taken>().check().is_ok());
+    assert!(Server::empty("free", "1.0.0").with::<same_uri>().check().is_ok());
 }
 
 #[tokio::test]
@@ -200,7 +201,7 @@ async fn a_directory_without_skills_is_listed_as_empty() {
     assert_eq!(client.request("resources/list", json!({})).await.unwrap()["resources"], json!([]));
 }
 
-/// What was read when the server was built is served, with its digest, whatever becomes of the file.
+/// Later changes of a file affect neither its contents nor its digest.
 #[tokio::test]
 async fn files_are_served_as_read_at_startup() {
     let folder = Folder::new();
@@ -246,7 +247,7 @@ mod links {
         }
     }
 
-    /// A pipe would be waited for.
+    /// Reading a pipe could block the server.
     #[test]
     fn special_files_are_rejected() {
         let folder = Folder::new();
@@ -255,7 +256,7 @@ mod links {
         assert!(problems(&[&folder.0])[0].ends_with("is neither a file nor a directory"));
     }
 
-    /// Links that multiply are counted.
+    /// Links to directories can multiply the paths exponentially.
     #[test]
     fn the_number_of_visited_directories_is_limited() {
         let folder = Folder::new();
