@@ -43,7 +43,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a function into a resource, or a template of resources, that a client can read.
 ///
-/// The first option is a URI, or an RFC 6570 template (levels 1 to 3) whose variables are the arguments of the function.
+/// The first option is a URI, or an RFC 6570 template (levels 1 to 3) whose variables are the arguments of the
+/// function.
 ///
 /// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`, `list = function`
 /// (lists the resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`,

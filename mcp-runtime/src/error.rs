@@ -80,10 +80,31 @@ impl Fault {
         Self::Overloaded(message.into())
     }
 
+    /// Returns the class of the fault, if it has one.
+    pub(crate) fn class(&self) -> Option<FaultClass> {
+        match self {
+            Self::MethodNotFound(_) => Some(FaultClass::UnknownMethod),
+            Self::UnsupportedVersion { .. } | Self::HeaderMismatch(_) | Self::MissingCapability { .. } => {
+                Some(FaultClass::Mismatch)
+            }
+            Self::Overloaded(_) => Some(FaultClass::Overloaded),
+            _ => None,
+        }
+    }
+
     /// Creates an error with a code of the author's choice.
     pub fn custom(code: i32, message: impl Into<String>) -> Self {
         Self::Custom { code, message: message.into(), data: None }
     }
+}
+
+/// The faults for which a transport does more than send the error response: over HTTP, they have a status of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultClass {
+    UnknownMethod,
+    /// The version, the headers or the capabilities of the client do not fit the request.
+    Mismatch,
+    Overloaded,
 }
 
 impl fmt::Display for Fault {

@@ -103,7 +103,7 @@ async function checkForm(t, client, user, revision) {
 
     user.elicitations = [];
     user.answer = () => cancelled;
-    t.equal(await callText(t, client, 'book_seats', { play }), 'nothing is booked', 'cancelling books nothing');
+    t.equal(await callText(t, client, 'book_seats', { play }), 'nothing was booked', 'cancelling books nothing');
     t.equal(user.elicitations.length, 1, 'no further question after cancelling');
 }
 
@@ -111,7 +111,7 @@ async function checkConfirmation(t, client, user, revision) {
     const play = newPlay();
     const number = await book(t, client, user, revision, play);
     const question = `Cancel booking ${number}, 2 seats for Grace (${play})?`;
-    const unchanged = `booking ${number} stands`;
+    const unchanged = `booking ${number} was kept`;
     const answers = [
         [declined, unchanged],
         [cancelled, unchanged],
@@ -125,7 +125,7 @@ async function checkConfirmation(t, client, user, revision) {
         t.equal(user.elicitations.map(params => params.message), [question], 'the confirmation question');
     }
     user.elicitations = [];
-    t.equal(await callText(t, client, 'cancel_booking', { number }), `there is no booking ${number}`, 'a booking that was cancelled');
+    t.equal(await callText(t, client, 'cancel_booking', { number }), `booking ${number} not found`, 'a booking that was cancelled');
     t.equal(user.elicitations, [], 'no question about a booking that was cancelled');
 }
 
@@ -134,10 +134,10 @@ async function checkSeats(t, client, user, revision) {
     const play = newPlay();
     const eight = answers(revision, play, 8);
     const all = [
-        [declined, 'nothing is booked'],
-        [declined, 'nothing is booked'],
+        [declined, 'nothing was booked'],
+        [declined, 'nothing was booked'],
         [sure, /^booking \d+: 8 seats in the Balcony/],
-        [sure, `there are not enough seats left for ${play}`],
+        [sure, `not enough seats left for ${play}`],
     ];
     for (const [last, expected] of all) {
         user.answer = message => (message.endsWith('Book them?') ? last : eight[message]);

@@ -118,7 +118,7 @@ async def check_form(t: Checks, client: Any, user: User, revision: str) -> None:
     t.equal(pay["properties"]["sure"]["type"], "boolean", "the last form")
 
     user.answer = lambda message: CANCELLED
-    t.equal(await call_text(t, client, "book_seats", {"play": play}), "nothing is booked", "cancelling books nothing")
+    t.equal(await call_text(t, client, "book_seats", {"play": play}), "nothing was booked", "cancelling books nothing")
     t.equal(len(user.take_questions()), 1, "no further question after cancelling")
 
 
@@ -127,7 +127,7 @@ async def check_confirmation(t: Checks, client: Any, user: User, revision: str) 
     number = await book(t, client, user, revision, play)
     user.take_questions()
     question = f"Cancel booking {number}, 2 seats for Grace ({play})?"
-    unchanged = f"booking {number} stands"
+    unchanged = f"booking {number} was kept"
     all_answers = [
         (DECLINED, unchanged),
         (CANCELLED, unchanged),
@@ -139,7 +139,7 @@ async def check_confirmation(t: Checks, client: Any, user: User, revision: str) 
         t.equal(await call_text(t, client, "cancel_booking", {"number": number}), expected, f"the answer {answer}")
         t.equal(user.take_questions(), [question], "the confirmation question")
     found = await call_text(t, client, "cancel_booking", {"number": number})
-    t.equal(found, f"there is no booking {number}", "a booking that was cancelled")
+    t.equal(found, f"booking {number} not found", "a booking that was cancelled")
     t.equal(user.take_questions(), [], "no question about a booking that was cancelled")
 
 
@@ -147,12 +147,12 @@ async def check_seats(t: Checks, client: Any, user: User, revision: str) -> None
     """Checks that seats are released. The hall has twelve: if any were held twice or not released, they would run out."""
     play = new_play()
     eight = answers(revision, play, 8)
-    nothing = re.escape("nothing is booked")
+    nothing = re.escape("nothing was booked")
     all_answers = [
         (DECLINED, nothing),
         (DECLINED, nothing),
         (SURE, r"booking \d+: 8 seats in the Balcony.*"),
-        (SURE, re.escape(f"there are not enough seats left for {play}")),
+        (SURE, re.escape(f"not enough seats left for {play}")),
     ]
     for last, expected in all_answers:
         user.answer = lambda message: last if message.endswith("Book them?") else eight.get(message)

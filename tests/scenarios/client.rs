@@ -1,4 +1,4 @@
-//! A client of any revision over any wire.
+//! A client of any revision over any transport.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -6,36 +6,37 @@ use mcp_runtime::Revision;
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 
-/// Brings messages to the server, and back what it says.
-pub(crate) trait Wire {
-    /// Sends a message. Where it is a request, waits for its response, or of one that listens for the first notification; whatever
-    /// else the server says meanwhile is `heard`, and what that gives is sent as the client's own answer.
+/// Exchanges messages with the server.
+pub(crate) trait Transport {
+    /// Sends a message. If it is a request, waits for the response, or for the first notification of a subscription.
+    ///
+    /// Passes every other message from the server to `on_message`, and sends the response that it returns.
     fn exchange(
         &mut self,
         message: &Value,
         revision: Revision,
-        heard: &mut dyn FnMut(Value) -> Option<Value>,
+        on_message: &mut dyn FnMut(Value) -> Option<Value>,
     ) -> Result<Option<Value>, String>;
 
-    /// Reads what comes on the wire by itself, up to a notification of a method.
-    fn wait_for(&mut self, method: &str, heard: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String>;
+    /// Reads messages outside of requests, up to a notification with this method.
+    fn wait_for(&mut self, method: &str, on_message: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String>;
 
-    /// Ends the connection, and says what is wrong with the way the server takes it.
+    /// Closes the connection. Returns an error if the server does not handle this correctly.
     fn close(&mut self) -> Result<(), String>;
 }
 
-/// One client, and everything that it was told.
+/// A client that records and validates the messages it receives.
 pub(crate) struct Client {
-    wire: Box<dyn Wire>,
+    transport: Box<dyn Transport>,
     pub(crate) revision: Revision,
     official: Rc<RefCell<Option<Official>>>,
     next_id: u64,
     /// The result of `initialize`, or of `server/discover`.
-    pub(crate) introduction: Value,
-    /// The notifications that came, oldest first.
-    pub(crate) heard: Vec<Value>,
-    /// The requests of the server that came.
-    pub(crate) asked: Vec<Value>,
+    pub(crate) server_info: Value,
+    /// The received notifications, oldest first.
+    pub(crate) notifications: Vec<Value>,
+    /// The received requests, oldest first.
+    pub(crate) questions: Vec<Value>,
     problems: Vec<String>,
 }
 
@@ -50,19 +51,23 @@ impl RpcError {
 }
 
 impl Client {
-    /// Connects, and opens a session where the revision has them.
-    pub(crate) fn connect(wire: Box<dyn Wire>, revision: Revision, official: Rc<RefCell<Option<Official>>>) -> Self {
+    /// Connects, and opens a session if the revision has sessions.
+    pub(crate) fn connect(
+        transport: Box<dyn Transport>,
+        revision: Revision,
+        official: Rc<RefCell<Option<Official>>>,
+    ) -> Self {
         let mut client = Self {
-            wire,
+            transport,
             revision,
             official,
             next_id: 1,
-            introduction: Value::Null,
-            heard: Vec::new(),
-            asked: Vec::new(),
+            server_info: Value::Null,
+            notifications: Vec::new(),
+            questions: Vec::new(),
             problems: Vec::new(),
         };
-        let introduced = if client.is_stateless() {
+        let response = if client.is_stateless() {
             client.request("server/discover", json!({}))
         } else {
             let client_info = json!({"name": "scenarios", "version": "1.0.0"});
@@ -73,9 +78,9 @@ impl Client {
             });
             client.request("initialize", params)
         };
-        match introduced {
-            Ok(introduction) => client.introduction = introduction,
-            Err(error) => client.problems.push(format!("it is not introduced: {error:?}")),
+        match response {
+            Ok(result) => client.server_info = result,
+            Err(error) => client.problems.push(format!("the connection is rejected: {error:?}")),
         }
         if !client.is_stateless() {
             client.notify("notifications/initialized", json!({}));
@@ -87,7 +92,7 @@ impl Client {
         self.revision.is_stateless()
     }
 
-    /// Sends a request, answers what is asked meanwhile, and in 2026-07-28 calls again until it is done.
+    /// Sends a request and answers the questions of the server. In 2026-07-28, retries the request until it completes.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let mut round = params.clone();
         for _ in 0..10 {
@@ -96,19 +101,19 @@ impl Client {
                 return Ok(result);
             }
             let requests = result["inputRequests"].as_object().into_iter().flatten();
-            self.asked.extend(requests.map(|(_, asked)| asked.clone()));
-            round = go_on(&params, &result);
+            self.questions.extend(requests.map(|(_, question)| question.clone()));
+            round = next_round(&params, &result);
         }
-        Err(RpcError(json!({"message": "it asked ten times"})))
+        Err(RpcError(json!({"message": "the request did not complete in ten rounds"})))
     }
 
-    /// Listens for changes, and gives the acknowledgement.
+    /// Opens a subscription and returns the acknowledgement.
     pub(crate) fn listen(&mut self, filter: &Value) -> Result<Value, String> {
         let message = self.message("subscriptions/listen", json!({ "notifications": filter }));
         self.exchange(&message)?;
-        let first = self.heard.pop().ok_or("nothing came")?;
+        let first = self.notifications.pop().ok_or("no acknowledgement received")?;
         if first["method"] != "notifications/subscriptions/acknowledged" {
-            return Err(format!("the first message is {first}"));
+            return Err(format!("expected an acknowledgement, received {first}"));
         }
         Ok(first["params"].clone())
     }
@@ -128,12 +133,12 @@ impl Client {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
 
-    /// Sends a request, and gives its result whatever that is.
+    /// Sends a request once and returns its result, which may be `input_required`.
     pub(crate) fn request_once(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let message = self.message(method, params);
         let response = match self.exchange(&message) {
             Ok(Some(response)) => response,
-            Ok(None) => return Err(RpcError(json!({"message": "there is no answer"}))),
+            Ok(None) => return Err(RpcError(json!({"message": "no response received"}))),
             Err(why) => return Err(RpcError(json!({ "message": why }))),
         };
         self.validate(&response, Some(method));
@@ -150,35 +155,35 @@ impl Client {
         }
     }
 
-    /// Waits for a notification that comes by itself.
+    /// Waits for a notification outside of requests.
     pub(crate) fn wait_for(&mut self, method: &str) -> Result<Value, String> {
-        if let Some(at) = self.heard.iter().position(|told| told["method"] == method) {
-            return Ok(self.heard.remove(at));
+        if let Some(at) = self.notifications.iter().position(|message| message["method"] == method) {
+            return Ok(self.notifications.remove(at));
         }
-        let (mut heard, wire) = (Vec::new(), &mut self.wire);
-        let found = wire.wait_for(method, &mut |message| {
-            heard.push(message);
+        let mut others = Vec::new();
+        let found = self.transport.wait_for(method, &mut |message| {
+            others.push(message);
             None
         });
-        for message in heard {
+        for message in others {
             self.validate(&message, None);
-            self.heard.push(message);
+            self.notifications.push(message);
         }
         let found = found?;
         self.validate(&found, None);
         Ok(found)
     }
 
-    /// Ends the connection, and gives everything that was wrong with what came.
+    /// Closes the connection, and returns every problem found.
     pub(crate) fn end(mut self) -> Vec<String> {
-        let closed = self.wire.close();
+        let closed = self.transport.close();
         self.problems.extend(closed.err());
         self.problems
     }
 
     fn exchange(&mut self, message: &Value) -> Result<Option<Value>, String> {
         let (mut notifications, mut requests) = (Vec::new(), Vec::new());
-        let result = self.wire.exchange(message, self.revision, &mut |message| {
+        let result = self.transport.exchange(message, self.revision, &mut |message| {
             if message.get("id").is_none() {
                 notifications.push(message);
                 return None;
@@ -191,8 +196,8 @@ impl Client {
         for message in notifications.iter().chain(&requests) {
             self.validate(message, None);
         }
-        self.heard.append(&mut notifications);
-        self.asked.append(&mut requests);
+        self.notifications.append(&mut notifications);
+        self.questions.append(&mut requests);
         result
     }
 
@@ -203,8 +208,8 @@ impl Client {
     }
 }
 
-/// The parameters of the next round of a request that ended with questions.
-pub(crate) fn go_on(params: &Value, result: &Value) -> Value {
+/// Returns the parameters that continue a request whose result was `input_required`.
+pub(crate) fn next_round(params: &Value, result: &Value) -> Value {
     let requests = result["inputRequests"].as_object().into_iter().flatten();
     let answers: serde_json::Map<_, _> = requests.map(|(key, request)| (key.clone(), answer(request))).collect();
     let mut params = params.clone();
@@ -215,12 +220,12 @@ pub(crate) fn go_on(params: &Value, result: &Value) -> Value {
     params
 }
 
-/// What the client can be asked, in the words of every revision.
+/// Returns the capabilities that the client declares, in an encoding that is valid in every revision.
 fn capabilities() -> Value {
     json!({"elicitation": {}, "sampling": {}, "roots": {"listChanged": true}})
 }
 
-/// What a friendly user, model or client says.
+/// Answers a request as a client with a cooperative user and model.
 fn answer(request: &Value) -> Value {
     match request["method"].as_str() {
         Some("sampling/createMessage") => json!({
@@ -234,7 +239,7 @@ fn answer(request: &Value) -> Value {
     }
 }
 
-/// Fills in a form with what fits.
+/// Fills in a form with valid values.
 fn fill_in(properties: &Value) -> Value {
     let filled = properties.as_object().into_iter().flatten().map(|(name, schema)| {
         let first = |choices: &Value, member: &str| match member {

@@ -1,4 +1,4 @@
-//! The server as a process that listens, and the two transports over HTTP.
+//! The server as a listening process, and the two HTTP transports.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,15 +10,15 @@ use std::{
 use mcp_runtime::Revision;
 use serde_json::Value;
 
-use crate::{PATIENCE, client::Wire};
+use crate::{TIMEOUT, client::Transport};
 
-/// The server.
-pub(crate) struct Site {
+/// A server process that listens for HTTP requests.
+pub(crate) struct HttpServer {
     process: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl Site {
+impl HttpServer {
     pub(crate) fn start(program: &Path) -> Self {
         let mut process = Command::new(program)
             .args(["--http", "127.0.0.1:0", "--legacy-sse"])
@@ -30,44 +30,44 @@ impl Site {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains(" listens on http://")).unwrap();
         let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
-        // Its log is read on, so that it can write.
+        // The log must be read, or the server would block when the pipe is full.
         std::thread::spawn(move || lines.for_each(|line| eprintln!("{line}")));
         Self { process, address }
     }
 }
 
-impl Drop for Site {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A response whose body is still to be read.
+/// A response whose body has not been read yet.
 struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     body: BufReader<Body>,
 }
 
-/// A body of known length, in chunks, or up to the end of the connection.
+/// A body with a known length, or a chunked one.
 enum Body {
     Length(std::io::Take<BufReader<TcpStream>>),
-    Chunked { stream: BufReader<TcpStream>, left: usize, over: bool },
+    Chunked { stream: BufReader<TcpStream>, left: usize, is_complete: bool },
 }
 
 impl Read for Body {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Self::Length(stream) => stream.read(into),
-            Self::Chunked { over: true, .. } => Ok(0),
-            Self::Chunked { stream, left, over } => {
+            Self::Chunked { is_complete: true, .. } => Ok(0),
+            Self::Chunked { stream, left, is_complete } => {
                 if *left == 0 {
                     let mut size = String::new();
                     stream.read_line(&mut size)?;
                     *left = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
                     if *left == 0 {
-                        *over = true;
+                        *is_complete = true;
                         return Ok(0);
                     }
                 }
@@ -90,30 +90,30 @@ fn send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<Response, String> {
-    let told = |error: std::io::Error| format!("{method} {path}: {error}");
-    let mut stream = TcpStream::connect(address).map_err(told)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(told)?;
+    let describe = |error: std::io::Error| format!("{method} {path}: {error}");
+    let mut stream = TcpStream::connect(address).map_err(describe)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(describe)?;
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(request.as_bytes()).map_err(told)?;
+    stream.write_all(request.as_bytes()).map_err(describe)?;
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
-    stream.read_line(&mut line).map_err(told)?;
+    stream.read_line(&mut line).map_err(describe)?;
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(format!("no status: {line:?}"))?;
     let mut headers = Vec::new();
     loop {
         line.clear();
-        stream.read_line(&mut line).map_err(told)?;
+        stream.read_line(&mut line).map_err(describe)?;
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         headers.push((name.to_ascii_lowercase(), value.to_owned()));
     }
     let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
     let is_chunked = headers.iter().any(|(name, _)| name == "transfer-encoding");
     let body = if is_chunked {
-        Body::Chunked { stream, left: 0, over: false }
+        Body::Chunked { stream, left: 0, is_complete: false }
     } else {
         Body::Length(stream.take(length.unwrap_or(0)))
     };
@@ -125,12 +125,12 @@ impl Response {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads the data of the next event that has any, and its name; none at the end.
+    /// Reads the next event with data, and returns its name and data. Returns `None` at the end of the stream.
     fn event(&mut self) -> Result<Option<(String, String)>, String> {
         let (mut name, mut data) = (String::new(), String::new());
         loop {
             let mut line = String::new();
-            if self.body.read_line(&mut line).map_err(|error| format!("a stream: {error}"))? == 0 {
+            if self.body.read_line(&mut line).map_err(|error| format!("cannot read the stream: {error}"))? == 0 {
                 return Ok(None);
             }
             match line.trim_end().split_once(": ") {
@@ -152,17 +152,17 @@ fn is_request(message: &Value) -> bool {
     message.get("method").is_some() && message.get("id").is_some()
 }
 
-/// Streamable HTTP: sessions, or requests that stand for themselves.
+/// Streamable HTTP, with sessions or stateless requests.
 pub(crate) struct Streamable {
     address: SocketAddr,
     session: Option<String>,
-    /// The stream for what belongs to no request, or the one that listens.
-    standing: Option<Response>,
+    /// The general stream of a session, or the stream of a subscription.
+    stream: Option<Response>,
 }
 
 impl Streamable {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, session: None, standing: None }
+        Self { address, session: None, stream: None }
     }
 
     fn post(&self, message: &Value, revision: Revision) -> Result<Response, String> {
@@ -181,18 +181,18 @@ impl Streamable {
     }
 }
 
-impl Wire for Streamable {
+impl Transport for Streamable {
     fn exchange(
         &mut self,
         message: &Value,
         revision: Revision,
-        heard: &mut dyn FnMut(Value) -> Option<Value>,
+        on_message: &mut dyn FnMut(Value) -> Option<Value>,
     ) -> Result<Option<Value>, String> {
         let mut response = self.post(message, revision)?;
         if !is_request(message) {
             return match response.status {
                 202 => Ok(None),
-                status => Err(format!("a message that is no request was answered with {status}")),
+                status => Err(format!("a message other than a request was answered with {status}")),
             };
         }
         if let Some(session) = response.header("mcp-session-id") {
@@ -205,41 +205,41 @@ impl Wire for Streamable {
         }
         if message["method"] == "subscriptions/listen" {
             let first = response.message()?;
-            self.standing = Some(response);
+            self.stream = Some(response);
             if let Some(first) = first {
-                heard(first);
+                on_message(first);
             }
             return Ok(None);
         }
-        while let Some(came) = response.message()? {
-            if came.get("method").is_none() && came["id"] == message["id"] {
+        while let Some(incoming) = response.message()? {
+            if incoming.get("method").is_none() && incoming["id"] == message["id"] {
                 return match response.message()? {
-                    None => Ok(Some(came)),
-                    Some(more) => Err(format!("something follows the response: {more}")),
+                    None => Ok(Some(incoming)),
+                    Some(more) => Err(format!("unexpected message after the response: {more}")),
                 };
             }
-            if let Some(answer) = heard(came) {
-                let taken = self.post(&answer, revision)?;
-                if taken.status != 202 {
-                    return Err(format!("an answer was answered with {}", taken.status));
+            if let Some(answer) = on_message(incoming) {
+                let accepted = self.post(&answer, revision)?;
+                if accepted.status != 202 {
+                    return Err(format!("a response was answered with {}", accepted.status));
                 }
             }
         }
         Ok(None)
     }
 
-    fn wait_for(&mut self, method: &str, heard: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
-        if self.standing.is_none() {
-            let session = self.session.as_deref().ok_or("there is no session")?;
+    fn wait_for(&mut self, method: &str, on_message: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
+        if self.stream.is_none() {
+            let session = self.session.as_deref().ok_or("no session is open")?;
             let headers = [("accept", "text/event-stream"), ("mcp-session-id", session)];
-            self.standing = Some(send(self.address, "GET", "/mcp", &headers, "")?);
+            self.stream = Some(send(self.address, "GET", "/mcp", &headers, "")?);
         }
-        let standing = self.standing.as_mut().ok_or("there is no stream")?;
-        while let Some(came) = standing.message()? {
-            if came["method"] == method {
-                return Ok(came);
+        let stream = self.stream.as_mut().ok_or("no stream is open")?;
+        while let Some(incoming) = stream.message()? {
+            if incoming["method"] == method {
+                return Ok(incoming);
             }
-            heard(came);
+            on_message(incoming);
         }
         Err("the stream ended".to_owned())
     }
@@ -249,12 +249,12 @@ impl Wire for Streamable {
         let headers = [("mcp-session-id", session.as_str())];
         match send(self.address, "DELETE", "/mcp", &headers, "")?.status {
             200..300 => Ok(()),
-            status => Err(format!("the end of the session was answered with {status}")),
+            status => Err(format!("the request to end the session was answered with {status}")),
         }
     }
 }
 
-/// The transport of 2024-11-05: one stream for what the server says, and a path for what the client says.
+/// The transport of 2024-11-05: a stream for the messages of the server, and a path for those of the client.
 pub(crate) struct Legacy {
     address: SocketAddr,
     stream: Response,
@@ -278,34 +278,34 @@ impl Legacy {
     }
 }
 
-impl Wire for Legacy {
+impl Transport for Legacy {
     fn exchange(
         &mut self,
         message: &Value,
         _: Revision,
-        heard: &mut dyn FnMut(Value) -> Option<Value>,
+        on_message: &mut dyn FnMut(Value) -> Option<Value>,
     ) -> Result<Option<Value>, String> {
         self.post(message)?;
         if !is_request(message) {
             return Ok(None);
         }
-        while let Some(came) = self.stream.message()? {
-            if came.get("method").is_none() && came["id"] == message["id"] {
-                return Ok(Some(came));
+        while let Some(incoming) = self.stream.message()? {
+            if incoming.get("method").is_none() && incoming["id"] == message["id"] {
+                return Ok(Some(incoming));
             }
-            if let Some(answer) = heard(came) {
+            if let Some(answer) = on_message(incoming) {
                 self.post(&answer)?;
             }
         }
         Ok(None)
     }
 
-    fn wait_for(&mut self, method: &str, heard: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
-        while let Some(came) = self.stream.message()? {
-            if came["method"] == method {
-                return Ok(came);
+    fn wait_for(&mut self, method: &str, on_message: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
+        while let Some(incoming) = self.stream.message()? {
+            if incoming["method"] == method {
+                return Ok(incoming);
             }
-            heard(came);
+            on_message(incoming);
         }
         Err("the stream ended".to_owned())
     }

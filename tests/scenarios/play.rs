@@ -32,11 +32,11 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    "server-initialize" SESSIONS introduces_itself
+    "server-initialize" SESSIONS initializes
     "server-discover" STATELESS discovers
     "capabilities-match-handlers" ALL capabilities_match
     "ping" SESSIONS pings
-    "ping-is-gone" STATELESS is_gone
+    "removed-methods" STATELESS removed_methods
     "unknown-method" ALL unknown_method
     "logging-set-level" SESSIONS sets_the_level
     "completion-complete" ALL completes
@@ -55,7 +55,7 @@ scenarios! {
     "log-at-a-level" STATELESS log_at_a_level
     "tools-call-sampling" SESSIONS sampling
     "tools-call-elicitation" ELICITATION elicitation
-    "elicitation-is-not-there-yet" BEFORE_ELICITATION no_elicitation
+    "no-elicitation" BEFORE_ELICITATION no_elicitation
     "elicitation-sep1034-defaults" RICH_FORMS defaults
     "elicitation-sep1330-enums" RICH_FORMS enums
     "input-required-result-multi-round" STATELESS many_rounds
@@ -67,7 +67,7 @@ scenarios! {
     "resources-read-text" ALL reads_text
     "resources-read-binary" ALL reads_binary
     "resources-templates-read" ALL reads_a_template
-    "resources-not-found" ALL reads_nothing
+    "resources-not-found" ALL unknown_resource
     "resources-subscribe" SESSIONS subscribes
     "subscriptions-listen" STATELESS listens
     "tools-list-changed" SESSIONS tools_change
@@ -79,23 +79,23 @@ scenarios! {
     "caching" STATELESS caching_hints
 }
 
-/// Says what a condition that does not hold is about.
-fn ensure(holds: bool, what: &str, value: &Value) -> Outcome {
-    if holds { Ok(()) } else { Err(format!("{what}: {value}")) }
+/// Returns an error that names the checked part if a condition does not hold.
+fn ensure(holds: bool, part: &str, value: &Value) -> Outcome {
+    if holds { Ok(()) } else { Err(format!("unexpected {part}: {value}")) }
 }
 
-fn ask(client: &mut Client, method: &str, params: Value) -> Result<Value, String> {
-    client.request(method, params).map_err(|RpcError(error)| format!("{method} is refused: {error}"))
+fn request(client: &mut Client, method: &str, params: Value) -> Result<Value, String> {
+    client.request(method, params).map_err(|RpcError(error)| format!("{method} failed: {error}"))
 }
 
 fn call(client: &mut Client, tool: &str, arguments: Value) -> Result<Value, String> {
-    ask(client, "tools/call", json!({"name": tool, "arguments": arguments}))
+    request(client, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
 
-fn refused(client: &mut Client, method: &str, params: Value, codes: &[i64]) -> Result<RpcError, String> {
+fn request_error(client: &mut Client, method: &str, params: Value, codes: &[i64]) -> Result<RpcError, String> {
     match client.request(method, params) {
         Err(error) if codes.contains(&error.code()) => Ok(error),
-        other => Err(format!("{method} must be refused with one of {codes:?}, but it is {other:?}")),
+        other => Err(format!("expected {method} to fail with one of {codes:?}, got {other:?}")),
     }
 }
 
@@ -103,70 +103,70 @@ fn content<'a>(result: &'a Value, kind: &str) -> Option<&'a Value> {
     result["content"].as_array().into_iter().flatten().find(|item| item["type"] == kind)
 }
 
-fn introduces_itself(client: &mut Client) -> Outcome {
-    let introduction = client.introduction.clone();
-    ensure(introduction["protocolVersion"] == client.revision.as_str(), "the version", &introduction)?;
-    ensure(introduction["serverInfo"]["name"] == "everything", "the name", &introduction)
+fn initializes(client: &mut Client) -> Outcome {
+    let result = client.server_info.clone();
+    ensure(result["protocolVersion"] == client.revision.as_str(), "version", &result)?;
+    ensure(result["serverInfo"]["name"] == "everything", "name", &result)
 }
 
 fn discovers(client: &mut Client) -> Outcome {
-    let found = client.introduction.clone();
+    let found = client.server_info.clone();
     let versions = found["supportedVersions"].as_array().map_or(0, Vec::len);
-    ensure(versions == Revision::ALL.len(), "the versions", &found)?;
+    ensure(versions == Revision::ALL.len(), "versions", &found)?;
     let info = &found["_meta"]["io.modelcontextprotocol/serverInfo"];
-    ensure(info["name"] == "everything" && info["version"].is_string(), "who the server is", &found)
+    ensure(info["name"] == "everything" && info["version"].is_string(), "server info", &found)
 }
 
 fn capabilities_match(client: &mut Client) -> Outcome {
-    let declared = client.introduction["capabilities"].clone();
+    let declared = client.server_info["capabilities"].clone();
     for (capability, method) in [("tools", "tools/list"), ("prompts", "prompts/list"), ("resources", "resources/list")]
     {
         ensure(declared.get(capability).is_some(), capability, &declared)?;
-        ask(client, method, json!({}))?;
+        request(client, method, json!({}))?;
     }
     ensure(declared["tools"]["listChanged"] == true, "tools.listChanged", &declared)?;
     ensure(declared["resources"]["subscribe"] == true, "resources.subscribe", &declared)
 }
 
 fn pings(client: &mut Client) -> Outcome {
-    let result = ask(client, "ping", json!({}))?;
+    let result = request(client, "ping", json!({}))?;
     ensure(result == json!({}), "ping", &result)
 }
 
-fn is_gone(client: &mut Client) -> Outcome {
+fn removed_methods(client: &mut Client) -> Outcome {
     for method in ["ping", "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
-        refused(client, method, json!({"uri": "test://watched-resource", "level": "info"}), &[-32601])?;
+        request_error(client, method, json!({"uri": "test://watched-resource", "level": "info"}), &[-32601])?;
     }
     Ok(())
 }
 
 fn unknown_method(client: &mut Client) -> Outcome {
-    refused(client, "unknown/method", json!({}), &[-32601]).map(drop)
+    request_error(client, "unknown/method", json!({}), &[-32601]).map(drop)
 }
 
 fn sets_the_level(client: &mut Client) -> Outcome {
-    let result = ask(client, "logging/setLevel", json!({"level": "info"}))?;
+    let result = request(client, "logging/setLevel", json!({"level": "info"}))?;
     ensure(result == json!({}), "logging/setLevel", &result)?;
-    refused(client, "logging/setLevel", json!({"level": "loud"}), &[-32602]).map(drop)
+    request_error(client, "logging/setLevel", json!({"level": "loud"}), &[-32602]).map(drop)
 }
 
 fn completes(client: &mut Client) -> Outcome {
     let reference = json!({"type": "ref/prompt", "name": "test_prompt_with_arguments"});
     let params = json!({"ref": reference, "argument": {"name": "arg1", "value": "test"}});
-    let result = ask(client, "completion/complete", params)?;
-    ensure(result["completion"]["values"].is_array(), "the values", &result)
+    let result = request(client, "completion/complete", params)?;
+    ensure(result["completion"]["values"].is_array(), "values", &result)
 }
 
 fn lists_tools(client: &mut Client) -> Outcome {
-    let result = ask(client, "tools/list", json!({}))?;
+    let result = request(client, "tools/list", json!({}))?;
     let tools = result["tools"].as_array().ok_or("no tools")?;
     for tool in tools {
         let name = tool["name"].as_str().unwrap_or_default();
         let is_valid =
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
-        ensure(is_valid && name.len() <= 128, "the name", tool)?;
-        ensure(tool["description"].as_str().is_some_and(|text| !text.is_empty()), "the description", tool)?;
-        ensure(tool["inputSchema"]["type"] == "object", "the schema", tool)?;
+        ensure(is_valid && name.len() <= 128, "name", tool)?;
+        ensure(tool["description"].as_str().is_some_and(|text| !text.is_empty()), "description", tool)?;
+        ensure(tool["inputSchema"]["type"] == "object", "schema", tool)?;
     }
     Ok(())
 }
@@ -175,39 +175,43 @@ fn lists_in_order(client: &mut Client) -> Outcome {
     let names = |result: Value| -> Vec<Value> {
         result["tools"].as_array().into_iter().flatten().map(|tool| tool["name"].clone()).collect()
     };
-    let first = names(ask(client, "tools/list", json!({}))?);
-    let again = names(ask(client, "tools/list", json!({}))?);
-    ensure(first == again && !first.is_empty(), "the order", &json!([first, again]))
+    let first = names(request(client, "tools/list", json!({}))?);
+    let again = names(request(client, "tools/list", json!({}))?);
+    ensure(first == again && !first.is_empty(), "order", &json!([first, again]))
 }
 
 fn text(client: &mut Client) -> Outcome {
-    let result = ask(client, "tools/call", json!({"name": "test_simple_text"}))?;
+    let result = request(client, "tools/call", json!({"name": "test_simple_text"}))?;
     let text = content(&result, "text").map(|item| &item["text"]);
-    ensure(text == Some(&json!("This is a simple text response for testing.")), "the text", &result)
+    ensure(text == Some(&json!("This is a simple text response for testing.")), "text", &result)
 }
 
 fn image(client: &mut Client) -> Outcome {
     let result = call(client, "test_image_content", json!({}))?;
     let image = content(&result, "image").ok_or(format!("no image: {result}"))?;
-    ensure(image["mimeType"] == "image/png" && image["data"].as_str().is_some_and(|data| !data.is_empty()), "it", image)
+    ensure(
+        image["mimeType"] == "image/png" && image["data"].as_str().is_some_and(|data| !data.is_empty()),
+        "value",
+        image,
+    )
 }
 
 fn audio(client: &mut Client) -> Outcome {
     let result = call(client, "test_audio_content", json!({}))?;
-    // 2024-11-05 has no word for it.
+    // 2024-11-05 has no audio content.
     if client.revision == Revision::V2024_11_05 {
         let resource = content(&result, "resource").ok_or(format!("no resource: {result}"))?;
-        return ensure(resource["resource"]["mimeType"] == "audio/wav", "it", resource);
+        return ensure(resource["resource"]["mimeType"] == "audio/wav", "value", resource);
     }
     let audio = content(&result, "audio").ok_or(format!("no audio: {result}"))?;
-    ensure(audio["mimeType"] == "audio/wav" && audio["data"].is_string(), "it", audio)
+    ensure(audio["mimeType"] == "audio/wav" && audio["data"].is_string(), "value", audio)
 }
 
 fn embedded_resource(client: &mut Client) -> Outcome {
     let result = call(client, "test_embedded_resource", json!({}))?;
     let found = content(&result, "resource").ok_or(format!("no resource: {result}"))?;
-    ensure(found["resource"]["uri"] == "test://embedded-resource", "the URI", found)?;
-    ensure(found["resource"]["text"].is_string() && found["resource"]["mimeType"] == "text/plain", "it", found)
+    ensure(found["resource"]["uri"] == "test://embedded-resource", "URI", found)?;
+    ensure(found["resource"]["text"].is_string() && found["resource"]["mimeType"] == "text/plain", "value", found)
 }
 
 fn mixed_content(client: &mut Client) -> Outcome {
@@ -225,70 +229,74 @@ fn error(client: &mut Client) -> Outcome {
 }
 
 fn unknown_tool(client: &mut Client) -> Outcome {
-    refused(client, "tools/call", json!({"name": "no_such_tool", "arguments": {}}), &[-32602]).map(drop)
+    request_error(client, "tools/call", json!({"name": "no_such_tool", "arguments": {}}), &[-32602]).map(drop)
 }
 
 fn progress(client: &mut Client) -> Outcome {
     for token in [json!("progress-test-1"), json!(7)] {
-        client.heard.clear();
+        client.notifications.clear();
         let params = json!({"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": token}});
-        ask(client, "tools/call", params)?;
-        let told = client.heard.iter().filter(|told| told["method"] == "notifications/progress");
-        let told: Vec<_> = told.map(|told| &told["params"]).collect();
-        let amounts: Vec<_> = told.iter().filter_map(|told| told["progress"].as_f64()).collect();
-        let is_ours = told.iter().all(|told| told["progressToken"] == token);
-        ensure(is_ours && amounts == [0.0, 50.0, 100.0], "the progress", &json!(told))?;
+        request(client, "tools/call", params)?;
+        let notified = client.notifications.iter().filter(|message| message["method"] == "notifications/progress");
+        let notified: Vec<_> = notified.map(|message| &message["params"]).collect();
+        let amounts: Vec<_> = notified.iter().filter_map(|params| params["progress"].as_f64()).collect();
+        let has_token = notified.iter().all(|params| params["progressToken"] == token);
+        ensure(has_token && amounts == [0.0, 50.0, 100.0], "progress", &json!(notified))?;
     }
     Ok(())
 }
 
 fn logging(client: &mut Client) -> Outcome {
-    ask(client, "logging/setLevel", json!({"level": "debug"}))?;
+    request(client, "logging/setLevel", json!({"level": "debug"}))?;
     call(client, "test_tool_with_logging", json!({}))?;
-    let told = client.heard.iter().filter(|told| told["method"] == "notifications/message").count();
-    ensure(told >= 3, "the messages", &json!(client.heard))
+    let logged = client.notifications.iter().filter(|message| message["method"] == "notifications/message").count();
+    ensure(logged >= 3, "messages", &json!(client.notifications))
 }
 
 fn no_log(client: &mut Client) -> Outcome {
     call(client, "test_logging_tool", json!({}))?;
-    ensure(client.heard.is_empty(), "nobody asked for", &json!(client.heard))
+    ensure(client.notifications.is_empty(), "notifications", &json!(client.notifications))
 }
 
 fn log_at_a_level(client: &mut Client) -> Outcome {
     let meta = json!({"io.modelcontextprotocol/logLevel": "info"});
-    ask(client, "tools/call", json!({"name": "test_logging_tool", "arguments": {}, "_meta": meta}))?;
-    ensure(client.heard.iter().any(|told| told["method"] == "notifications/message"), "the log", &json!(client.heard))
+    request(client, "tools/call", json!({"name": "test_logging_tool", "arguments": {}, "_meta": meta}))?;
+    ensure(
+        client.notifications.iter().any(|message| message["method"] == "notifications/message"),
+        "log",
+        &json!(client.notifications),
+    )
 }
 
-/// Says that exactly one thing was asked, by a method.
-fn was_asked(client: &Client, method: &str) -> Outcome {
-    let asked: Vec<_> = client.asked.iter().map(|asked| &asked["method"]).collect();
-    ensure(asked == [method], "what was asked", &json!(asked))
+/// Checks that the server sent exactly one question, with this method.
+fn expect_question(client: &Client, method: &str) -> Outcome {
+    let methods: Vec<_> = client.questions.iter().map(|question| &question["method"]).collect();
+    ensure(methods == [method], "questions", &json!(methods))
 }
 
 fn sampling(client: &mut Client) -> Outcome {
     let result = call(client, "test_sampling", json!({"prompt": "Test prompt for sampling"}))?;
-    was_asked(client, "sampling/createMessage")?;
+    expect_question(client, "sampling/createMessage")?;
     let text = content(&result, "text").and_then(|item| item["text"].as_str()).unwrap_or_default();
-    ensure(text.contains("This is a test response from the client"), "the text", &result)
+    ensure(text.contains("This is a test response from the client"), "text", &result)
 }
 
 fn elicitation(client: &mut Client) -> Outcome {
     let result = call(client, "test_elicitation", json!({"message": "Please provide your information"}))?;
-    was_asked(client, "elicitation/create")?;
+    expect_question(client, "elicitation/create")?;
     let text = content(&result, "text").and_then(|item| item["text"].as_str()).unwrap_or_default();
-    ensure(text.contains("accept") && text.contains("Alice"), "the text", &result)
+    ensure(text.contains("accept") && text.contains("Alice"), "text", &result)
 }
 
 fn no_elicitation(client: &mut Client) -> Outcome {
     let params = json!({"name": "test_elicitation", "arguments": {"message": "Please provide your information"}});
-    refused(client, "tools/call", params, &[-32600])?;
-    ensure(client.asked.is_empty(), "it was asked", &json!(client.asked))
+    request_error(client, "tools/call", params, &[-32600])?;
+    ensure(client.questions.is_empty(), "questions", &json!(client.questions))
 }
 
 fn defaults(client: &mut Client) -> Outcome {
     call(client, "test_elicitation_sep1034_defaults", json!({}))?;
-    let properties = &client.asked[0]["params"]["requestedSchema"]["properties"];
+    let properties = &client.questions[0]["params"]["requestedSchema"]["properties"];
     for (name, default) in [
         ("name", json!("John Doe")),
         ("age", json!(30)),
@@ -303,7 +311,7 @@ fn defaults(client: &mut Client) -> Outcome {
 
 fn enums(client: &mut Client) -> Outcome {
     call(client, "test_elicitation_sep1330_enums", json!({}))?;
-    let properties = &client.asked[0]["params"]["requestedSchema"]["properties"];
+    let properties = &client.questions[0]["params"]["requestedSchema"]["properties"];
     for (name, pointer, absent) in [
         ("untitledSingle", "/enum", "/oneOf"),
         ("titledSingle", "/oneOf/0/const", "/enum"),
@@ -319,15 +327,15 @@ fn enums(client: &mut Client) -> Outcome {
 
 fn many_rounds(client: &mut Client) -> Outcome {
     let result = call(client, "test_input_required_result_multi_round", json!({}))?;
-    ensure(client.asked.len() >= 2, "the rounds", &json!(client.asked))?;
-    ensure(content(&result, "text").is_some(), "the result", &result)
+    ensure(client.questions.len() >= 2, "rounds", &json!(client.questions))?;
+    ensure(content(&result, "text").is_some(), "result", &result)
 }
 
 fn many_questions(client: &mut Client) -> Outcome {
     call(client, "test_input_required_result_multiple_inputs", json!({}))?;
-    let mut asked: Vec<_> = client.asked.iter().filter_map(|asked| asked["method"].as_str()).collect();
-    asked.sort_unstable();
-    ensure(asked == ["elicitation/create", "roots/list", "sampling/createMessage"], "what was asked", &json!(asked))
+    let mut methods: Vec<_> = client.questions.iter().filter_map(|question| question["method"].as_str()).collect();
+    methods.sort_unstable();
+    ensure(methods == ["elicitation/create", "roots/list", "sampling/createMessage"], "questions", &json!(methods))
 }
 
 fn tampered_state(client: &mut Client) -> Outcome {
@@ -338,35 +346,35 @@ fn tampered_state(client: &mut Client) -> Outcome {
     again["requestState"] = json!(format!("{state}-TAMPERED"));
     match client.request_once("tools/call", again) {
         Err(_) => Ok(()),
-        Ok(result) => Err(format!("a tampered state is taken: {result}")),
+        Ok(result) => Err(format!("a tampered state was accepted: {result}")),
     }
 }
 
 fn prompt_that_asks(client: &mut Client) -> Outcome {
-    let result = ask(client, "prompts/get", json!({"name": "test_input_required_result_prompt"}))?;
-    was_asked(client, "elicitation/create")?;
-    ensure(result["messages"].as_array().is_some_and(|messages| !messages.is_empty()), "the messages", &result)
+    let result = request(client, "prompts/get", json!({"name": "test_input_required_result_prompt"}))?;
+    expect_question(client, "elicitation/create")?;
+    ensure(result["messages"].as_array().is_some_and(|messages| !messages.is_empty()), "messages", &result)
 }
 
 fn lists_resources(client: &mut Client) -> Outcome {
-    let result = ask(client, "resources/list", json!({}))?;
+    let result = request(client, "resources/list", json!({}))?;
     let resources = result["resources"].as_array().ok_or("no resources")?;
-    ensure(!resources.is_empty(), "the resources", &result)?;
-    resources.iter().try_for_each(|found| ensure(found["uri"].is_string() && found["name"].is_string(), "it", found))
+    ensure(!resources.is_empty(), "resources", &result)?;
+    resources.iter().try_for_each(|found| ensure(found["uri"].is_string() && found["name"].is_string(), "value", found))
 }
 
 fn lists_templates(client: &mut Client) -> Outcome {
-    let result = ask(client, "resources/templates/list", json!({}))?;
+    let result = request(client, "resources/templates/list", json!({}))?;
     let templates = result["resourceTemplates"].as_array().into_iter().flatten();
     let found = templates.clone().any(|found| found["uriTemplate"] == "test://template/{id}/data");
-    ensure(found, "the templates", &result)
+    ensure(found, "templates", &result)
 }
 
-/// Reads a resource, and gives the first of its contents.
+/// Reads a resource and returns the first of its contents.
 fn read(client: &mut Client, uri: &str) -> Result<Value, String> {
-    let result = ask(client, "resources/read", json!({ "uri": uri }))?;
+    let result = request(client, "resources/read", json!({ "uri": uri }))?;
     let found = result["contents"][0].clone();
-    ensure(found["uri"] == uri, "the URI", &result)?;
+    ensure(found["uri"] == uri, "URI", &result)?;
     Ok(found)
 }
 
@@ -374,49 +382,50 @@ fn reads_text(client: &mut Client) -> Outcome {
     let found = read(client, "test://static-text")?;
     ensure(
         found["text"].as_str().is_some_and(|text| !text.is_empty()) && found["mimeType"] == "text/plain",
-        "it",
+        "value",
         &found,
     )
 }
 
 fn reads_binary(client: &mut Client) -> Outcome {
     let found = read(client, "test://static-binary")?;
-    ensure(found["blob"].is_string() && found["mimeType"] == "image/png", "it", &found)
+    ensure(found["blob"].is_string() && found["mimeType"] == "image/png", "value", &found)
 }
 
 fn reads_a_template(client: &mut Client) -> Outcome {
     let found = read(client, "test://template/123/data")?;
-    ensure(found["text"].as_str().is_some_and(|text| text.contains("123")), "it", &found)
+    ensure(found["text"].as_str().is_some_and(|text| text.contains("123")), "value", &found)
 }
 
-fn reads_nothing(client: &mut Client) -> Outcome {
+fn unknown_resource(client: &mut Client) -> Outcome {
     let uri = "test://nonexistent-resource-for-conformance-testing";
     let code = if client.is_stateless() { -32602 } else { -32002 };
-    let RpcError(error) = refused(client, "resources/read", json!({ "uri": uri }), &[code])?;
-    ensure(error["data"]["uri"] == uri, "the data", &error)
+    let RpcError(error) = request_error(client, "resources/read", json!({ "uri": uri }), &[code])?;
+    ensure(error["data"]["uri"] == uri, "data", &error)
 }
 
 fn subscribes(client: &mut Client) -> Outcome {
     let params = json!({"uri": "test://watched-resource"});
     for method in ["resources/subscribe", "resources/unsubscribe"] {
-        let result = ask(client, method, params.clone())?;
+        let result = request(client, method, params.clone())?;
         ensure(result == json!({}), method, &result)?;
     }
     Ok(())
 }
 
 fn listens(client: &mut Client) -> Outcome {
-    let tag = |told: &Value| told["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+    let subscription_id = |params: &Value| params["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
     let acknowledged = client.listen(&json!({"toolsListChanged": true}))?;
-    ensure(acknowledged["notifications"] == json!({"toolsListChanged": true}), "what is honoured", &acknowledged)?;
-    let id = tag(&acknowledged);
-    // Not asked for, and so not told.
+    ensure(acknowledged["notifications"] == json!({"toolsListChanged": true}), "acknowledgement", &acknowledged)?;
+    let id = subscription_id(&acknowledged);
+    // The subscription does not include prompts.
     call(client, "test_trigger_prompt_change", json!({}))?;
     call(client, "test_trigger_tool_change", json!({}))?;
     let changed = client.wait_for("notifications/tools/list_changed")?;
-    ensure(id.is_number() && tag(&changed["params"]) == id, "the subscription", &changed)?;
-    let untold = client.heard.iter().all(|told| told["method"] != "notifications/prompts/list_changed");
-    ensure(untold, "what nobody asked for", &json!(client.heard))
+    ensure(id.is_number() && subscription_id(&changed["params"]) == id, "subscription", &changed)?;
+    let is_not_notified =
+        client.notifications.iter().all(|message| message["method"] != "notifications/prompts/list_changed");
+    ensure(is_not_notified, "notifications", &json!(client.notifications))
 }
 
 fn tools_change(client: &mut Client) -> Outcome {
@@ -425,44 +434,44 @@ fn tools_change(client: &mut Client) -> Outcome {
 }
 
 fn lists_prompts(client: &mut Client) -> Outcome {
-    let result = ask(client, "prompts/list", json!({}))?;
+    let result = request(client, "prompts/list", json!({}))?;
     let prompts = result["prompts"].as_array().ok_or("no prompts")?;
-    ensure(!prompts.is_empty(), "the prompts", &result)?;
+    ensure(!prompts.is_empty(), "prompts", &result)?;
     prompts
         .iter()
-        .try_for_each(|found| ensure(found["name"].is_string() && found["description"].is_string(), "it", found))
+        .try_for_each(|found| ensure(found["name"].is_string() && found["description"].is_string(), "value", found))
 }
 
 fn prompt(client: &mut Client, name: &str, arguments: Value) -> Result<Value, String> {
-    let result = ask(client, "prompts/get", json!({"name": name, "arguments": arguments}))?;
+    let result = request(client, "prompts/get", json!({"name": name, "arguments": arguments}))?;
     let messages = result["messages"].as_array().cloned().unwrap_or_default();
     let is_whole = |message: &Value| message["role"].is_string() && message["content"].is_object();
-    ensure(!messages.is_empty() && messages.iter().all(is_whole), "the messages", &result)?;
+    ensure(!messages.is_empty() && messages.iter().all(is_whole), "messages", &result)?;
     Ok(result)
 }
 
 fn simple_prompt(client: &mut Client) -> Outcome {
-    let result = ask(client, "prompts/get", json!({"name": "test_simple_prompt"}))?;
-    ensure(result["messages"][0]["content"]["text"] == "This is a simple prompt for testing.", "the text", &result)
+    let result = request(client, "prompts/get", json!({"name": "test_simple_prompt"}))?;
+    ensure(result["messages"][0]["content"]["text"] == "This is a simple prompt for testing.", "text", &result)
 }
 
 fn prompt_with_arguments(client: &mut Client) -> Outcome {
     let result = prompt(client, "test_prompt_with_arguments", json!({"arg1": "testValue1", "arg2": "testValue2"}))?;
     let text = result["messages"][0]["content"]["text"].as_str().unwrap_or_default();
-    ensure(text.contains("testValue1") && text.contains("testValue2"), "the text", &result)
+    ensure(text.contains("testValue1") && text.contains("testValue2"), "text", &result)
 }
 
 fn prompt_with_resource(client: &mut Client) -> Outcome {
     let arguments = json!({"resourceUri": "test://example-resource"});
     let result = prompt(client, "test_prompt_with_embedded_resource", arguments)?;
     let has = |message: &Value| message["content"]["resource"]["uri"] == "test://example-resource";
-    ensure(result["messages"].as_array().into_iter().flatten().any(has), "the resource", &result)
+    ensure(result["messages"].as_array().into_iter().flatten().any(has), "resource", &result)
 }
 
 fn prompt_with_image(client: &mut Client) -> Outcome {
     let result = prompt(client, "test_prompt_with_image", json!({}))?;
     let has = |message: &Value| message["content"]["type"] == "image" && message["content"]["mimeType"] == "image/png";
-    ensure(result["messages"].as_array().into_iter().flatten().any(has), "the image", &result)
+    ensure(result["messages"].as_array().into_iter().flatten().any(has), "image", &result)
 }
 
 fn caching_hints(client: &mut Client) -> Outcome {
@@ -474,7 +483,7 @@ fn caching_hints(client: &mut Client) -> Outcome {
         ("resources/templates/list", json!({})),
         ("resources/read", json!({"uri": "test://static-text"})),
     ] {
-        let result = ask(client, method, params)?;
+        let result = request(client, method, params)?;
         ensure(result["ttlMs"].is_u64(), method, &result)?;
         ensure(matches!(result["cacheScope"].as_str(), Some("public" | "private")), method, &result)?;
     }

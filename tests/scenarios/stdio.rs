@@ -1,4 +1,4 @@
-//! The server as a process that a client starts.
+//! The server as a child process that communicates over stdio.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -12,7 +12,7 @@ use std::{
 use mcp_runtime::Revision;
 use serde_json::Value;
 
-use crate::{PATIENCE, client::Wire};
+use crate::{TIMEOUT, client::Transport};
 
 pub(crate) struct Stdio {
     process: Child,
@@ -44,54 +44,54 @@ impl Stdio {
     }
 
     fn send(&mut self, message: &Value) -> Result<(), String> {
-        let stdin = self.stdin.as_mut().ok_or("it is closed")?;
-        writeln!(stdin, "{message}").map_err(|error| format!("it does not read: {error}"))
+        let stdin = self.stdin.as_mut().ok_or("stdin is closed")?;
+        writeln!(stdin, "{message}").map_err(|error| format!("cannot write to the server: {error}"))
     }
 
     fn read(&mut self) -> Result<Value, String> {
-        let line = self.lines.recv_timeout(PATIENCE).map_err(|error| format!("nothing comes: {error}"))?;
+        let line = self.lines.recv_timeout(TIMEOUT).map_err(|error| format!("no message received: {error}"))?;
         serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))
     }
 }
 
-impl Wire for Stdio {
+impl Transport for Stdio {
     fn exchange(
         &mut self,
         message: &Value,
         _: Revision,
-        heard: &mut dyn FnMut(Value) -> Option<Value>,
+        on_message: &mut dyn FnMut(Value) -> Option<Value>,
     ) -> Result<Option<Value>, String> {
         self.send(message)?;
         let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else { return Ok(None) };
         if message["method"] == "subscriptions/listen" {
-            // It is answered when the server ends.
-            heard(self.read()?);
+            // The response is sent at shutdown only.
+            on_message(self.read()?);
             return Ok(None);
         }
         loop {
-            let came = self.read()?;
-            if came.get("method").is_none() && came["id"] == *id {
-                return Ok(Some(came));
+            let incoming = self.read()?;
+            if incoming.get("method").is_none() && incoming["id"] == *id {
+                return Ok(Some(incoming));
             }
-            if let Some(answer) = heard(came) {
+            if let Some(answer) = on_message(incoming) {
                 self.send(&answer)?;
             }
         }
     }
 
-    fn wait_for(&mut self, method: &str, heard: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
+    fn wait_for(&mut self, method: &str, on_message: &mut dyn FnMut(Value) -> Option<Value>) -> Result<Value, String> {
         loop {
-            let came = self.read()?;
-            if came["method"] == method {
-                return Ok(came);
+            let incoming = self.read()?;
+            if incoming["method"] == method {
+                return Ok(incoming);
             }
-            heard(came);
+            on_message(incoming);
         }
     }
 
     fn close(&mut self) -> Result<(), String> {
         drop(self.stdin.take());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             match self.process.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
@@ -100,7 +100,7 @@ impl Wire for Stdio {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Err("the process does not end with its input".to_owned())
+        Err("the process did not exit at the end of input".to_owned())
     }
 }
 

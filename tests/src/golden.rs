@@ -31,12 +31,12 @@ impl GoldenFiles {
         if updates {
             fs::create_dir_all(&folder).unwrap();
         } else if !folder.is_dir() {
-            problems.push(format!("{revision} has no golden files in {}, run `{UPDATE}`", folder.display()));
+            problems.push(format!("{revision} has no golden files in {}\nhelp: run `{UPDATE}`", folder.display()));
         }
         Self { revision, folder, updates, known: BTreeSet::new(), problems }
     }
 
-    /// Adds a problem of a case.
+    /// Reports a problem with a case.
     pub fn report(&mut self, case: &str, problem: &str) {
         self.problems.push(format!("{}/{case}: {problem}", self.revision));
     }
@@ -48,12 +48,12 @@ impl GoldenFiles {
     /// Panics if two cases have the same name, or if the file cannot be written.
     pub fn check(&mut self, case: &str, recorded: &Value) {
         let name = format!("{case}.json");
-        assert!(self.known.insert(name.clone()), "two cases are named {case}");
+        assert!(self.known.insert(name.clone()), "duplicate case `{case}`");
         let (file, recorded) = (self.folder.join(name), format!("{recorded:#}\n"));
         if self.updates {
             fs::write(file, recorded).unwrap();
         } else if self.folder.is_dir() && fs::read_to_string(&file).unwrap_or_default() != recorded {
-            self.report(case, &format!("differs from the golden file, is now (`{UPDATE}` accepts it)\n{recorded}"));
+            self.report(case, &format!("differs from the golden file (`{UPDATE}` accepts this output)\n{recorded}"));
         }
     }
 

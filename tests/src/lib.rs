@@ -12,7 +12,7 @@ use mcp_runtime::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// State.
+/// The state of the server.
 #[derive(Debug, Default)]
 pub struct Greeting(pub String);
 
@@ -31,7 +31,7 @@ pub enum Style {
 pub struct Point {
     x: f64,
     y: f64,
-    /// What stands there.
+    /// The label of the point.
     label: Option<String>,
 }
 
@@ -53,9 +53,9 @@ fn add(
     a + b
 }
 
-/// Say it again.
+/// Return the text.
 ///
-/// The second paragraph tells more.
+/// The second paragraph has the details.
 #[tool]
 fn echo(text: &str) -> String {
     text.to_owned()
@@ -85,7 +85,7 @@ fn people() -> Json<Vec<Person>> {
     Json(vec![Person { name: "Ada".to_owned(), age: 36 }])
 }
 
-/// An object, or nothing.
+/// An optional object.
 #[tool]
 fn maybe_person(found: bool) -> Option<Json<Person>> {
     found.then(person)
@@ -105,7 +105,7 @@ fn contents() -> Vec<Content> {
     ]
 }
 
-/// A whole result.
+/// A complete result.
 #[tool]
 fn whole() -> ToolResult {
     ToolResult::new(["text"]).with_structured(serde_json::json!({"n": 1})).with_meta("example.com/key", 1)
@@ -121,7 +121,7 @@ fn fails() -> Result<String, std::fmt::Error> {
     Err(std::fmt::Error)
 }
 
-/// Answers a protocol error.
+/// Fails with a protocol error.
 #[tool]
 fn faulty() -> Result<String, Fault> {
     Err(Fault::custom(-31_000, "out of paper"))
@@ -140,7 +140,7 @@ async fn panics_later() -> String {
     panic!("a secret")
 }
 
-/// Uses state.
+/// Greets with the state of the server.
 #[tool]
 fn greet(greeting: &Greeting, name: String) -> String {
     format!("{}, {name}!", greeting.0)
@@ -167,7 +167,7 @@ fn block(ctx: &Context, milliseconds: u64) -> String {
     format!("cancelled: {}", ctx.is_cancelled())
 }
 
-/// Tells how far it is.
+/// Reports progress.
 #[tool]
 async fn progress(ctx: &Context) -> &'static str {
     for done in 0..=2 {
@@ -200,7 +200,7 @@ fn binary() -> Vec<u8> {
     vec![0xff, 0x00]
 }
 
-/// Breaks.
+/// Always fails.
 #[resource("test://broken")]
 fn broken() -> Result<String, std::fmt::Error> {
     Err(std::fmt::Error)
@@ -213,7 +213,7 @@ async fn item(id: u32) -> Option<Json<Person>> {
     (id < 100).then(|| Json(Person { name: format!("item {id}"), age: 0 }))
 }
 
-/// Found by words.
+/// The results of a search.
 #[resource("test://search{?words,limit}")]
 fn found(words: String, #[arg(default = 10, range = 1..=20)] limit: u32) -> String {
     format!("{limit} of {words}")
@@ -250,7 +250,7 @@ fn conversation() -> Vec<PromptMessage> {
     ]
 }
 
-/// Completes by what is already there.
+/// Completes the city depending on the country.
 #[prompt]
 fn travel(country: String, #[arg(complete = cities)] city: String) -> String {
     format!("{city}, {country}")
@@ -270,7 +270,7 @@ pub fn server() -> Server {
     configure(Server::new("fixture", "1.2.3"), "Hello").only(|entry| entry.module == module_path!())
 }
 
-/// Adds the state that the functions need, and an identity.
+/// Adds the state that the functions need and the information about the server.
 pub fn configure(server: Server, greeting: &str) -> Server {
     server
         .title("Fixture")

@@ -1,4 +1,5 @@
-//! Validation against the official schemas, which are read from `shared/schema` beside the repository where they are.
+//! Validation against the official schemas, which are read from `MCP_SCHEMAS` or from `shared/schema` next to the
+//! repository.
 
 use std::{collections::HashMap, fs, path::PathBuf};
 
@@ -15,33 +16,37 @@ pub struct Official {
 }
 
 impl Official {
-    /// Loads the schema of a revision; says so and gives nothing where it is missing.
+    /// Loads the schema of a revision. Prints a note and returns `None` if it is missing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the schema is not valid JSON.
     pub fn load(revision: Revision) -> Option<Self> {
         let folder = std::env::var_os("MCP_SCHEMAS")
             .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/schema")), PathBuf::from);
         let file = folder.join(revision.as_str()).join("schema.json");
         let Ok(text) = fs::read_to_string(&file) else {
-            eprintln!("skipped: there is no official schema at {}", file.display());
+            eprintln!("skipped: official schema {} not found", file.display());
             return None;
         };
         let schema = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         Some(Self { revision, schema, validators: HashMap::new() })
     }
 
-    /// Says what is wrong with a message of the server; `method` is what it answers, if it is a response.
+    /// Returns the violations of a message of the server. `method` is that of the request, if the message is a response.
     pub fn problems(&mut self, message: &Value, method: Option<&str>) -> Vec<String> {
         if let Value::Array(batch) = message {
             return batch.iter().flat_map(|message| self.problems(message, None)).collect();
         }
         let mut problems = Vec::new();
         if message.get("error").is_some() {
-            // JSON-RPC wants `null` where no id could be read; the older schemas have no word for that.
+            // JSON-RPC requires `null` if the id could not be read. The older schemas do not allow it.
             let mut message = message.clone();
             if message.get("id").is_some_and(Value::is_null) && self.revision <= Revision::V2025_06_18 {
                 message["id"] = json!(0);
             }
-            let of = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };
-            problems.extend(self.validate(of, &message));
+            let definition = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };
+            problems.extend(self.validate(definition, &message));
             let typed = match message["error"]["code"].as_i64() {
                 Some(-32021) => Some("MissingRequiredClientCapabilityError"),
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
@@ -55,11 +60,12 @@ impl Official {
         } else if message.get("method").is_some() {
             problems.extend(self.validate("ServerNotification", message));
         } else {
-            let of = if self.has("JSONRPCResultResponse") { "JSONRPCResultResponse" } else { "JSONRPCResponse" };
-            problems.extend(self.validate(of, message));
+            let definition =
+                if self.has("JSONRPCResultResponse") { "JSONRPCResultResponse" } else { "JSONRPCResponse" };
+            problems.extend(self.validate(definition, message));
             let result = match (message["result"]["resultType"].as_str(), method) {
                 (Some("input_required"), _) => Some("InputRequiredResult"),
-                // The extension has no schema among the official ones of a revision.
+                // The official schemas of the revisions do not include the extension.
                 (Some("task"), _) => Some("Result"),
                 (None, Some("tools/call")) if message["result"].get("task").is_some() => Some("CreateTaskResult"),
                 _ => method.and_then(result_type),
@@ -80,7 +86,11 @@ impl Official {
         if self.schema.get("$defs").is_some() { "$defs" } else { "definitions" }
     }
 
-    /// Says what is wrong with a value of a definition.
+    /// Returns the violations of a definition by a value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the schema is invalid.
     pub fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
         let keyword = self.keyword();
         let schema = &self.schema;

@@ -54,7 +54,7 @@ fn text_is_printed_unchanged() {
     assert_call(
         "everything",
         &["json_schema_2020_12_tool", "name=Ann", "address.city=Bern", "contactMethod=phone", "phone=031"],
-        Ok(("Ann from Bern is reached at 031.\n", "")),
+        Ok(("Ann from Bern can be reached at 031.\n", "")),
     );
 }
 
@@ -181,7 +181,7 @@ fn arguments_can_be_json() {
 
 #[test]
 fn json_is_sent_without_validation() {
-    // The error comes from the server.
+    // The server reports the error.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).expect_failure(1);
     assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
@@ -322,7 +322,7 @@ fn answers_for_several_forms_are_matched_by_name_or_order() {
     for revision in ELICITATION_REVISIONS {
         assert_eq!(
             call("ask", &[&args[..], &["--revision", revision]].concat()).expect_success(),
-            "nothing is booked\n"
+            "nothing was booked\n"
         );
     }
 }
@@ -424,7 +424,7 @@ fn the_result_of_a_task_is_printed() {
             (&["slow_compute", "seconds=0.1", "--task"], 0, "The computation took 0.1 s\n"),
             (&["confirm_delete", "filename=x", "--answer=confirm=true", "--task"], 0, "Deleted x\n"),
             (&["confirm_delete", "filename=x", "--answer-json=decline", "--task"], 0, "Kept x\n"),
-            (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann said true\n"),
+            (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann answered true\n"),
             // Always runs as a task.
             (&["failing_job"], 1, "error: `failing_job` failed: This job intentionally fails for testing\n"),
             (&["protocol_error_job", "--task"], 1, "This job intentionally ends with a protocol error for testing"),
@@ -552,7 +552,7 @@ fn a_call_is_retried_after_the_user_visits_a_page() {
     terminal.wait_for("script asks: Sign in");
     terminal.wait_for("Open it in the browser");
     terminal.send_keys(&format!("{DOWN}{ENTER}"));
-    terminal.wait_for("CommandOutput, continue");
+    terminal.wait_for("Done, continue");
     terminal.send_keys(ENTER);
     terminal.wait_for("thank you");
     assert_eq!(terminal.exit_code(), 0);

@@ -80,7 +80,7 @@ fn a_form_can_be_changed_before_it_is_sent() {
         terminal.send_keys(ESCAPE);
         terminal.wait_for("Decline");
         terminal.send_keys(&format!("{DOWN}{ENTER}"));
-        terminal.wait_for("nothing is booked");
+        terminal.wait_for("nothing was booked");
         assert_eq!(terminal.exit_code(), 0, "{revision}");
     }
 }

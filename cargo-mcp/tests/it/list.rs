@@ -28,18 +28,18 @@ Notebook (notes 0.1.0), MCP 2026-07-28
 Tools
   add_note(title, body, tags?)  Add a note  [additive]
       Write a note.
-      title  string, 1 to 200 characters  One line that says what the note is about.
-      body   string  The note itself, in Markdown.
-      tags?  array of (string, at most 40 characters, like `^[a-z0-9-]+$`), at most 10 items (default [])  Labels to find it by.
+      title  string, 1 to 200 characters  A title of one line.
+      body   string  The text, in Markdown.
+      tags?  array of (string, at most 40 characters, like `^[a-z0-9-]+$`), at most 10 items (default [])  Labels to find the note by.
   count_notes()  Count notes  [read-only]
       Count the notes and the labels in use.
   delete_note(id)  Delete a note  [destructive, idempotent]
-      Delete a note for good.
-      id  integer  The note's number.
+      Delete a note permanently.
+      id  integer  The number of the note.
   search_notes(query, limit?, tag?)  Search notes  [read-only]
-      Find notes whose title or body holds a text.
-      query   string  The text; case does not matter.
-      limit?  integer, 1 to 100 (default 10)  How many notes to return.
+      Find notes whose title or body contains a text.
+      query   string  The text to search for, ignoring case.
+      limit?  integer, 1 to 100 (default 10)  The maximum number of notes to return.
       tag?    string, at most 40 characters, like `^[a-z0-9-]+$`  Only notes with this label.
 
 Resources
@@ -56,7 +56,7 @@ Prompts
   summarise(tag, style)  Summarise notes
       Ask for a summary of the notes with one label.
       tag    The label.
-      style  How long the summary is. (one of `brief`, `detailed`, `bullets`)
+      style  The length of the summary. (one of `brief`, `detailed`, `bullets`)
   weekly_review()  Weekly review
       Ask for a review of the week.
 ";

@@ -1,8 +1,8 @@
-//! Tools that ask the user before they act: a confirmation, and a form of several steps.
+//! Tools that ask the user before they act: a confirmation, and a form with several steps.
 //!
 //! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25) and clients that retry the
 //! call with the answers (2026-07-28). In the latter case the function runs from its start each time, so side effects that
-//! must happen once are wrapped in `ctx.once`.
+//! must happen only once are wrapped in `ctx.once`.
 //!
 //! ```text
 //! cargo run -p ask
@@ -15,7 +15,7 @@ use mcp_runtime::{Answer, Context, Elicit, Fault, SampleRequest, Server, server,
 
 use theatre::{Hall, Theatre};
 
-/// Whether to go through with it.
+/// Confirmation of an operation.
 #[derive(Elicit)]
 struct Confirm {
     /// Tick this to go ahead.
@@ -23,22 +23,22 @@ struct Confirm {
     sure: bool,
 }
 
-/// Who comes, and how many.
+/// The contact and the number of seats.
 #[derive(Elicit)]
 struct Party {
-    /// The name that the seats are kept under.
+    /// The name for the booking.
     #[elicit(title = "Name", length = 1..=40)]
     name: String,
-    /// Where the tickets go.
+    /// The address to send the tickets to.
     #[elicit(title = "E-mail", format = "email")]
     email: Option<String>,
     #[elicit(title = "Seats", range = 1..=8, default = 2)]
     seats: u32,
 }
 
-/// Where they sit, and what they need.
+/// The area and optional extras.
 #[derive(Elicit)]
-struct Places {
+struct Seating {
     area: Area,
     #[elicit(title = "Extras", length = ..=2)]
     extras: Vec<Extra>,
@@ -69,16 +69,16 @@ enum Extra {
     Programme,
 }
 
-/// Cancel a booking for good, if the user confirms it.
+/// Cancel a booking after the user has confirmed it.
 #[tool(destructive)]
 async fn cancel_booking(
     ctx: &Context,
     theatre: &Theatre,
-    /// The booking's number.
+    /// The number of the booking.
     number: u32,
 ) -> Result<String, Fault> {
     let Some(booking) = theatre.booking(number) else {
-        return Ok(format!("there is no booking {number}"));
+        return Ok(format!("booking {number} not found"));
     };
     let question = format!("Cancel booking {number}, {} seats for {}?", booking.seats, booking.name);
     match ctx.elicit::<Confirm>("confirm", question).await? {
@@ -87,12 +87,12 @@ async fn cancel_booking(
             Ok(format!("booking {number} is cancelled"))
         }
         Answer::Accept(Confirm { sure: false }) | Answer::Decline | Answer::Cancel => {
-            Ok(format!("booking {number} stands"))
+            Ok(format!("booking {number} was kept"))
         }
     }
 }
 
-/// Book seats, asking the user for what is needed step by step.
+/// Book seats, asking the user for the details step by step.
 #[tool(destructive = false)]
 async fn book_seats(
     ctx: &Context,
@@ -101,31 +101,31 @@ async fn book_seats(
     play: String,
 ) -> Result<String, Fault> {
     let Answer::Accept(party) = ctx.elicit::<Party>("party", format!("Who would like to see {play}?")).await? else {
-        return Ok("nothing is booked".to_owned());
+        return Ok("nothing was booked".to_owned());
     };
     let question = format!("Where would you like to sit, {}?", party.name);
-    let Answer::Accept(places) = ctx.elicit::<Places>("places", question).await? else {
-        return Ok("nothing is booked".to_owned());
+    let Answer::Accept(seating) = ctx.elicit::<Seating>("seating", question).await? else {
+        return Ok("nothing was booked".to_owned());
     };
-    let hall = Hall::from(places.area);
-    // Hold the seats while the last question is pending: once, however often this function runs.
+    let hall = Hall::from(seating.area);
+    // Hold the seats while the last question is pending, but only once, because this function may run again.
     let held = ctx.once("held", async { theatre.hold(&play, hall, party.seats) }).await?;
     let Some(number) = held else {
-        return Ok(format!("there are not enough seats left for {play}"));
+        return Ok(format!("not enough seats left for {play}"));
     };
     let price = party.seats * hall.price();
     let question = format!("{} seats for {play} cost {price} francs. Book them?", party.seats);
-    let Answer::Accept(Confirm { sure: true }) = ctx.elicit::<Confirm>("pay", question).await? else {
+    let Answer::Accept(Confirm { sure: true }) = ctx.elicit::<Confirm>("confirm", question).await? else {
         theatre.release(number);
-        return Ok("nothing is booked".to_owned());
+        return Ok("nothing was booked".to_owned());
     };
     // Clients that retry the call may send the same answer twice. The seats are sold only while they are held.
     if !theatre.book(number, &party.name) {
-        return Ok(format!("booking {number} was answered before"));
+        return Ok(format!("booking {number} was already completed or released"));
     }
-    let extras = if places.extras.is_empty() { String::new() } else { format!(", with {:?}", places.extras) };
-    let sent = party.email.map(|email| format!("; the tickets go to {email}")).unwrap_or_default();
-    Ok(format!("booking {number}: {} seats in the {:?}{extras}{sent}", party.seats, places.area))
+    let extras = if seating.extras.is_empty() { String::new() } else { format!(", with {:?}", seating.extras) };
+    let delivery = party.email.map(|email| format!("; the tickets go to {email}")).unwrap_or_default();
+    Ok(format!("booking {number}: {} seats in the {:?}{extras}{delivery}", party.seats, seating.area))
 }
 
 /// Have the client's model write an invitation to a play.
@@ -144,7 +144,7 @@ async fn invitation(
 fn main(server: Server) -> Server {
     server
         .with_state(Theatre::new(12))
-        .instructions("Books seats in a small theatre. The user is asked before anything is done.")
+        .instructions("Books seats in a small theatre. Every change requires confirmation by the user.")
 }
 
 #[cfg(test)]

@@ -3,21 +3,21 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The revisions that support elicitation: two while the call waits, one in several round trips.
+/// The revisions that support elicitation: two ask while the call waits, one in several round trips.
 const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
 
-/// A part of a question, and the user's answer to it.
-type Reaction = (&'static str, fn() -> Value);
+/// A part of a question, and the answer to it.
+type ScriptedAnswer = (&'static str, fn() -> Value);
 
-/// A client whose user gives the same answer to a question whenever it is asked.
-fn client(revision: Revision, answers: &[Reaction]) -> TestClient {
+/// Connects a client that answers each question as scripted, however often it is asked.
+fn client(revision: Revision, answers: &[ScriptedAnswer]) -> TestClient {
     let answers = answers.to_vec();
     let theatre = Theatre::new(12);
     let number = theatre.hold("Faust", Hall::Stalls, 3).unwrap();
     assert!(theatre.book(number, "Ada"));
     Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
-        answer.map_or_else(|| panic!("nobody expected {:?}", asked.message()), |(_, answer)| answer())
+        answer.map_or_else(|| panic!("unexpected question {:?}", asked.message()), |(_, answer)| answer())
     })
 }
 
@@ -29,8 +29,8 @@ fn party() -> Value {
     accept(json!({"name": "Grace", "email": "grace@example.com", "seats": 2}))
 }
 
-fn places() -> Value {
-    // Before 2025-11-25, each of several choices is a question of its own.
+fn seating() -> Value {
+    // Before 2025-11-25, a multiple choice is encoded as one boolean per option.
     accept(json!({"area": "balcony", "extras": ["programme"], "extras.programme": true}))
 }
 
@@ -45,7 +45,7 @@ fn no() -> Value {
 #[tokio::test]
 async fn seats_are_booked_step_by_step() {
     for revision in REVISIONS {
-        let mut client = client(revision, &[("Who", party), ("Where", places), ("Book them?", yes)]);
+        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", yes)]);
         let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
         let booked = "booking 2: 2 seats in the Balcony, with [Programme]; the tickets go to grace@example.com";
         assert_eq!(result.text(), booked, "{revision}");
@@ -53,32 +53,32 @@ async fn seats_are_booked_step_by_step() {
 }
 
 #[tokio::test]
-async fn seats_are_held_once_and_given_back() {
+async fn seats_are_held_once_and_released() {
     for revision in REVISIONS {
-        let mut client = client(revision, &[("Who", party), ("Where", places), ("Book them?", no)]);
+        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", no)]);
         // There are twelve seats. If any were held twice or not released, they would run out.
         for _ in 0..8 {
             let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
-            assert_eq!(result.text(), "nothing is booked", "{revision}");
+            assert_eq!(result.text(), "nothing was booked", "{revision}");
         }
     }
 }
 
 #[tokio::test]
-async fn nothing_is_cancelled_without_a_yes() {
+async fn a_booking_is_cancelled_only_after_confirmation() {
     for revision in REVISIONS {
-        for (answer, told) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 stands")] {
+        for (answer, text) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 was kept")] {
             let mut client = client(revision, &[("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]);
             let result = client.call("cancel_booking", json!({"number": 1})).await.unwrap();
-            assert_eq!(result.text(), told, "{revision}");
+            assert_eq!(result.text(), text, "{revision}");
             let result = client.call("cancel_booking", json!({"number": 7})).await.unwrap();
-            assert_eq!(result.text(), "there is no booking 7");
+            assert_eq!(result.text(), "booking 7 not found");
         }
     }
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_so() {
+async fn a_client_without_elicitation_is_rejected() {
     for (revision, code) in
         [(Revision::V2024_11_05, -32600), (Revision::V2025_11_25, -32600), (Revision::V2026_07_28, -32021)]
     {
@@ -89,7 +89,7 @@ async fn a_client_that_cannot_be_asked_is_told_so() {
 }
 
 #[test]
-fn an_answer_that_is_sent_again_changes_nothing() {
+fn a_repeated_answer_changes_nothing() {
     let theatre = Theatre::new(12);
     let sold = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
     assert!(theatre.book(sold, "Ada"));
@@ -98,12 +98,12 @@ fn an_answer_that_is_sent_again_changes_nothing() {
     assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
 
     theatre.cancel(sold);
-    let kept = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
-    assert_ne!(kept, sold);
-    theatre.cancel(kept);
+    let held = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
+    assert_ne!(held, sold);
+    theatre.cancel(held);
     assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
-    theatre.release(kept);
-    theatre.release(kept);
-    assert!(!theatre.book(kept, "Ada"));
+    theatre.release(held);
+    theatre.release(held);
+    assert!(!theatre.book(held, "Ada"));
     assert!(theatre.hold("Faust", Hall::Balcony, 12).is_some());
 }

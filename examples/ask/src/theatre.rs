@@ -1,11 +1,11 @@
-//! A small theatre, in memory.
+//! An in-memory theatre.
 
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// A part of the house.
+/// A seating area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hall {
     Stalls,
@@ -13,7 +13,7 @@ pub(crate) enum Hall {
 }
 
 impl Hall {
-    /// What a seat costs.
+    /// Returns the price of a seat.
     pub(crate) fn price(self) -> u32 {
         match self {
             Hall::Stalls => 40,
@@ -22,35 +22,35 @@ impl Hall {
     }
 }
 
-/// Seats that somebody paid for.
+/// Sold seats.
 #[derive(Debug, Clone)]
 pub(crate) struct Booking {
     pub(crate) name: String,
     pub(crate) seats: u32,
 }
 
-/// The seats of every play, and who has them.
+/// The held and sold seats of all plays.
 #[derive(Debug)]
 pub(crate) struct Theatre {
-    /// The seats of each hall.
+    /// The number of seats of each hall.
     seats: u32,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The last number that was given.
+    /// The number of the latest reservation.
     last: u32,
-    taken: HashMap<u32, Taken>,
+    reservations: HashMap<u32, Reservation>,
 }
 
-/// Seats that are kept, or sold.
+/// Held or sold seats.
 #[derive(Debug)]
-struct Taken {
+struct Reservation {
     play: String,
     hall: Hall,
     seats: u32,
-    /// Who bought them, if they are sold.
+    /// The buyer, if the seats are sold.
     buyer: Option<String>,
 }
 
@@ -59,42 +59,46 @@ impl Theatre {
         Self { seats, state: Mutex::default() }
     }
 
-    /// Keeps seats under a number; none if there are not enough.
+    /// Holds seats and returns the reservation number, or `None` if there are not enough seats.
     pub(crate) fn hold(&self, play: &str, hall: Hall, seats: u32) -> Option<u32> {
         let mut state = self.state();
-        let same = |taken: &&Taken| taken.play == play && taken.hall == hall;
-        let taken: u32 = state.taken.values().filter(same).map(|taken| taken.seats).sum();
+        let is_same_hall = |reservation: &&Reservation| reservation.play == play && reservation.hall == hall;
+        let taken: u32 = state.reservations.values().filter(is_same_hall).map(|reservation| reservation.seats).sum();
         if taken + seats > self.seats {
             return None;
         }
         state.last += 1;
         let number = state.last;
-        state.taken.insert(number, Taken { play: play.to_owned(), hall, seats, buyer: None });
+        state.reservations.insert(number, Reservation { play: play.to_owned(), hall, seats, buyer: None });
         Some(number)
     }
 
-    /// Gives seats back that are kept; those that are sold by now, or gone, are left as they are.
+    /// Releases held seats. Does nothing if they are sold or already released.
     pub(crate) fn release(&self, number: u32) {
-        self.state().taken.retain(|each, taken| *each != number || taken.buyer.is_some());
+        self.state().reservations.retain(|each, reservation| *each != number || reservation.buyer.is_some());
     }
 
-    /// Sells seats, and says whether they were still kept.
+    /// Sells held seats. Returns `false` if they are no longer held.
     pub(crate) fn book(&self, number: u32, name: &str) -> bool {
         let mut state = self.state();
-        let kept = state.taken.get_mut(&number).filter(|taken| taken.buyer.is_none());
-        kept.map(|taken| taken.buyer = Some(name.to_owned())).is_some()
+        let Some(held) = state.reservations.get_mut(&number).filter(|reservation| reservation.buyer.is_none()) else {
+            return false;
+        };
+        held.buyer = Some(name.to_owned());
+        true
     }
 
+    /// Returns a booking, or `None` if the seats are not sold.
     pub(crate) fn booking(&self, number: u32) -> Option<Booking> {
         let state = self.state();
-        let taken = state.taken.get(&number)?;
-        let buyer = taken.buyer.as_ref()?;
-        Some(Booking { name: format!("{buyer} ({})", taken.play), seats: taken.seats })
+        let sold = state.reservations.get(&number)?;
+        let buyer = sold.buyer.as_ref()?;
+        Some(Booking { name: format!("{buyer} ({})", sold.play), seats: sold.seats })
     }
 
-    /// Takes a booking back, so that its seats are free again.
+    /// Cancels a booking, which frees its seats.
     pub(crate) fn cancel(&self, number: u32) {
-        self.state().taken.retain(|each, taken| *each != number || taken.buyer.is_none());
+        self.state().reservations.retain(|each, reservation| *each != number || reservation.buyer.is_none());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

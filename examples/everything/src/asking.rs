@@ -2,13 +2,13 @@
 
 use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
 
-use crate::forms::{Choices, Defaults, Name, User, told};
+use crate::forms::{Choices, Defaults, Name, User, describe};
 
 /// Have the client's model answer a prompt.
 #[tool(read_only)]
 async fn test_sampling(
     ctx: &Context,
-    /// What the model is asked.
+    /// The prompt for the model.
     prompt: String,
 ) -> Result<String, Fault> {
     let answer = ctx.sample(SampleRequest::new(prompt).max_tokens(100)).await?;
@@ -19,37 +19,37 @@ async fn test_sampling(
 #[tool(read_only)]
 async fn test_elicitation(
     ctx: &Context,
-    /// What the user is told.
+    /// The message to the user.
     message: String,
 ) -> Result<String, Fault> {
     let answer = ctx.elicit::<User>("user", message).await?;
-    Ok(format!("User response: {}", told(answer)))
+    Ok(format!("User response: {}", describe(answer)))
 }
 
 /// Ask the user to fill in a form with defaults of every kind.
 #[tool(read_only)]
 async fn test_elicitation_sep1034_defaults(ctx: &Context) -> Result<String, Fault> {
     let answer = ctx.elicit::<Defaults>("defaults", "Please review and update the form fields with defaults").await?;
-    Ok(format!("Elicitation completed: {}", told(answer)))
+    Ok(format!("Elicitation completed: {}", describe(answer)))
 }
 
-/// Ask the user to choose, in every way that there is.
+/// Ask the user to choose, with every kind of choice.
 #[tool(read_only)]
 async fn test_elicitation_sep1330_enums(ctx: &Context) -> Result<String, Fault> {
     let answer = ctx.elicit::<Choices>("choices", "Please select options from the enum fields").await?;
-    Ok(format!("Elicitation completed: {}", told(answer)))
+    Ok(format!("Elicitation completed: {}", describe(answer)))
 }
 
-/// Ask the user for a name, without a request of the server's own where the revision has none.
+/// Ask the user for a name, in several round trips if the revision has no requests from server to client.
 #[tool(read_only)]
 async fn test_streaming_elicitation(ctx: &Context) -> Result<String, Fault> {
     let answer = ctx.elicit::<Name>("user_name", "What is your name?").await?;
-    Ok(format!("User response: {}", told(answer)))
+    Ok(format!("User response: {}", describe(answer)))
 }
 
-/// Refuse clients without a model.
+/// Reject clients that do not support sampling.
 #[tool(read_only)]
 fn test_missing_capability(ctx: &Context) -> Result<&'static str, Fault> {
     ctx.require(Capability::Sampling)?;
-    Ok("The client has a model.")
+    Ok("The client supports sampling.")
 }

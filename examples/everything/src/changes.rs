@@ -5,56 +5,56 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mcp_runtime::{Handle, Server, prompt, resource, resource_uri, tool};
 
 /// Disables the optional entries and adds the state of the resource.
-pub(crate) fn hide(server: Server) -> Server {
-    server.disabled::<now_and_then>().disabled::<seldom>().with_state(News::default())
+pub(crate) fn register(server: Server) -> Server {
+    server.disabled::<optional_tool>().disabled::<optional_prompt>().with_state(Updates::default())
 }
 
 /// The number of updates.
 #[derive(Default)]
-struct News(AtomicU64);
+struct Updates(AtomicU64);
 
-/// Offer the tool `now_and_then`, or take it away again.
+/// Enable the tool `optional_tool`, or disable it again.
 #[tool]
 fn test_trigger_tool_change(handle: &Handle) -> &'static str {
-    if handle.enable::<now_and_then>() {
-        return "There is a tool more.";
+    if handle.enable::<optional_tool>() {
+        return "The tool is enabled.";
     }
-    handle.disable::<now_and_then>();
-    "There is a tool less."
+    handle.disable::<optional_tool>();
+    "The tool is disabled."
 }
 
-/// Offer the prompt `seldom`, or take it away again.
+/// Enable the prompt `optional_prompt`, or disable it again.
 #[tool]
 fn test_trigger_prompt_change(handle: &Handle) -> &'static str {
-    if handle.enable::<seldom>() {
-        return "There is a prompt more.";
+    if handle.enable::<optional_prompt>() {
+        return "The prompt is enabled.";
     }
-    handle.disable::<seldom>();
-    "There is a prompt less."
+    handle.disable::<optional_prompt>();
+    "The prompt is disabled."
 }
 
-/// Change the resource `test://watched-resource`.
+/// Update the resource `test://watched-resource`.
 #[tool]
-fn test_trigger_resource_change(handle: &Handle, news: &News) -> String {
-    let number = news.0.fetch_add(1, Ordering::Relaxed) + 1;
+fn test_trigger_resource_change(handle: &Handle, updates: &Updates) -> String {
+    let number = updates.0.fetch_add(1, Ordering::Relaxed) + 1;
     handle.resource_updated(resource_uri::<watched_resource>(&[]));
-    format!("There is news number {number}.")
+    format!("Update {number} was made.")
 }
 
 /// A resource that clients subscribe to.
 #[resource("test://watched-resource", mime = "text/plain")]
-fn watched_resource(news: &News) -> String {
-    format!("So far there were {} news.", news.0.load(Ordering::Relaxed))
+fn watched_resource(updates: &Updates) -> String {
+    format!("The resource was updated {} times.", updates.0.load(Ordering::Relaxed))
 }
 
-/// Be there, which is not always so.
+/// A tool that is sometimes disabled.
 #[tool(read_only)]
-fn now_and_then() -> &'static str {
-    "I am here now."
+fn optional_tool() -> &'static str {
+    "This tool is enabled."
 }
 
-/// A prompt that is not always there.
+/// A prompt that is sometimes disabled.
 #[prompt]
-fn seldom() -> &'static str {
-    "Say something rare."
+fn optional_prompt() -> &'static str {
+    "This prompt is enabled."
 }

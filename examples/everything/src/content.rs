@@ -11,13 +11,13 @@ fn test_simple_text() -> &'static str {
     "This is a simple text response for testing."
 }
 
-/// Return a picture.
+/// Return an image.
 #[tool(read_only)]
 fn test_image_content() -> Image {
     Image::png(PNG)
 }
 
-/// Return a sound.
+/// Return an audio file.
 #[tool(read_only)]
 fn test_audio_content() -> Audio {
     Audio::wav(WAV)
@@ -29,7 +29,7 @@ fn test_embedded_resource() -> Resource {
     Resource::text("test://embedded-resource", "This is an embedded resource content.").with_mime_type("text/plain")
 }
 
-/// Return text, a picture and a resource together.
+/// Return text, an image and a resource together.
 #[tool(read_only)]
 fn test_multiple_content_types() -> Vec<Content> {
     let data = json!({ "test": "data", "value": 123 });
@@ -40,7 +40,7 @@ fn test_multiple_content_types() -> Vec<Content> {
     ]
 }
 
-/// Fail, in a way that the model reads.
+/// Fail with an error that the model can read.
 #[tool(read_only)]
 fn test_error_handling() -> Result<String, &'static str> {
     Err("This tool intentionally returns an error for testing")

@@ -119,7 +119,7 @@ pub(crate) struct Subject {
 }
 
 /// Describes the user's answer.
-pub(crate) fn told<T: Serialize>(answer: Answer<T>) -> String {
+pub(crate) fn describe<T: Serialize>(answer: Answer<T>) -> String {
     let (action, content) = match answer {
         Answer::Accept(form) => ("accept", serde_json::to_string(&form).unwrap_or_default()),
         Answer::Decline => ("decline", "{}".to_owned()),

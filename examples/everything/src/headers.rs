@@ -1,11 +1,11 @@
-//! An argument that is mirrored in an HTTP header, for proxies that do not read bodies.
+//! An argument that clients mirror in an HTTP header, for proxies that do not read bodies.
 
 use mcp_runtime::tool;
 
-/// Return what was given.
+/// Return the argument.
 #[tool(read_only)]
 fn test_custom_header(
-    /// The text, which is in the header `Mcp-Param-Value` as well.
+    /// The text to return, mirrored in the header `Mcp-Param-Value`.
     #[arg(header = "Value")]
     value: String,
 ) -> String {

@@ -26,10 +26,10 @@ const WAV: &[u8] = include_bytes!("../media/silence.wav");
 
 #[server]
 fn main(server: Server) -> Server {
-    changes::hide(server)
+    changes::register(server)
         .skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
         .title("Everything")
-        .instructions("A server for tests: each tool shows one feature of the protocol, as its name says.")
+        .instructions("A server for tests. Each tool demonstrates the protocol feature that it is named after.")
 }
 
 #[cfg(test)]

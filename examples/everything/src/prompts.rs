@@ -38,7 +38,7 @@ fn test_prompt_with_embedded_resource(
     vec![PromptMessage::user(resource), PromptMessage::user("Please process the embedded resource above.")]
 }
 
-/// A prompt about a picture.
+/// A prompt about an image.
 #[prompt]
 fn test_prompt_with_image() -> Vec<PromptMessage> {
     vec![PromptMessage::user(Image::png(PNG)), PromptMessage::user("Please analyze the image above.")]

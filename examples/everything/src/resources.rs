@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::PNG;
 
-/// A text that never changes.
+/// A fixed text.
 #[resource("test://static-text", mime = "text/plain")]
 fn static_text() -> &'static str {
     "This is the content of the static text resource."
 }
 
-/// A picture that never changes.
+/// A fixed image.
 #[resource("test://static-binary", mime = "image/png")]
 fn static_binary() -> &'static [u8] {
     PNG
@@ -27,7 +27,7 @@ struct Data {
     data: String,
 }
 
-/// As many resources as there are ids.
+/// One resource for each id.
 #[resource("test://template/{id}/data", mime = "application/json")]
 fn template(id: String) -> Json<Data> {
     let data = format!("Data for ID: {id}");

@@ -7,20 +7,20 @@ use crate::forms::{Colour, Confirm, Name, Subject};
 /// Greet the user by name.
 #[tool(read_only)]
 async fn test_input_required_result_elicitation(ctx: &Context) -> Result<String, Fault> {
-    Ok(greeting("Hello", ctx.ask(who()).await?))
+    Ok(greeting("Hello", ctx.ask(name_question()).await?))
 }
 
-/// Have the client's model name a capital.
+/// Ask the client's model for a capital.
 #[tool(read_only)]
 async fn test_input_required_result_sampling(ctx: &Context) -> Result<String, Fault> {
     let question = SampleRequest::new("What is the capital of France?").key("capital_question").max_tokens(100);
     Ok(ctx.sample(question).await?.text())
 }
 
-/// Count the directories that the client lets the server work in.
+/// Count the root directories of the client.
 #[tool(read_only)]
 async fn test_input_required_result_list_roots(ctx: &Context) -> Result<String, Fault> {
-    Ok(counted(&ctx.roots().await?))
+    Ok(count_roots(&ctx.roots().await?))
 }
 
 /// Keep state from one round to the next.
@@ -37,8 +37,8 @@ async fn test_input_required_result_request_state(ctx: &Context) -> Result<Strin
 #[tool(read_only)]
 async fn test_input_required_result_multiple_inputs(ctx: &Context) -> Result<String, Fault> {
     let hello = SampleRequest::new("Generate a greeting.").key("greeting").max_tokens(50);
-    let (name, hello, roots) = ctx.ask_all((who(), hello, ListRoots)).await?;
-    Ok(format!("{} {}", greeting(&hello.text(), name), counted(&roots)))
+    let (name, hello, roots) = ctx.ask_all((name_question(), hello, ListRoots)).await?;
+    Ok(format!("{} {}", greeting(&hello.text(), name), count_roots(&roots)))
 }
 
 /// Ask two questions, one after the other.
@@ -50,26 +50,26 @@ async fn test_input_required_result_multi_round(ctx: &Context) -> Result<String,
     Ok(format!("{} You like {colour}.", greeting("Hello", name)))
 }
 
-/// Refuse a state that somebody has changed: the framework does, it is sealed.
+/// Demonstrate that a tampered request state is rejected. The framework seals the state.
 #[tool(read_only)]
 async fn test_input_required_result_tampered_state(ctx: &Context) -> Result<String, Fault> {
     let answer = ctx.elicit::<Confirm>("confirm", "Please confirm to continue.").await?;
-    Ok(if answer.is_accepted() { "the state is as it was sent" } else { "not confirmed" }.to_owned())
+    Ok(if answer.is_accepted() { "the state is unchanged" } else { "not confirmed" }.to_owned())
 }
 
-/// Ask only for what the client has.
+/// Ask only questions that the client supports.
 #[tool(read_only)]
 async fn test_input_required_result_capabilities(ctx: &Context) -> Result<String, Fault> {
     if ctx.supports(Capability::Elicitation) {
-        return Ok(greeting("Hello", ctx.ask(who()).await?));
+        return Ok(greeting("Hello", ctx.ask(name_question()).await?));
     }
     if ctx.supports(Capability::Sampling) {
         return Ok(ctx.sample(SampleRequest::new("Make up a name.").key("made_up_name").max_tokens(20)).await?.text());
     }
-    Ok("The client has neither a user nor a model that could be asked.".to_owned())
+    Ok("The client supports neither elicitation nor sampling.".to_owned())
 }
 
-/// A prompt that asks the user what it is about.
+/// A prompt that asks the user for its subject.
 #[prompt]
 async fn test_input_required_result_prompt(ctx: &Context) -> Result<String, Fault> {
     let subject = ctx.elicit::<Subject>("user_context", "What context should the prompt use?").await?;
@@ -77,7 +77,7 @@ async fn test_input_required_result_prompt(ctx: &Context) -> Result<String, Faul
     Ok(format!("Please help me with this: {subject}"))
 }
 
-fn who() -> Elicitation<Name> {
+fn name_question() -> Elicitation<Name> {
     Elicitation::new("user_name", "What is your name?")
 }
 
@@ -86,7 +86,7 @@ fn greeting(hello: &str, name: Answer<Name>) -> String {
     format!("{hello}, {name}!")
 }
 
-fn counted(roots: &[Root]) -> String {
+fn count_roots(roots: &[Root]) -> String {
     let names: Vec<_> = roots.iter().map(|root| root.name.as_deref().unwrap_or(&root.uri)).collect();
     format!("{} roots: {}", roots.len(), names.join(", "))
 }

@@ -7,7 +7,7 @@ use mcp_runtime::tool;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-/// Somebody, and how to reach them.
+/// A person and their contact details.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Contact {
@@ -31,7 +31,7 @@ enum Method {
     Email,
 }
 
-/// A schema with `$schema` is a document of its own: it is sent to clients unchanged, and the framework enforces it.
+/// A schema with `$schema` is a complete document: it is sent to clients unchanged, and the framework enforces it.
 impl JsonSchema for Contact {
     fn schema_name() -> Cow<'static, str> {
         "Contact".into()
@@ -64,15 +64,15 @@ impl JsonSchema for Contact {
     }
 }
 
-/// Say how somebody is reached.
+/// Describe how to reach a person.
 #[tool(read_only)]
 fn json_schema_2020_12_tool(#[arg(flatten)] contact: Contact) -> String {
-    let name = contact.name.as_deref().unwrap_or("Somebody");
+    let name = contact.name.as_deref().unwrap_or("The person");
     let place = contact.address.and_then(|address| address.city.or(address.street));
     let place = place.map(|place| format!(" from {place}")).unwrap_or_default();
-    let reached = match contact.contact_method {
+    let details = match contact.contact_method {
         Some(Method::Phone) => contact.phone,
         Some(Method::Email) | None => contact.email,
     };
-    format!("{name}{place} is reached at {}.", reached.unwrap_or_default())
+    format!("{name}{place} can be reached at {}.", details.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Progress and log messages before the result, and a result that is delivered on another connection.
+//! Progress and log messages before the result, and a result that is delivered on a second connection.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// Work in three steps, and tell how far it is.
+/// Work in three steps and report progress.
 #[tool(read_only)]
 async fn test_tool_with_progress(ctx: &Context) -> &'static str {
     for done in [0, 50, 100] {
@@ -19,7 +19,7 @@ async fn test_tool_with_progress(ctx: &Context) -> &'static str {
     "The work is done."
 }
 
-/// Work in three steps, and log each.
+/// Work in three steps and log each of them.
 #[tool(read_only)]
 async fn test_tool_with_logging(ctx: &Context) -> &'static str {
     ctx.info("Tool execution started");
@@ -30,17 +30,17 @@ async fn test_tool_with_logging(ctx: &Context) -> &'static str {
     "The work is done, and logged."
 }
 
-/// Log a line, for whoever asked for the log.
+/// Log a message, for clients that requested the log.
 #[tool(read_only)]
 fn test_logging_tool(ctx: &Context) -> &'static str {
     ctx.info("This is a log message for testing.");
-    "A line was logged, if you asked for the log."
+    "A message was logged."
 }
 
-/// Work for longer than the connection stays open: the client comes back for the result.
+/// Close the SSE stream before the result is ready: the client reconnects to receive it.
 #[tool(read_only)]
 async fn test_reconnection(ctx: &Context) -> &'static str {
     ctx.close_sse_stream(Duration::from_millis(500));
     sleep(2 * STEP).await;
-    "The connection was closed in between, and the result is here all the same."
+    "The stream was closed, and the result was delivered after the client reconnected."
 }

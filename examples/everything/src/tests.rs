@@ -2,10 +2,10 @@ use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {
-    crate::changes::hide(Server::new("everything", "0.1.0")).test_client(revision)
+    crate::changes::register(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
-/// The answers of the client's user, model and settings.
+/// Answers a request as a client with a cooperative user and model.
 fn answer(request: &ServerRequest) -> Value {
     let accept = |content| json!({"action": "accept", "content": content});
     match (request.method.as_str(), request.message()) {
@@ -22,7 +22,7 @@ fn answer(request: &ServerRequest) -> Value {
 }
 
 #[tokio::test]
-async fn every_revision_gets_every_content() {
+async fn all_content_is_supported_in_every_revision() {
     for revision in Revision::ALL {
         let mut client = client(revision);
         for tool in [
@@ -43,10 +43,10 @@ async fn every_revision_gets_every_content() {
 }
 
 #[tokio::test]
-async fn questions_are_answered_whichever_way_they_go() {
+async fn questions_are_answered_in_every_revision() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
         let mut client = client(revision).answering(answer);
-        for (tool, told) in [
+        for (tool, text) in [
             ("test_input_required_result_elicitation", "Hello, Alice!"),
             ("test_input_required_result_sampling", "Paris"),
             ("test_input_required_result_list_roots", "1 roots: Test Root"),
@@ -55,10 +55,10 @@ async fn questions_are_answered_whichever_way_they_go() {
             ("test_input_required_result_multi_round", "Hello, Alice! You like green."),
             ("test_input_required_result_capabilities", "Hello, Alice!"),
             ("test_elicitation_sep1034_defaults", "Elicitation completed: action=decline, content={}"),
-            ("test_missing_capability", "The client has a model."),
+            ("test_missing_capability", "The client supports sampling."),
         ] {
             let result = client.call(tool, ()).await.unwrap();
-            assert_eq!(result.text(), told, "{tool} in {revision}");
+            assert_eq!(result.text(), text, "{tool} in {revision}");
         }
         let prompt = client.prompt("test_input_required_result_prompt", ()).await.unwrap();
         assert_eq!(prompt["messages"][0]["content"]["text"], "Please help me with this: a test");
@@ -66,13 +66,13 @@ async fn questions_are_answered_whichever_way_they_go() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_model_is_refused() {
+async fn a_client_without_sampling_is_rejected() {
     let refused = client(Revision::V2026_07_28).call("test_missing_capability", ()).await.unwrap_err();
     assert_eq!((refused.code, refused.data), (-32021, Some(json!({"requiredCapabilities": {"sampling": {}}}))));
 }
 
 #[tokio::test]
-async fn what_comes_and_goes_is_told() {
+async fn list_changes_are_notified() {
     let mut client = client(Revision::V2025_11_25);
     let before = client.tools().await.unwrap().len();
     for (trigger, method, tools) in [
@@ -81,30 +81,30 @@ async fn what_comes_and_goes_is_told() {
         ("test_trigger_prompt_change", "notifications/prompts/list_changed", before),
     ] {
         client.call(trigger, ()).await.unwrap();
-        let told: Vec<_> = client.notifications().into_iter().map(|told| told["method"].clone()).collect();
-        assert_eq!(told, [method]);
+        let methods: Vec<_> = client.notifications().into_iter().map(|message| message["method"].clone()).collect();
+        assert_eq!(methods, [method]);
         assert_eq!(client.tools().await.unwrap().len(), tools, "{trigger}");
     }
 }
 
 #[tokio::test]
-async fn whoever_subscribed_hears_the_news() {
+async fn subscribers_receive_resource_updates() {
     let mut client = client(Revision::V2025_11_25);
     client.request("resources/subscribe", json!({"uri": "test://watched-resource"})).await.unwrap();
     client.call("test_trigger_resource_change", ()).await.unwrap();
-    let news = client.notifications();
-    assert_eq!(news[0]["params"]["uri"], "test://watched-resource");
+    let updates = client.notifications();
+    assert_eq!(updates[0]["params"]["uri"], "test://watched-resource");
     let contents = client.read("test://watched-resource").await.unwrap();
-    assert_eq!(contents[0]["text"], "So far there were 1 news.");
+    assert_eq!(contents[0]["text"], "The resource was updated 1 times.");
 }
 
 #[tokio::test]
-async fn the_schema_that_was_written_by_hand_is_enforced() {
+async fn a_handwritten_schema_is_enforced() {
     let mut client = client(Revision::V2026_07_28);
     let tools = client.tools().await.unwrap();
     let tool = tools.iter().find(|tool| tool["name"] == "json_schema_2020_12_tool").unwrap();
     assert_eq!(tool["inputSchema"]["$defs"]["address"]["$anchor"], "addressDef");
-    for (arguments, fits) in [
+    for (arguments, is_valid) in [
         (json!({"email": "ada@example.com", "address": {"city": "London"}}), true),
         (json!({"contactMethod": "phone", "phone": "123"}), true),
         (json!({"contactMethod": "phone", "email": "ada@example.com"}), false),
@@ -113,12 +113,12 @@ async fn the_schema_that_was_written_by_hand_is_enforced() {
         (json!({}), false),
     ] {
         let result = client.call("json_schema_2020_12_tool", &arguments).await.unwrap();
-        assert_eq!(!result.is_error(), fits, "{arguments}: {}", result.text());
+        assert_eq!(!result.is_error(), is_valid, "{arguments}: {}", result.text());
     }
 }
 
 #[tokio::test]
-async fn resources_and_prompts_are_there() {
+async fn resources_and_prompts_are_served() {
     for revision in Revision::ALL {
         let mut client = client(revision);
         assert_eq!(client.read("test://static-binary").await.unwrap()[0]["mimeType"], "image/png");

@@ -13,7 +13,7 @@ use mcp_runtime::{Resource, ResourceLink, Server, resource, resource_uri, server
 
 use root::Root;
 
-/// A file of the directory.
+/// A file in the directory.
 #[resource("files:///{+path}", list = all_files, complete(path = paths_starting_with), blocking)]
 fn file(root: &Root, path: String) -> io::Result<Resource> {
     let bytes = root.read(&path)?;
@@ -27,13 +27,13 @@ fn file(root: &Root, path: String) -> io::Result<Resource> {
     Ok(resource)
 }
 
-/// Find files whose path holds a text.
+/// Find files whose path contains a text.
 #[tool(read_only, blocking)]
 fn find_files(
     root: &Root,
-    /// A part of the path; case does not matter.
+    /// The text to search for, ignoring case.
     part: String,
-    /// How many files to return.
+    /// The maximum number of files to return.
     #[arg(default = 20, range = 1..=200)]
     limit: usize,
 ) -> io::Result<Vec<ResourceLink>> {

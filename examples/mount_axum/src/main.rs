@@ -28,7 +28,7 @@ use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Server, tool};
 #[derive(Debug, Clone, PartialEq)]
 struct User(&'static str);
 
-/// The state that the pages and the tools of the application share.
+/// State shared by the pages and the tools.
 #[derive(Default)]
 struct Pot {
     cups: AtomicU32,
@@ -101,7 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (app, mcp) = app()?;
     let stop = async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // Otherwise streams would stay open as long as their clients want.
+            // Without this, open streams would delay the shutdown.
             mcp.close();
         }
     };

@@ -23,7 +23,7 @@ use store::{Counts, Note, Store};
 #[serde(transparent)]
 struct Tag(#[schemars(regex(pattern = r"^[a-z0-9-]+$"), length(max = 40))] String);
 
-/// How long a summary is.
+/// The length of a summary.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Style {
@@ -41,25 +41,25 @@ enum Style {
 #[tool(title = "Add a note", destructive = false, blocking)]
 fn add_note(
     store: &Store,
-    /// One line that says what the note is about.
+    /// A title of one line.
     #[arg(length = 1..=200)]
     title: String,
-    /// The note itself, in Markdown.
+    /// The text, in Markdown.
     body: String,
-    /// Labels to find it by.
+    /// Labels to find the note by.
     #[arg(default, length = ..=10)]
     tags: Vec<Tag>,
 ) -> Result<Json<Note>> {
     store.add(&title, &body, tags.into_iter().map(|Tag(tag)| tag).collect()).map(Json)
 }
 
-/// Find notes whose title or body holds a text.
+/// Find notes whose title or body contains a text.
 #[tool(title = "Search notes", read_only, blocking)]
 fn search_notes(
     store: &Store,
-    /// The text; case does not matter.
+    /// The text to search for, ignoring case.
     query: String,
-    /// How many notes to return.
+    /// The maximum number of notes to return.
     #[arg(default = 10, range = 1..=100)]
     limit: u32,
     /// Only notes with this label.
@@ -68,11 +68,11 @@ fn search_notes(
     store.search(&query, tag.as_ref().map(|Tag(tag)| tag.as_str()), limit).map(Json)
 }
 
-/// Delete a note for good.
+/// Delete a note permanently.
 #[tool(title = "Delete a note", destructive, idempotent, blocking)]
 fn delete_note(
     store: &Store,
-    /// The note's number.
+    /// The number of the note.
     id: i64,
 ) -> Result<String, String> {
     match store.delete(id) {
@@ -115,7 +115,7 @@ fn summarise(
     /// The label.
     #[arg(complete = tags_starting_with)]
     tag: String,
-    /// How long the summary is.
+    /// The length of the summary.
     style: Style,
 ) -> Result<Vec<PromptMessage>, Fault> {
     let notes = store.search("", Some(&tag), 1000).map_err(|error| Fault::internal(error.to_string()))?;

@@ -12,24 +12,24 @@ use serde::Serialize;
 /// One note.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Note {
-    /// Its number.
+    /// The number of the note.
     pub(crate) id: i64,
-    /// What it is about.
+    /// The title.
     pub(crate) title: String,
-    /// The note itself, in Markdown.
+    /// The text, in Markdown.
     pub(crate) body: String,
-    /// Its labels.
+    /// The labels.
     pub(crate) tags: Vec<String>,
-    /// When it was written, in UTC.
+    /// The time of creation, in UTC.
     pub(crate) created: String,
 }
 
-/// How much there is.
+/// The size of the notebook.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Counts {
-    /// How many notes.
+    /// The number of notes.
     notes: u32,
-    /// How many different labels.
+    /// The number of distinct labels.
     tags: u32,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Store {
     connection: Mutex<Connection>,
 }
 
-/// A note's columns; its labels are joined by line breaks, which no label holds.
+/// Selects the columns of a note. The labels are joined by line breaks, which labels cannot contain.
 const NOTES: &str = "SELECT id, title, body, created,
         (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tags WHERE note = id ORDER BY tag)) FROM notes";
 

@@ -8,7 +8,8 @@ use super::{
     values::{self, Types, accepts, shown},
 };
 
-/// Compares `enum` and `const`. Returns whether the comparison is complete.
+/// Compares `enum` and `const`. Returns `true` if one of the schemas has them, so that other keywords need not be
+/// compared.
 pub(super) fn enumerations(report: &mut Report, old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let list = |values: &[&Value]| values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(", ");
     let (before, after) = (values::enumerated(old), values::enumerated(new));
@@ -58,7 +59,8 @@ pub(super) fn numbers(report: &mut Report, old: &Map<String, Value>, new: &Map<S
             inclusive
         };
         let (was, is) = (either(old, keyword, inclusive, exclusive), either(new, keyword, inclusive, exclusive));
-        report.keyword(if after > before { Effect::Narrowed } else { Effect::Widened }, keyword, was, is);
+        let effect = if after > before { Effect::Narrowed } else { Effect::Widened };
+        report.keyword(effect, keyword, was, is);
     }
     let (before, after) = (old.get("multipleOf"), new.get("multipleOf"));
     if before != after {

@@ -5,6 +5,8 @@ use syn::Path;
 use super::{docs::docs, here, option, slice};
 use crate::model::{Argument, Bound, Default, Rule};
 
+/// Emits the static data of an argument.
+///
 /// ```text
 /// ArgumentEntry {
 ///     name: "limit",
@@ -82,6 +84,8 @@ fn bound(bound: &Bound, private: &TokenStream) -> TokenStream {
     }
 }
 
+/// Emits the static data of a function that lists resources or completes an argument.
+///
 /// ```text
 /// ServerFnEntry {
 ///     function: "all_files",
@@ -101,7 +105,7 @@ pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenSt
     }
 }
 
-/// `slot_or_json::<usize>("10")`
+/// Emits the slot into which an argument is decoded, such as `slot_or_json::<usize>("10")`.
 pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
     let of = &argument.of;
     match &argument.default {

@@ -5,6 +5,8 @@ use syn::ext::IdentExt;
 use super::{argument::argument, call, docs::docs, here, option, slice};
 use crate::model::{Call, Common, Execution, ParameterSource};
 
+/// Emits the static data that tools, resources and prompts have in common.
+///
 /// ```text
 /// CommonEntry {
 ///     name: "search",

@@ -33,6 +33,8 @@ pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream
     }
 }
 
+/// Emits the implementation of `Elicit` for a form.
+///
 /// ```text
 /// impl Elicit for Confirm {
 ///     const FIELDS: &'static [FormField] = &[
@@ -122,6 +124,8 @@ fn with_span(mut token: TokenTree, place: Span) -> TokenTree {
     token
 }
 
+/// Emits the implementation of `ElicitChoice` for an enum.
+///
 /// ```text
 /// impl ElicitChoice for Style {
 ///     const CHOICES: &'static ChoiceSet =

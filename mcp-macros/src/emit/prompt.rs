@@ -4,6 +4,8 @@ use quote::quote_spanned;
 use super::{Entry, common::common, here};
 use crate::model::Prompt;
 
+/// Emits the static data of a prompt.
+///
 /// ```text
 /// PromptEntry { common: CommonEntry { … } }
 /// ```

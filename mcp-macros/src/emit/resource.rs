@@ -5,6 +5,8 @@ use super::{Entry, argument::server_function, common::common, here, option, slic
 use crate::model::Resource;
 use mcp_uri_template::{Operator, Part};
 
+/// Emits the static data of a resource.
+///
 /// ```text
 /// ResourceEntry {
 ///     common: CommonEntry { … },

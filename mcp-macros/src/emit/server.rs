@@ -4,6 +4,8 @@ use quote::quote_spanned;
 use super::{argument::argument, call, slice};
 use crate::{model::Server, syntax::Function};
 
+/// Emits the `main` of a server.
+///
 /// ```text
 /// fn main() -> ExitCode {
 ///     async fn main(server: Server, db: PathBuf) -> Result<Server, Error> { … }

@@ -4,6 +4,8 @@ use quote::{format_ident, quote_spanned};
 use super::{Entry, common::common, here, option};
 use crate::model::{TaskSupport, Tool};
 
+/// Emits the static data of a tool.
+///
 /// ```text
 /// ToolEntry {
 ///     output: OutputType::of::<Json<Vec<Note>>>(),

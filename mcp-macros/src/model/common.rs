@@ -87,7 +87,7 @@ fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
     None
 }
 
-/// A scope is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
+/// Checks a scope, which is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
 fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
     let name = scope.value();
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
@@ -146,12 +146,13 @@ fn check_meta_key(key: &str) -> Result<(), &'static str> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && has_valid_end(name);
-    match (name.is_empty() || is_name, prefix) {
-        (true, _) => Ok(()),
-        (false, None) => {
-            Err("expected only ASCII letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
-        }
-        (false, Some(_)) => Err("after the `/`, expected only ASCII letters, digits, `-`, `_` and `.`, \
-                                 starting and ending with a letter or digit"),
+    if name.is_empty() || is_name {
+        return Ok(());
     }
+    Err(if prefix.is_some() {
+        "after the `/`, expected only ASCII letters, digits, `-`, `_` and `.`, \
+         starting and ending with a letter or digit"
+    } else {
+        "expected only ASCII letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit"
+    })
 }

@@ -22,7 +22,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
-    error::Fault,
+    error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
     revision::{self, Dialect, Feature},
 };
@@ -45,12 +45,12 @@ pub(crate) struct ReceiveOutcome {
     pub(crate) is_malformed: bool,
     /// The transmission was a response to a request that the server never made.
     pub(crate) is_response: bool,
-    /// The request was rejected because a limit was reached.
-    pub(crate) is_overloaded: bool,
+    /// The class of the fault with which the request was rejected before a function ran.
+    pub(crate) fault: Option<FaultClass>,
 }
 
 impl ReceiveOutcome {
-    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, is_overloaded: false };
+    const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, fault: None };
     const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
     const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
 }
@@ -307,7 +307,7 @@ impl Connection {
             Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
-                ReceiveOutcome { is_overloaded: matches!(fault, Fault::Overloaded(_)), ..ReceiveOutcome::REQUEST }
+                ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
         }
     }

@@ -22,7 +22,7 @@ mod tasks;
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
-pub(crate) use call::response::{is_result, write_error};
+pub(crate) use call::response::write_error;
 pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use crate::{handler::Peer, model::Level};
+use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
 pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
@@ -75,6 +75,8 @@ struct Contents {
     waker: Option<Waker>,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     close_after: Option<Duration>,
+    /// The class of the fault with which a call ended.
+    fault: Option<FaultClass>,
     meter: Option<Meter>,
     /// The number of bytes that `meter` includes.
     metered: usize,
@@ -200,6 +202,17 @@ impl Outbox {
         contents.calls -= 1;
         write(&mut contents.lines);
         contents.wake();
+    }
+
+    /// Records the class of the fault with which a call ends. Must precede the response.
+    pub(super) fn set_fault(&self, fault: FaultClass) {
+        self.contents().fault = Some(fault);
+    }
+
+    /// Returns the class of the fault with which a call ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn fault(&self) -> Option<FaultClass> {
+        self.contents().fault
     }
 
     /// Counts a listener, and adds its acknowledgement.

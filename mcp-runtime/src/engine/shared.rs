@@ -96,7 +96,7 @@ impl Engine {
     }
 
     pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
-        Pager { encoding: self.encoding(dialect), page: self.limits.page_size, ttl: Some(self.limits.list_ttl) }
+        Pager { encoding: self.encoding(dialect), page_size: self.limits.page_size, ttl: Some(self.limits.list_ttl) }
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.

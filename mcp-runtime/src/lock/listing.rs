@@ -1,30 +1,26 @@
 //! Locking a server: reading everything it lists.
 
 use mcp_lock::{Listing, Lock};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::error::LockError;
 use crate::{revision, server::BuiltServer, testing::TestClient};
 
-/// Reads the lists of a server in the newest revision, which is the most expressive.
+/// Reads the lists of a server in the newest revision, which expresses the most.
 ///
 /// # Errors
 ///
 /// Returns an error if a function that lists resources fails.
 pub(crate) async fn lock(server: &BuiltServer) -> Result<Lock, LockError> {
     let mut client = server.test_client(revision::newest().revision());
-    let discovered = client.request(DISCOVER, json!({})).await;
-    let discovered = discovered.map_err(|error| LockError::Request { method: DISCOVER, error })?;
     Ok(Lock::of(&Listing {
-        instructions: discovered["instructions"].as_str().map(str::to_owned),
+        instructions: server.engine().instructions.clone(),
         tools: list(&mut client, "tools/list", "tools").await?,
         resources: list(&mut client, "resources/list", "resources").await?,
         resource_templates: list(&mut client, "resources/templates/list", "resourceTemplates").await?,
         prompts: list(&mut client, "prompts/list", "prompts").await?,
     }))
 }
-
-const DISCOVER: &str = "server/discover";
 
 async fn list(client: &mut TestClient, method: &'static str, member: &str) -> Result<Vec<Value>, LockError> {
     match client.list(method, member).await {

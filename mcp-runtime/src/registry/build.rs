@@ -1,4 +1,4 @@
-//! Makes registered entries of what the macros emitted, and reports every problem with them.
+//! Turns the entries that macros emit into registered entries, and reports every problem with them.
 
 use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
 
@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// The number of contracts that take longer to compile than a thread takes to start.
-const WORTH_A_THREAD: usize = 100;
+/// The minimum number of contracts per thread, below which starting a thread takes longer than it saves.
+const MIN_PER_THREAD: usize = 100;
 
 /// New entries, by kind.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl<'a> Builder<'a> {
         Self { states, problems: Vec::new() }
     }
 
-    /// Makes registered entries. Those with problems are left out.
+    /// Registers entries. Those with problems are left out.
     pub(super) fn register(&mut self, entries: Vec<Entry>) -> NewEntries {
         let mut registered = NewEntries::default();
         for (entry, contract) in contracts(entries) {
@@ -54,7 +54,7 @@ impl<'a> Builder<'a> {
                     };
                     match headers(&function.contract.schema) {
                         Ok(headers) => registered.tools.push(Tool { entry, function, headers }),
-                        Err(why) => self.report_schema(&entry.common, &why),
+                        Err(error) => self.report_schema(&entry.common, &error),
                     }
                 }
                 Entry::Prompt(entry) => {
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         registered
     }
 
-    /// Fails if there are problems.
+    /// Returns the collected problems as an error, if there are any.
     pub(super) fn finish(self) -> Result<(), BuildError> {
         if self.problems.is_empty() { Ok(()) } else { Err(BuildError::new(self.problems)) }
     }
@@ -92,8 +92,8 @@ impl<'a> Builder<'a> {
         }
         for argument in common.arguments {
             if let Some(function) = &argument.complete {
-                let given = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
-                self.check_server_fn(common, function, &given);
+                let provided = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
+                self.check_server_fn(common, function, &provided);
             }
         }
         match contract {
@@ -103,18 +103,18 @@ impl<'a> Builder<'a> {
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name)).collect();
                 Some(Function::new(kind, common, contract, choices))
             }
-            Err(why) => {
-                self.report_schema(common, &why);
+            Err(error) => {
+                self.report_schema(common, &error);
                 None
             }
         }
     }
 
-    fn report_schema(&mut self, common: &CommonEntry, why: &SchemaError) {
-        self.problems.push(format!("the schema of {} is invalid: {why}", describe(&common.source)));
+    fn report_schema(&mut self, common: &CommonEntry, error: &SchemaError) {
+        self.problems.push(format!("the schema of {} is invalid: {error}", describe(&common.source)));
     }
 
-    /// Checks the state that a server function needs, apart from the parameters that a request provides.
+    /// Checks that the server has the state that a server function needs. A request provides the types in `provided`.
     fn check_server_fn(&mut self, common: &CommonEntry, function: &ServerFnEntry, provided: &[TypeId]) {
         let mut needs = Vec::new();
         (function.dependencies)(&mut needs);
@@ -123,26 +123,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn check_need(&mut self, source: &SourceLocation, of: &str, need: &Dependency) {
+    /// Checks that the server has the state that a dependency refers to. `user` is the parameter or function that needs it.
+    fn check_need(&mut self, source: &SourceLocation, user: &str, need: &Dependency) {
         let type_id = (need.type_id)();
         if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
         }
         let wanted = (need.type_name)();
-        let given = match self.states.type_names().as_slice() {
-            [] => "it was given no state".to_owned(),
-            names => format!(
-                "it was only given {}",
-                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            ),
+        let available = match self.states.type_names().as_slice() {
+            [] => "no state".to_owned(),
+            names => {
+                format!("only {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            }
         };
         let source = describe(source);
         self.problems.push(format!(
-            "{source} needs `&{wanted}` for {of}, but the server has none: add `.with_state(…)` ({given})"
+            "{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: add `.with_state(…)`"
         ));
     }
 
-    /// Reports entries with the same key. `entries` are sorted by it.
+    /// Reports entries with the same key. `entries` are sorted by key.
     pub(super) fn check_unique<'t, T: Registered + 't>(
         &mut self,
         kind: &str,
@@ -159,7 +159,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reports templates that differ only in the names of their variables: the second would never be reached.
+    /// Reports templates that differ only in the names of their variables. The second could never match.
     pub(super) fn check_templates<'t>(&mut self, templates: impl Iterator<Item = &'t Resource>) {
         let mut shapes: HashMap<_, &Resource> = HashMap::new();
         for template in templates {
@@ -203,17 +203,19 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
         .collect()
 }
 
-/// Names a function and its location.
+/// Returns the name and the source location of a function, for messages.
 fn describe(source: &SourceLocation) -> String {
     format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
 }
 
-/// Compiles the contracts of all entries: most of the work of starting a server, so many entries use several threads.
+/// Compiles the contracts of all entries. This is most of the work of starting a server, so it uses several threads if
+/// there are many entries.
 fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)> {
     let compile = |entry: &Entry| (*entry, contract(entry.common().arguments));
-    let most = entries.len() / WORTH_A_THREAD;
+    let max_threads = entries.len() / MIN_PER_THREAD;
     // Asking for the number of cores takes longer than compiling a few contracts.
-    let threads = if most < 2 { 1 } else { thread::available_parallelism().map_or(1, usize::from).min(most) };
+    let threads =
+        if max_threads < 2 { 1 } else { thread::available_parallelism().map_or(1, usize::from).min(max_threads) };
     if threads < 2 {
         return entries.iter().map(compile).collect();
     }
@@ -226,7 +228,7 @@ fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)>
     })
 }
 
-/// Returns the permitted values of an argument; empty if its schema does not list them.
+/// Returns the permitted values of an argument. Empty if its schema does not list them.
 fn choices(schema: &Value, name: &str) -> Vec<String> {
     let property = &schema["properties"][name];
     if property["type"] == "boolean" {

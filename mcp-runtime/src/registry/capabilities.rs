@@ -27,7 +27,7 @@ pub(crate) struct ServerCapabilities {
     pub(crate) prompts: bool,
     pub(crate) completions: bool,
     pub(crate) logging: bool,
-    /// Whether a call of some tool may become a task.
+    /// Whether calls of some tool may become tasks.
     pub(crate) tasks: bool,
     pub(crate) skills: bool,
 }
@@ -46,7 +46,7 @@ impl ServerCapabilities {
         }
     }
 
-    /// Returns `true` if the server has entries of a kind.
+    /// Returns whether the server has entries of a kind.
     pub(crate) fn has(self, kind: EntryKind) -> bool {
         match kind {
             EntryKind::Tool => self.tools,

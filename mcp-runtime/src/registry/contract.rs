@@ -1,4 +1,4 @@
-//! Compiles the contract of a function with its callers from what its parameters declare.
+//! Compiles the contract of a function with its callers from the declarations of its parameters.
 
 use crate::handler::{
     Contract,
@@ -29,7 +29,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
         };
         let default = default
             .transpose()
-            .map_err(|why| SchemaError::new(format!("the default of `{}`: {why}", argument.name)))?;
+            .map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
         properties.push(Property {
             name: argument.name,
             description: argument.description,
@@ -56,7 +56,7 @@ fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
         Rule::Header(header) => Keyword::Header(header),
         Rule::Examples(examples) => {
             let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
-            Keyword::Examples(parsed.map_err(|why| SchemaError::new(format!("an example: {why}")))?)
+            Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)
         }
     })
 }

@@ -82,7 +82,7 @@ fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
     object.end();
 }
 
-/// Writes whether clients may call the tool as a task, in revisions that leave it to them.
+/// Writes the tool's task support, in revisions in which clients request tasks.
 fn execution(object: &mut Object<'_>, encoding: &Encoding, task: TaskSupport) {
     let support = match task {
         TaskSupport::Forbidden => return,
@@ -100,7 +100,7 @@ fn hints(object: &mut Object<'_>, encoding: &Encoding, tool: &Tool) {
     if !encoding.has(Feature::ToolAnnotations) {
         return;
     }
-    // Before tools had a `title`, it was one of the annotations.
+    // Before tools had a `title` member, the title was an annotation.
     let title = tool.function.common.title.filter(|_| !encoding.has(Feature::Titles));
     let hints = tool.entry.hints;
     let hints = [
@@ -143,7 +143,8 @@ fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
     object.end();
 }
 
-/// Returns the description of a prompt's argument, with the constraints of its schema in words: prompts send no schema.
+/// Returns the description of a prompt's argument, followed by the constraints of its schema in words, because prompts
+/// are listed without a schema.
 fn describe_argument(description: &str, schema: &Value) -> Option<String> {
     let mut notes = Vec::new();
     if let Some(values) = schema["enum"].as_array() {
@@ -189,14 +190,14 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
     object.end();
 }
 
-/// Writes the members that begin every element.
+/// Writes the members with which every element begins.
 fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     object.string("name", common.name);
     encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
 }
 
-/// Writes the members that end every element.
+/// Writes the members with which every element ends.
 fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
     encode::icons(object, encoding.features, common.icons);
     if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {

@@ -20,10 +20,9 @@ pub(crate) struct Function {
     pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
-    /// The permitted values of each argument; empty if its schema does not list them.
+    /// The permitted values of each argument. Empty if its schema does not list them.
     choices: Vec<Vec<String>>,
-    /// The element of the list in each revision, written when it is first needed. Entries outlive changes of the
-    /// registry, and so does this.
+    /// The list element in each revision, encoded when it is first needed. Registries share it, like the entry.
     encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
 
@@ -59,12 +58,12 @@ pub(crate) struct Resource {
     pub(crate) function: Function,
 }
 
-/// How an argument is completed.
-pub(crate) enum Completed<'a> {
-    /// By a function, and whether it takes the context.
-    By(&'static ServerFnEntry, bool),
-    /// From its permitted values.
-    From(&'a [String]),
+/// The source of the completions of an argument.
+pub(crate) enum CompletionSource<'a> {
+    /// A function, and whether it takes the context.
+    Function(&'static ServerFnEntry, bool),
+    /// The permitted values.
+    Values(&'a [String]),
 }
 
 impl Function {
@@ -79,17 +78,17 @@ impl Function {
         Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
     }
 
-    /// Returns the description that visibility rules and [`Handle::set_enabled`](crate::Handle::set_enabled) see.
+    /// Returns the information that visibility rules and [`Handle::set_enabled`](crate::Handle::set_enabled) see.
     pub(crate) fn info(&self) -> EntryInfo<'static> {
         self.common.info(self.kind)
     }
 
-    /// Returns how an argument is completed, or `None` if the function has no such argument.
-    pub(crate) fn completed(&self, name: &str) -> Option<Completed<'_>> {
+    /// Returns the source of an argument's completions, or `None` if the function has no such argument.
+    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource<'_>> {
         let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
         Some(match &self.contract.arguments[index].complete {
-            Some(function) => Completed::By(function, takes_context(function)),
-            None => Completed::From(&self.choices[index]),
+            Some(function) => CompletionSource::Function(function, takes_context(function)),
+            None => CompletionSource::Values(&self.choices[index]),
         })
     }
 
@@ -99,7 +98,7 @@ impl Function {
             || self.choices.iter().any(|choices| !choices.is_empty())
     }
 
-    /// Writes the element of a list, which `write` encodes the first time.
+    /// Writes the list element. Calls `write` to encode it the first time.
     pub(super) fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding, write: impl FnOnce(&mut Vec<u8>)) {
         let encoded = self.encoded[encoding.dialect.revision() as usize].get_or_init(|| {
             let mut encoded = Vec::new();
@@ -115,9 +114,10 @@ pub(super) trait Registered {
     /// Returns the key by which entries of the kind are sorted and found: a name, a URI or a URI template.
     fn key(&self) -> &'static str;
 
+    /// Returns the common part of the entry.
     fn function(&self) -> &Function;
 
-    /// Writes the element of the list.
+    /// Writes the list element.
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
 
     /// Returns the function that lists the resources of a template.

@@ -15,8 +15,7 @@ use crate::handler::schema::SchemaError;
 pub(super) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaError> {
     let mut found = Vec::new();
     find_headers(schema, &mut Vec::new(), &mut found)?;
-    let everywhere = count_headers(schema);
-    if everywhere > found.len() {
+    if count_headers(schema) > found.len() {
         return Err(SchemaError::new("an `x-mcp-header` is not reachable through `properties` alone"));
     }
     let mut names: Vec<String> = found.iter().map(|header| header.name.to_ascii_lowercase()).collect();
@@ -40,9 +39,9 @@ fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored
                 )));
             }
             if !matches!(property["type"].as_str(), Some("string" | "integer" | "boolean")) {
-                let place = path.join(".");
                 return Err(SchemaError::new(format!(
-                    "`{place}` has a header, but is not a string, integer or boolean"
+                    "`{}` has a header, but is not a string, integer or boolean",
+                    path.join(".")
                 )));
             }
             found.push(MirroredArgument { name: header.to_owned(), path: path.clone() });

@@ -36,13 +36,13 @@ impl ListKind {
 /// Every page of every list of one revision.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// In the order of [`ListKind`].
+    /// The pages of each list, in the order of [`ListKind`].
     pages: [Vec<Page>; 4],
 }
 
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The cursor of the page; `None` for the first one.
+    /// The cursor of the page. `None` for the first one.
     cursor: Option<String>,
     result: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl Lists {
         Self { pages }
     }
 
-    /// Returns the page with a cursor. Returns `None` if the cursor is from before a change, or from no list.
+    /// Returns the page with a cursor. Returns `None` if the cursor is invalid, or from before a change.
     pub(crate) fn page(&self, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
         let found = self.pages[kind as usize].iter().find(|page| page.cursor.as_deref() == cursor);
         found.map(|page| page.result.as_slice())
@@ -63,9 +63,9 @@ impl Lists {
 #[derive(Debug)]
 pub(crate) struct Pager<'a> {
     pub(crate) encoding: &'a Encoding,
-    /// The most elements of a page.
-    pub(crate) page: usize,
-    /// How long clients may cache a page; `None` for lists whose results do not state it.
+    /// The maximum number of elements on a page.
+    pub(crate) page_size: usize,
+    /// How long clients may cache a page. `None` for lists whose results do not contain a cache hint.
     pub(crate) ttl: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ impl Pager<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the cursor is from no list. A cursor stays valid when the element that it names is removed: the page
+    /// Fails if the cursor is invalid. A cursor stays valid when the element that it names is removed: the page
     /// begins with the next one.
     pub(crate) fn page_of<P: Deref<Target: Listed>>(
         &self,
@@ -86,7 +86,7 @@ impl Pager<'_> {
         let after = cursor.map(last_key).transpose()?;
         let start = after.map_or(0, |after| elements.partition_point(|listed| listed.key() <= after.as_str()));
         let mut seen = elements[start..].iter().filter(|listed| listed.is_seen(&sees));
-        let page: Vec<_> = seen.by_ref().take(self.page.max(1)).collect();
+        let page: Vec<_> = seen.by_ref().take(self.page_size.max(1)).collect();
         let next = seen.next().and(page.last()).map(|last| cursor_after(last.key()));
         Ok(self.write(member, page, next.as_deref()))
     }
@@ -94,7 +94,7 @@ impl Pager<'_> {
     /// Writes every page of a list.
     pub(super) fn pages<P: Deref<Target: Listed>>(&self, kind: ListKind, elements: &[P]) -> Vec<Page> {
         let mut pages = Vec::new();
-        let mut chunks = elements.chunks(self.page.max(1)).peekable();
+        let mut chunks = elements.chunks(self.page_size.max(1)).peekable();
         let mut cursor = None;
         loop {
             let chunk: &[P] = chunks.next().unwrap_or_default();
@@ -127,7 +127,7 @@ pub(crate) trait Listed {
     /// Returns the key by which the list is sorted.
     fn key(&self) -> &str;
 
-    /// Returns `true` if `sees` accepts the element.
+    /// Returns whether `sees` accepts the element.
     fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool;
 
     /// Writes the element.
@@ -148,9 +148,9 @@ impl<T: Registered> Listed for T {
     }
 }
 
-/// Writes a page of `resources/list` with links that functions returned.
+/// Writes a page of `resources/list` that includes the links that functions returned.
 ///
-/// Those links are only known after the functions ran, so the cursor counts elements instead of naming the last one.
+/// The links may differ from page to page, so the cursor is an offset rather than the key of the last element.
 ///
 /// # Errors
 ///
@@ -160,7 +160,7 @@ pub(crate) fn write_resources(
     linked: &[ResourceLink],
     encoding: &Encoding,
     start: usize,
-    page: usize,
+    page_size: usize,
     sees: impl Fn(&EntryInfo<'_>) -> bool,
 ) -> Result<Vec<u8>, Fault> {
     registered.retain(|listed| listed.is_seen(&sees));
@@ -168,7 +168,7 @@ pub(crate) fn write_resources(
     if start > 0 && start >= total {
         return Err(unknown_cursor(&cursor_from(start)));
     }
-    let end = total.min(start.saturating_add(page.max(1)));
+    let end = total.min(start.saturating_add(page_size.max(1)));
     let next = (end < total).then(|| cursor_from(end));
     let mut out = Vec::new();
     let mut object = Object::begin(&mut out);
@@ -208,7 +208,7 @@ fn cursor_from(offset: usize) -> String {
 }
 
 /// Returns the offset at which a cursor of [`write_resources`] continues.
-pub(crate) fn offset(cursor: &str) -> Result<usize, Fault> {
+pub(crate) fn decode_offset(cursor: &str) -> Result<usize, Fault> {
     let decoded = decode(cursor);
     let offset = decoded.as_deref().and_then(|text| text.strip_prefix("from:")?.parse().ok());
     offset.ok_or_else(|| unknown_cursor(cursor))

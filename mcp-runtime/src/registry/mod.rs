@@ -1,8 +1,8 @@
-//! Every registered function, checked, with its schema and the prepared bytes of each list.
+//! The registered functions, validated, with their schemas and the encoded bytes of each list.
 //!
-//! Registration has three stages. A macro emits an [`Entry`](crate::handler::entry::Entry); [`build`] checks it and
-//! makes a [`Tool`], a [`Prompt`](entries::Prompt) or a [`Resource`](entries::Resource) of it; a [`Registry`] holds those. A registry is immutable: a change
-//! makes another one, which shares the entries.
+//! Registration has three stages. A macro emits an [`Entry`](crate::handler::entry::Entry); [`build`] validates it and
+//! turns it into a [`Tool`], a [`Prompt`](entries::Prompt) or a [`Resource`](entries::Resource); a [`Registry`] holds
+//! these. A registry is immutable: a change creates another registry, which shares the entries.
 
 mod build;
 mod capabilities;
@@ -18,7 +18,7 @@ mod table;
 
 pub(crate) use capabilities::{Kinds, ServerCapabilities};
 pub(crate) use contract::contract;
-pub(crate) use entries::{Completed, Function, Tool};
-pub(crate) use lists::{ListKind, Pager, offset, write_resources};
+pub(crate) use entries::{CompletionSource, Function, Tool};
+pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

@@ -23,9 +23,9 @@ use crate::{
     revision::{Dialect, Revision},
 };
 
-/// Everything that a server has registered, at one moment.
+/// A snapshot of everything that a server has registered.
 ///
-/// A reader never waits for a change, and finishes with the registry that it began with.
+/// Readers never wait for a change: they keep the snapshot with which they started.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     /// By name.
@@ -37,14 +37,14 @@ pub(crate) struct Registry {
     /// By URI template.
     templates: Table<Resource>,
     skills: Arc<Skills>,
-    /// Whether the server forwards its log, so that every function can send messages.
+    /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
     capabilities: ServerCapabilities,
-    /// One for each of [`Revision::ALL`].
+    /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
 }
 
-/// The responses of one revision that every client gets alike, written when they are first needed.
+/// The responses of one revision that are the same for every client, encoded when they are first needed.
 #[derive(Debug, Default)]
 struct Prepared {
     lists: OnceLock<Lists>,
@@ -52,13 +52,13 @@ struct Prepared {
     introduction: OnceLock<Vec<u8>>,
 }
 
-/// Entries to register, and the state that the server has for them.
+/// Entries to register, and the state that is available to them.
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
     pub(crate) states: &'a StateMap,
 }
 
-/// The resource that a URI names, and the values of its template's variables.
+/// The resource that a URI identifies, and the values of its template's variables.
 pub(crate) struct Found<'a> {
     pub(crate) function: &'a Function,
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -81,11 +81,11 @@ impl Registry {
             .with_capabilities(ServerCapabilities::default())
     }
 
-    /// Registers entries, and enables those that are registered already. Returns `None` if nothing changes.
+    /// Registers entries, and enables those that are already registered. Returns `None` if nothing changes.
     ///
     /// # Errors
     ///
-    /// Every duplicate name, missing state and invalid schema, each with its source lines.
+    /// Returns every duplicate name, missing state and invalid schema, with the source lines.
     pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
         let Selection { mut entries, states } = selection;
         let enabled = self.set_enabled_entries(&entries, true);
@@ -129,7 +129,7 @@ impl Registry {
         self.edited(|function, enabled| Some(decide(function).unwrap_or(enabled)))
     }
 
-    /// Returns a registry with the same entries and nothing prepared.
+    /// Returns a registry with the same entries and no prepared responses.
     pub(crate) fn unprepared(&self) -> Self {
         self.edited_always(|_, enabled| Some(enabled))
     }
@@ -160,8 +160,9 @@ impl Registry {
             .with_capabilities(self.capabilities)
     }
 
-    /// Sets the capabilities: those that the entries need, and those that were declared before. A client may hold on to
-    /// the latter, so they stay, if only with an empty list. Disabled entries count, since they may be enabled again.
+    /// Sets the capabilities: those that the entries need, and those that were declared before. Clients may rely on the
+    /// latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since they may be enabled
+    /// again.
     fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
         let skills = self.skills.is_served();
         let template_completes = |template: &Resource| template.function.completes();
@@ -179,7 +180,7 @@ impl Registry {
         self
     }
 
-    /// Returns `true` if an entry is registered, enabled or not.
+    /// Returns whether an entry is registered, enabled or not.
     pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
         self.functions().any(|(function, _)| std::ptr::eq(function.common, common))
     }
@@ -190,14 +191,14 @@ impl Registry {
         self.tools.functions().chain(self.prompts.functions()).chain(resources)
     }
 
-    /// Returns `true` if the function of some entry takes a reference to a type.
+    /// Returns whether the function of some entry takes a reference to a type.
     pub(crate) fn takes(&self, wanted: TypeId) -> bool {
         self.tools.all().any(|tool| tool.takes(wanted))
             || self.prompts.all().any(|prompt| prompt.takes(wanted))
             || self.resources.all().chain(self.templates.all()).any(|resource| resource.takes(wanted))
     }
 
-    /// Returns the kinds of entries of which another registry enables different ones.
+    /// Returns the kinds of entries for which the two registries enable different entries.
     pub(crate) fn differs(&self, other: &Self) -> Kinds {
         let mut kinds = Kinds::default();
         if !self.tools.enables_same(&other.tools) {
@@ -224,7 +225,8 @@ impl Registry {
         self.prompts.get(name)
     }
 
-    /// Returns the resource with a URI, or else the first template that matches it, among those that `sees` accepts.
+    /// Returns the resource with a URI, or else the first template that matches the URI. Considers only functions that
+    /// `sees` accepts.
     pub(crate) fn resource(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<Found<'_>> {
         if let Some(resource) = self.resources.get(uri)
             && sees(&resource.function)
@@ -237,7 +239,7 @@ impl Registry {
         })
     }
 
-    /// Returns the function that a completion request refers to, by a template as listed or by a URI.
+    /// Returns the function that a completion request refers to, by a listed template or by a URI.
     pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Function> {
         let template = self.templates.get(uri).map(|template| &template.function).filter(|function| sees(function));
         template.or_else(|| self.resource(uri, sees).map(|found| found.function))
@@ -276,12 +278,12 @@ impl Registry {
         listed
     }
 
-    /// Returns `true` if a function contributes to `resources/list`.
+    /// Returns whether a function contributes to `resources/list`.
     pub(crate) fn lists_resources(&self) -> bool {
         self.templates().iter().any(|template| template.entry.list.is_some())
     }
 
-    /// Returns the functions that contribute to `resources/list`, of the templates that `sees` accepts. Returns `None` if
+    /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None` if
     /// there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
         let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
@@ -309,8 +311,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// Fails if the cursor is from no list. A cursor stays valid when the entry that it names is removed: the page begins
-    /// with the next one.
+    /// Fails if the cursor is invalid. A cursor stays valid when the entry that it names is removed: the page begins with
+    /// the next one.
     pub(crate) fn page(
         &self,
         pager: &Pager<'_>,
@@ -326,7 +328,7 @@ impl Registry {
         }
     }
 
-    /// Returns the result of `initialize` or `server/discover`, which `write` encodes the first time.
+    /// Returns the result of `initialize` or `server/discover`. Calls `write` to encode it the first time.
     pub(crate) fn introduction(&self, dialect: &Dialect, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
         self.prepared[dialect.revision() as usize].introduction.get_or_init(write)
     }

@@ -9,7 +9,7 @@ use super::entries::{Function, Registered};
 pub(super) struct Table<T> {
     rows: Vec<Row<T>>,
     enabled: Vec<Arc<T>>,
-    /// Positions in `enabled`. The keys are the author's own, so a fast hash without protection against collisions does.
+    /// Positions in `enabled`. The keys come from the author, so the hash needs no protection against collision attacks.
     index: HashMap<&'static str, usize, foldhash::fast::RandomState>,
 }
 
@@ -40,13 +40,13 @@ impl<T: Registered> Table<T> {
         Self { rows, enabled, index }
     }
 
-    /// Returns a table with more entries, which are enabled.
+    /// Returns a table with additional entries, which are enabled.
     pub(super) fn with(&self, entries: Vec<T>) -> Self {
         let added = entries.into_iter().map(|entry| Row { entry: Arc::new(entry), enabled: true });
         Self::new(self.rows.iter().cloned().chain(added).collect())
     }
 
-    /// Returns a table in which `decide` chose, for each entry, whether it is enabled; `None` removes it.
+    /// Returns a table in which an entry is enabled as `decide` returns. Entries for which it returns `None` are removed.
     pub(super) fn edited(&self, decide: &impl Fn(&Function, bool) -> Option<bool>) -> Self {
         let decided = |row: &Row<T>| {
             let enabled = decide(row.entry.function(), row.enabled)?;
@@ -75,7 +75,7 @@ impl<T: Registered> Table<T> {
         self.rows.iter().map(|row| (row.entry.function(), row.enabled))
     }
 
-    /// Returns `true` if both tables enable the same entries.
+    /// Returns whether both tables enable the same entries.
     pub(super) fn enables_same(&self, other: &Self) -> bool {
         self.enabled.len() == other.enabled.len()
             && self.enabled.iter().zip(&other.enabled).all(|(left, right)| Arc::ptr_eq(left, right))

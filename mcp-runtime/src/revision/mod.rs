@@ -3,8 +3,8 @@
 //! A revision is a constant [`Dialect`]: its features, its error codes, and the methods and members that only it has.
 //! This module is the only place that compares revisions; all other code asks `has(Feature::…)`.
 //!
-//! To add a revision, add a file with its dialect and a row in [`table`], and write its golden files with
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
+//! To add a revision, add a file with its dialect, a `mod` line below and a row in [`table`], and write its golden files
+//! with `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
 //! `tests/golden/<revision>` and `tests/golden/conversations/<revision>`.
 
 mod codes;
@@ -12,6 +12,11 @@ mod dialect;
 pub(crate) mod encode;
 mod feature;
 mod table;
+mod v2024_11_05;
+mod v2025_03_26;
+mod v2025_06_18;
+mod v2025_11_25;
+mod v2026_07_28;
 
 pub(crate) use dialect::Dialect;
 pub(crate) use feature::Feature;
@@ -20,28 +25,40 @@ pub use table::Revision;
 
 macro_rules! define_dialects {
     ($($variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {
-        $(mod $module;)*
-
         /// Every dialect, in the order of [`Revision::ALL`].
         pub(crate) static DIALECTS: [&Dialect; Revision::ALL.len()] = [$(&$module::DIALECT),*];
 
         // `dialect_of` relies on the order, and a copied file is easily left with the name of its predecessor.
         $(const _: () = assert!($module::DIALECT.revision as usize == Revision::$variant as usize);)*
+
+        impl Revision {
+            /// Every supported revision, oldest first.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The newest supported revision.
+            pub const LATEST: Self = Self::ALL[Self::ALL.len() - 1];
+
+            /// Returns the date that names the revision on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// Returns `true` if the revision has no handshake and no sessions: every request is complete in itself.
+            ///
+            /// In such a revision clients call `server/discover` instead of `initialize`, and send their version and
+            /// capabilities in the `_meta` of every request.
+            pub const fn is_stateless(self) -> bool {
+                dialect_of(self).has(Feature::RequestMeta)
+            }
+        }
     };
 }
 
 table::revisions!(define_dialects);
 
-impl Revision {
-    /// Returns `true` if the revision has no handshake and no sessions: every request is complete in itself.
-    ///
-    /// In such a revision clients call `server/discover` instead of `initialize`, and send their version and
-    /// capabilities in the `_meta` of every request.
-    pub const fn is_stateless(self) -> bool {
-        dialect_of(self).has(Feature::RequestMeta)
-    }
-}
-
+/// Returns the dialect of a revision.
 pub(crate) const fn dialect_of(revision: Revision) -> &'static Dialect {
     DIALECTS[revision as usize]
 }

@@ -27,21 +27,6 @@ macro_rules! define_revision {
                 $variant,
             )*
         }
-
-        impl Revision {
-            /// Every supported revision, oldest first.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
-
-            /// The newest supported revision.
-            pub const LATEST: Self = Self::ALL[Self::ALL.len() - 1];
-
-            /// Returns the date that names the revision on the wire.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
     };
 }
 

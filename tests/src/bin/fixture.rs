@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use mcp_runtime::{Server, server, tool};
 
-/// Prints where only messages may be.
+/// Prints to stdout, where only messages are allowed.
 #[tool]
 #[allow(clippy::print_stdout)]
 fn prints() -> &'static str {
-    println!("this must not reach the client");
+    println!("printed by a function");
     "printed"
 }
 
-/// Keeps the thread to itself, for ever.
+/// Blocks its thread forever.
 #[tool]
 fn hang() {
     loop {
@@ -20,7 +20,7 @@ fn hang() {
     }
 }
 
-/// Reads what a child process finds on its stdin.
+/// Returns the stdin of a child process that inherits it.
 #[tool(blocking)]
 fn child() -> std::io::Result<String> {
     let output = std::process::Command::new("cat").stdin(std::process::Stdio::inherit()).output()?;
@@ -31,17 +31,17 @@ fn child() -> std::io::Result<String> {
 #[allow(clippy::print_stdout)]
 async fn main(
     server: Server,
-    /// How long calls may go on when the client has gone, in milliseconds.
+    /// The shutdown grace period in milliseconds.
     #[arg(default = 5000, env = "FIXTURE_GRACE", range = 1..)]
     grace: u64,
-    /// What to greet with.
+    /// The greeting to use.
     #[arg(length = 1..)]
     greeting: Option<String>,
     /// Whether to forward the log.
     #[arg(default)]
     forward_log: bool,
 ) -> Result<Server, String> {
-    println!("nor this");
+    println!("printed at startup");
     let server = mcp_tests::configure(server, greeting.as_deref().unwrap_or("Hello"));
     let server = server.shutdown_grace(Duration::from_millis(grace));
     Ok(if forward_log { server.forward_log() } else { server })

@@ -1,4 +1,4 @@
-//! Building a server: what it accepts, the order of its lists, and the errors it reports.
+//! Building a server: supported configurations, the order of lists, and build errors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,11 +51,11 @@ fn time(clock: &dyn Clock) -> u64 {
     clock.now()
 }
 
-/// A default that only the build can judge.
+/// A default that only `build` can check.
 #[tool]
 fn out_of_range(#[arg(default = u8::MAX, range = 1..=9)] _number: u8) {}
 
-/// A pattern that is not one.
+/// An invalid pattern.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Odd(
     #[allow(dead_code)]
@@ -67,7 +67,7 @@ struct Odd(
 #[tool]
 fn odd(_odd: Odd) {}
 
-/// Listed by functions, which need state.
+/// A template whose list and completion need state.
 #[resource("many://{id}", list = many, complete(id = ids))]
 fn listed(id: u32) -> String {
     id.to_string()
@@ -81,9 +81,9 @@ fn ids(_: &Db, _: &str) -> Vec<String> {
     Vec::new()
 }
 
-mod misled {
-    /// Its list function takes what only a completion is given.
-    #[mcp_runtime::resource("misled://{id}", list = listed)]
+mod conflicting {
+    /// The list function has a parameter that only completions receive.
+    #[mcp_runtime::resource("conflicting://{id}", list = listed)]
     pub(super) fn first(id: String) -> String {
         id
     }
@@ -92,14 +92,14 @@ mod misled {
         Vec::new()
     }
 
-    /// Matches what the first one matches.
-    #[mcp_runtime::resource("misled://{name}")]
+    /// Matches the same URIs as `first`.
+    #[mcp_runtime::resource("conflicting://{name}")]
     pub(super) fn second(name: String) -> String {
         name
     }
 }
 
-/// Says nothing.
+/// Never returns.
 #[tool]
 async fn forever() -> Json<Option<u8>> {
     std::future::pending().await
@@ -126,7 +126,7 @@ fn all_errors_are_reported_with_their_source_location() {
     let source = include_str!("building.rs");
     let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
     let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
-    let given = "the server has none: add `.with_state(…)` (it was only given `u8`)";
+    let given = "the server has only `u8`\nhelp: add `.with_state(…)`";
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
@@ -159,15 +159,15 @@ fn all_errors_are_reported_with_their_source_location() {
 
 #[test]
 fn unusable_configuration_is_rejected() {
-    let error = empty().with::<misled::first>().with::<misled::second>().check().unwrap_err();
+    let error = empty().with::<conflicting::first>().with::<conflicting::second>().check().unwrap_err();
     let problems = error.problems();
     assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
-    assert!(problems[1].contains("the templates `misled://{id}` of `first`"), "{error}");
-    assert!(problems[1].contains("and `misled://{name}` of `second`"), "{error}");
+    assert!(problems[1].contains("the templates `conflicting://{id}` of `first`"), "{error}");
+    assert!(problems[1].contains("and `conflicting://{name}` of `second`"), "{error}");
     assert_eq!(problems.len(), 2, "{error}");
 }
 
-/// Written in an older dialect.
+/// Has a schema in an older dialect.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[schemars(extend("$schema" = "http://json-schema.org/draft-07/schema#"))]
 struct Older {
@@ -175,7 +175,7 @@ struct Older {
     number: u8,
 }
 
-/// Takes what is written in an older dialect.
+/// Has a parameter with a schema in an older dialect.
 #[tool]
 fn older(_older: Older) {}
 
@@ -212,19 +212,19 @@ mod mirrored {
         injected: String,
     }
 
-    /// Within an array.
+    /// A header within an array.
     #[tool]
     pub(super) fn items(_items: Vec<Item>) {}
 
-    /// Of a number that is not whole.
+    /// A header for a number that is not an integer.
     #[tool]
     pub(super) fn share(_share: Share) {}
 
-    /// Across lines.
+    /// A header that contains a line break.
     #[tool]
     pub(super) fn injected(_injected: Injected) {}
 
-    /// Twice.
+    /// Two arguments with the same header.
     #[tool]
     pub(super) fn twice(#[arg(header = "item")] _first: String, _second: Item) {}
 }
@@ -284,22 +284,22 @@ struct Gate(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 async fn initialize_is_answered_while_a_function_blocks_the_thread() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
-    let (close_sse_stream, gate) = std::sync::mpsc::channel();
+    let (release, gate) = std::sync::mpsc::channel();
     let server = empty().with::<held>().with_state(Gate(std::sync::Mutex::new(gate))).build().unwrap();
     let (near, far) = duplex(1 << 16);
     let (reader, writer) = split(far);
     let serving = tokio::spawn(async move { server.serve(reader, BufWriter::new(writer)).await });
     let (reader, mut writer) = split(near);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let greeting = concat!(
+    let initialize = concat!(
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"#,
         r#""clientInfo":{"name":"test","version":"1"}}}"#,
     );
     let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"held"}}"#;
-    writer.write_all(format!("{greeting}\n{call}\n").as_bytes()).await.unwrap();
+    writer.write_all(format!("{initialize}\n{call}\n").as_bytes()).await.unwrap();
     let mut answers = BufReader::new(reader).lines();
     let answered = tokio::time::timeout(Duration::from_secs(10), answers.next_line()).await;
-    close_sse_stream.send(()).unwrap();
+    release.send(()).unwrap();
     assert!(answered.unwrap().unwrap().unwrap().contains(r#""id":1"#));
     assert!(answers.next_line().await.unwrap().unwrap().contains(r#""id":2"#));
     drop((writer, answers));

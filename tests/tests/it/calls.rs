@@ -11,7 +11,7 @@ use std::{
 use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::json;
 
-/// What the functions observed, for assertions.
+/// Observations of the functions, for assertions.
 #[derive(Debug, Default)]
 struct Observed {
     dropped: AtomicUsize,
@@ -47,7 +47,7 @@ async fn not_long(observed: &Observed) {
 async fn closes_stream(ctx: &Context) -> &'static str {
     ctx.close_sse_stream(Duration::from_millis(1));
     tokio::time::sleep(Duration::from_millis(1)).await;
-    "still here"
+    "still running"
 }
 
 /// Blocks until it is cancelled.
@@ -216,7 +216,7 @@ async fn the_server_timeout_is_the_default_for_functions() {
 async fn closing_the_stream_has_no_effect_without_resumption() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
         let mut client = Server::empty("calls", "1.0.0").with::<closes_stream>().test_client(revision);
-        assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still here", "{revision}");
+        assert_eq!(client.call("closes_stream", ()).await.unwrap().text(), "still running", "{revision}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Servers that change while they run, and clients that want to know.
+//! Servers that change at run time, and the notifications that their clients receive.
 
 mod flood;
 mod handle;
@@ -15,41 +15,42 @@ use tokio::sync::Semaphore;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-const HANDSHAKES: [Revision; 4] =
+/// The revisions with sessions.
+const SESSION_REVISIONS: [Revision; 4] =
     [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18, Revision::V2025_11_25];
 
-/// Is there from the beginning.
+/// A tool that is registered from the start.
 #[tool]
-fn stays() -> &'static str {
-    "stayed"
+fn permanent() -> &'static str {
+    "permanent result"
 }
 
-/// Comes and goes.
+/// A tool that tests add and remove.
 #[tool(tags("admin"))]
-fn comes() -> &'static str {
-    "came"
+fn optional() -> &'static str {
+    "optional result"
 }
 
-/// Comes and goes, and takes its time.
+/// Wait until the test opens the gate.
 #[tool]
-async fn takes_time(gate: &Semaphore) -> &'static str {
+async fn slow(gate: &Semaphore) -> &'static str {
     gate.acquire().await.unwrap().forget();
-    "took its time"
+    "slow result"
 }
 
-/// A text.
+/// A fixed resource.
 #[resource("test://fixed")]
 fn fixed() -> &'static str {
     "fixed"
 }
 
-/// Another text.
+/// A fixed resource that tests disable or hide.
 #[resource("test://other", tags("admin"))]
 fn other() -> &'static str {
     "other"
 }
 
-/// One of many.
+/// One of many items.
 #[resource("test://item/{id}", complete(id = ids))]
 fn item(id: u32) -> String {
     id.to_string()
@@ -64,15 +65,15 @@ enum Style {
     Plain,
 }
 
-/// Asks.
+/// A prompt.
 #[prompt]
-fn asks(style: Style) -> String {
+fn ask(style: Style) -> String {
     format!("{style:?}")
 }
 
-/// Asks for more.
+/// A prompt that tests hide.
 #[prompt(tags("admin"))]
-fn asks_more(style: Style) -> String {
+fn ask_more(style: Style) -> String {
     format!("{style:?}")
 }
 
@@ -80,22 +81,25 @@ fn empty() -> Server {
     Server::empty("changes", "1.0.0")
 }
 
-/// Something of every kind.
+/// Returns a server with an entry of every kind.
 fn server() -> Server {
-    empty().with::<stays>().with::<fixed>().with::<item>().with::<asks>()
+    empty().with::<permanent>().with::<fixed>().with::<item>().with::<ask>()
 }
 
 fn method(message: &Value) -> &str {
     message["method"].as_str().unwrap_or_default()
 }
 
-/// The methods of the notifications that came, without `notifications/`.
+/// Takes the pending notifications and returns their methods without `notifications/`.
 fn methods(client: &mut TestClient) -> Vec<String> {
     let notifications = client.notifications();
-    notifications.iter().map(|told| method(told).trim_start_matches("notifications/").to_owned()).collect()
+    notifications
+        .iter()
+        .map(|notification| method(notification).trim_start_matches("notifications/").to_owned())
+        .collect()
 }
 
-/// Complains about messages that the official schema of a revision refuses.
+/// Validates messages against the official schema of a revision, if it is available.
 fn check(revision: Revision, messages: &[Value]) {
     let Some(mut official) = Official::load(revision) else { return };
     for message in messages {
@@ -103,7 +107,7 @@ fn check(revision: Revision, messages: &[Value]) {
     }
 }
 
-/// The names of a list, or the URIs.
+/// Requests all pages of a list, and returns the names or URIs.
 async fn listed(client: &mut TestClient, method: &str) -> Vec<String> {
     let (member, key) = match method {
         "tools/list" => ("tools", "name"),
@@ -124,22 +128,23 @@ async fn listed(client: &mut TestClient, method: &str) -> Vec<String> {
     }
 }
 
+/// Returns the error code of a request, or 0 if it succeeds.
 async fn code(client: &mut TestClient, method: &str, params: Value) -> i64 {
     client.request(method, params).await.map_or_else(|error| error.code, |_| 0)
 }
 
-/// Listens, and gives the id and the acknowledged filter.
+/// Opens a subscription, and returns its id and the acknowledged filter.
 fn listen(client: &mut TestClient, filter: Value) -> (u64, Value) {
     let id = client.send_request("subscriptions/listen", json!({ "notifications": filter }));
-    let told = client.notifications();
-    let [acknowledged] = told.as_slice() else { panic!("{told:?}") };
+    let notifications = client.notifications();
+    let [acknowledged] = notifications.as_slice() else { panic!("{notifications:?}") };
     assert_eq!(method(acknowledged), "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"][ID], id);
-    check(client.revision(), &told);
+    check(client.revision(), &notifications);
     (id, acknowledged["params"]["notifications"].clone())
 }
 
-/// Has the client be told of every list, as its revision does it.
+/// Subscribes to all list changes, which sessions receive without a request.
 fn watch_lists(client: &mut TestClient) {
     if client.revision().is_stateless() {
         listen(client, json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}));

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a person looks for.
+/// A search query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Query {
@@ -40,7 +40,7 @@ struct Tree {
     children: Vec<Tree>,
 }
 
-/// Count what recurs.
+/// Count the nodes of a tree.
 #[tool]
 fn count(#[arg(flatten)] tree: Tree) -> String {
     fn of(tree: &Tree) -> usize {
@@ -83,11 +83,11 @@ described!(Document, generator => {
         "additionalProperties": false,
     })
 });
-described!(NoObject, _generator => json_schema!({ "type": "array" }));
+described!(NotAnObject, _generator => json_schema!({ "type": "array" }));
 described!(OtherDialect, _generator => json_schema!({
     "$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
 }));
-described!(LeadsNowhere, _generator => json_schema!({
+described!(Unresolved, _generator => json_schema!({
     "$schema": DIALECT, "type": "object", "properties": { "a": { "$ref": "#/$defs/none" } },
 }));
 described!(DefinedTwice, generator => {
@@ -97,14 +97,14 @@ described!(DefinedTwice, generator => {
     })
 });
 
-/// Keep to a document.
+/// Accept arguments that match a schema document.
 #[tool]
 fn document(#[arg(flatten)] document: Document) -> String {
     document.all.keys().cloned().collect::<Vec<_>>().join(", ")
 }
 
 #[tool]
-fn no_object(#[arg(flatten)] any: NoObject) -> usize {
+fn not_an_object(#[arg(flatten)] any: NotAnObject) -> usize {
     any.all.len()
 }
 
@@ -114,7 +114,7 @@ fn other_dialect(#[arg(flatten)] any: OtherDialect) -> usize {
 }
 
 #[tool]
-fn leads_nowhere(#[arg(flatten)] any: LeadsNowhere) -> usize {
+fn unresolved(#[arg(flatten)] any: Unresolved) -> usize {
     any.all.len()
 }
 
@@ -140,7 +140,7 @@ async fn schema_of(name: &str) -> Value {
 async fn the_tool_has_the_schema_of_the_type() {
     let expected = json!({
         "type": "object",
-        "description": "What a person looks for.",
+        "description": "A search query.",
         "properties": {
             "words": { "type": "string", "minLength": 1, "description": "Words that must appear." },
             "limit": { "type": "integer", "minimum": 0, "maximum": 255 },
@@ -178,25 +178,25 @@ async fn a_schema_document_is_unchanged() {
 
 #[tokio::test]
 async fn the_schema_is_enforced() {
-    let good = [
+    let valid = [
         ("find", json!({"words": "a", "limit": 2.0, "within": {"folder": "b"}}), "a × Some(2) in b of None"),
         ("count", json!({"name": "a", "children": [{"name": "b"}]}), "a has 2"),
         ("document", json!({"least": 1, "most": null, "place": {"folder": "a"}}), "least, most, place"),
         ("document", json!({}), ""),
     ];
-    for (tool, arguments, told) in good {
+    for (tool, arguments, text) in valid {
         let result = client(Revision::V2026_07_28).call(tool, arguments).await.unwrap();
         assert!(!result.is_error(), "{tool}: {}", result.text());
-        assert_eq!(result.text(), told);
+        assert_eq!(result.text(), text);
     }
-    let bad = [
+    let invalid = [
         ("find", json!({"words": "", "limit": 256, "wrods": "a"}), &["`words`", "`limit`", "`wrods`"][..]),
         ("find", json!({"within": {}}), &["`words` is required", "`within.folder` is required"]),
         ("count", json!({"name": "a", "children": [{"name": 1}]}), &["`children[0].name`"]),
         ("document", json!({"most": "a", "extra": 1}), &["`most`", "`least` is required", "`extra`"]),
         ("document", json!({"place": {}}), &["`place.folder` is required"]),
     ];
-    for (tool, arguments, parts) in bad {
+    for (tool, arguments, parts) in invalid {
         let result = client(Revision::V2026_07_28).call(tool, arguments).await.unwrap();
         assert!(result.is_error(), "{tool}");
         for part in parts {
@@ -207,18 +207,18 @@ async fn the_schema_is_enforced() {
 
 #[test]
 fn schemas_that_cannot_describe_arguments_are_rejected() {
-    fn refusal<F: Collect>() -> String {
+    fn error_of<F: Collect>() -> String {
         Server::empty("flat", "1.0.0").with::<F>().check().unwrap_err().to_string()
     }
 
     let no_fields = "the `type` of its schema is not `object`";
-    for (refused, part) in [
-        (refusal::<no_object>(), no_fields),
-        (refusal::<perhaps>(), no_fields),
-        (refusal::<other_dialect>(), "unsupported `$schema` \"http://json-schema.org/draft-07/schema#\""),
-        (refusal::<leads_nowhere>(), "unresolved reference `#/$defs/none`"),
-        (refusal::<defined_twice>(), "conflicting definitions of `Place`"),
+    for (error, part) in [
+        (error_of::<not_an_object>(), no_fields),
+        (error_of::<perhaps>(), no_fields),
+        (error_of::<other_dialect>(), "unsupported `$schema` \"http://json-schema.org/draft-07/schema#\""),
+        (error_of::<unresolved>(), "unresolved reference `#/$defs/none`"),
+        (error_of::<defined_twice>(), "conflicting definitions of `Place`"),
     ] {
-        assert!(refused.contains(part), "{part} is missing from {refused}");
+        assert!(error.contains(part), "{part} is missing from {error}");
     }
 }

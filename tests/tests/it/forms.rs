@@ -83,12 +83,14 @@ fn every() -> Elicitation<Every> {
     Elicitation::new("every", "Fill in.")
 }
 
-fn spelled(ask: &impl Ask, revision: Revision) -> Value {
+/// Returns the request for a question.
+fn encoded(ask: &impl Ask, revision: Revision) -> Value {
     serde_json::from_str(&encoded_question(ask, revision).unwrap()).unwrap()
 }
 
+/// Returns the fields of a form.
 fn properties(ask: &impl Ask, revision: Revision) -> Value {
-    spelled(ask, revision)["params"]["requestedSchema"]["properties"].clone()
+    encoded(ask, revision)["params"]["requestedSchema"]["properties"].clone()
 }
 
 #[test]
@@ -135,36 +137,36 @@ fn forms_are_encoded_for_each_revision() {
         (Revision::V2025_11_25, json!("form"), rich.clone()),
         (Revision::V2026_07_28, json!("form"), rich),
     ] {
-        let question = spelled(&every(), revision);
+        let question = encoded(&every(), revision);
         assert_eq!(question["method"], "elicitation/create");
         assert_eq!(question["params"]["mode"], mode, "{revision}");
         assert_eq!(question["params"]["message"], "Fill in.");
         let schema = &question["params"]["requestedSchema"];
         assert_eq!(schema["properties"], expected, "{revision}: {:#}", schema["properties"]);
         assert_eq!(schema["required"], json!(["age", "agreed", "size"]), "{revision}");
-        let several = spelled(&Elicitation::<Several>::new("several", ""), revision);
+        let several = encoded(&Elicitation::<Several>::new("several", ""), revision);
         let required = match revision {
             Revision::V2025_06_18 => json!(["sizes.s", "sizes.Large"]),
             _ => json!(["sizes"]),
         };
         assert_eq!(several["params"]["requestedSchema"]["required"], required, "{revision}");
         let empty = json!({ "type": "object", "properties": {} });
-        assert_eq!(spelled(&Elicitation::<Confirm>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
-        assert_eq!(spelled(&Elicitation::<Unit>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
+        assert_eq!(encoded(&Elicitation::<Confirm>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
+        assert_eq!(encoded(&Elicitation::<Unit>::new("a", "b"), revision)["params"]["requestedSchema"], empty);
     }
 }
 
 #[test]
 fn fields_keep_their_order() {
     let text = encoded_question(&every(), Revision::V2026_07_28).unwrap();
-    let places: Vec<usize> = ["name", "email", "age", "share", "offset", "verified", "agreed", "size", "grade"]
+    let positions: Vec<usize> = ["name", "email", "age", "share", "offset", "verified", "agreed", "size", "grade"]
         .iter()
         .map(|name| text.find(&format!("\"{name}\":{{")).unwrap())
         .collect();
-    assert!(places.is_sorted(), "{text}");
+    assert!(positions.is_sorted(), "{text}");
 }
 
-/// The forms that the official conformance suite expects.
+/// The official conformance suite expects exactly these fields.
 #[test]
 fn forms_match_the_conformance_suite() {
     #[derive(Elicit)]
@@ -269,14 +271,14 @@ fn requests_match_the_official_schemas() {
 
 #[test]
 fn url_elicitations_are_encoded_and_validated() {
-    let params = |revision| spelled(&url(), revision)["params"].clone();
+    let params = |revision| encoded(&url(), revision)["params"].clone();
     let mut expected = json!({ "mode": "url", "url": "https://example.com/connect?a=b#c", "message": "Connect." });
     assert_eq!(params(Revision::V2026_07_28), expected);
-    // The id correlates the notification that completes the interaction, so each question has an id of its own.
-    let (one, other) = (params(Revision::V2025_11_25), params(Revision::V2025_11_25));
-    expected["elicitationId"] = one["elicitationId"].clone();
-    assert_eq!(one, expected);
-    assert_ne!(one["elicitationId"], other["elicitationId"]);
+    // The id correlates the notification that completes the interaction, so each question has a unique id.
+    let (first, second) = (params(Revision::V2025_11_25), params(Revision::V2025_11_25));
+    expected["elicitationId"] = first["elicitationId"].clone();
+    assert_eq!(first, expected);
+    assert_ne!(first["elicitationId"], second["elicitationId"]);
     for url in [
         "",
         "/connect",
@@ -289,8 +291,8 @@ fn url_elicitations_are_encoded_and_validated() {
         "http://ü",
     ] {
         let fault = encoded_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
-        let said = format!("the user cannot open {url:?}, expected an absolute URL such as https://…");
-        assert_eq!(fault, Fault::Internal(said));
+        let message = format!("the user cannot open {url:?}, expected an absolute URL such as https://…");
+        assert_eq!(fault, Fault::Internal(message));
     }
     assert!(encoded_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
 }
@@ -308,7 +310,7 @@ fn a_question_unsupported_by_the_revision_is_a_missing_capability() {
 
 #[test]
 fn sampling_requests_are_encoded_for_each_revision() {
-    let params = |ask: &SampleRequest, revision| spelled(ask, revision)["params"].clone();
+    let params = |ask: &SampleRequest, revision| encoded(ask, revision)["params"].clone();
     let image = json!({ "type": "image", "data": "AQI=", "mimeType": "image/png" });
     let text = |text: &str| json!({ "type": "text", "text": text });
     let mut expected = json!({
@@ -412,6 +414,6 @@ fn invalid_defaults_are_rejected() {
     }
 
     let fault = encoded_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
-    let said = r#"invalid default in the form: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
-    assert_eq!(fault.to_string(), said);
+    let expected = r#"invalid default in the form: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
+    assert_eq!(fault.to_string(), expected);
 }

@@ -49,8 +49,9 @@ async fn structured_results_match_their_schemas() {
         for (name, arguments) in &called {
             let schema = tools.iter().find(|tool| tool["name"] == *name).unwrap().get("outputSchema");
             let result = client.call(name, arguments).await.unwrap();
-            let fits = schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
-            assert_eq!(fits, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
+            let is_valid =
+                schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
+            assert_eq!(is_valid, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ use client::{Endpoint, until};
 use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Server, tool};
 use tokio::sync::Semaphore;
 
-/// Synchronises the functions with the test.
+/// Synchronizes the functions with the test.
 #[derive(Debug)]
 struct Stage {
     gate: Semaphore,
@@ -84,19 +84,19 @@ async fn waits(stage: &Stage) -> &'static str {
 
 /// Report progress, then wait for the test.
 #[tool]
-async fn tells(stage: &Stage, ctx: &Context) -> &'static str {
+async fn reports(stage: &Stage, ctx: &Context) -> &'static str {
     let _trace = Trace::begin(stage);
     ctx.progress(1, 2, "half");
     stage.gate.acquire().await.unwrap().forget();
     ctx.progress(2, 2, "whole");
-    "told"
+    "reported"
 }
 
 /// Report progress without waiting.
 #[tool]
-fn tells_at_once(ctx: &Context) -> &'static str {
+fn reports_at_once(ctx: &Context) -> &'static str {
     ctx.progress(1, 1, "whole");
-    "told at once"
+    "reported at once"
 }
 
 /// Close the stream, then wait for the test.
@@ -105,7 +105,7 @@ async fn closes_stream(stage: &Stage, ctx: &Context) -> &'static str {
     let _trace = Trace::begin(stage);
     ctx.close_sse_stream(Duration::from_millis(7));
     stage.gate.acquire().await.unwrap().forget();
-    "came back"
+    "reconnected"
 }
 
 /// Take arguments that headers mirror.
@@ -134,7 +134,7 @@ fn long(length: usize) -> String {
 
 /// Report progress, wait for the test, then return a long text.
 #[tool]
-async fn tells_long(stage: &Stage, ctx: &Context, length: usize) -> String {
+async fn reports_long(stage: &Stage, ctx: &Context, length: usize) -> String {
     let _trace = Trace::begin(stage);
     ctx.progress(1, 2, "half");
     stage.gate.acquire().await.unwrap().forget();
@@ -190,13 +190,13 @@ fn server() -> (Arc<Stage>, Server) {
     let server = Server::empty("http", "1.0.0")
         .with::<quick>()
         .with::<waits>()
-        .with::<tells>()
-        .with::<tells_at_once>()
+        .with::<reports>()
+        .with::<reports_at_once>()
         .with::<closes_stream>()
         .with::<routed>()
         .with::<whoami>()
         .with::<long>()
-        .with::<tells_long>()
+        .with::<reports_long>()
         .with::<blocks>()
         .with::<asks>()
         .with::<floods>()

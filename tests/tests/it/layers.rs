@@ -1,4 +1,4 @@
-//! Layers around calls: what they see, what they can change, and what they do not affect.
+//! Layers around calls: their order, their access to calls and outcomes, and their isolation.
 
 mod asking;
 mod built_in;
@@ -20,7 +20,7 @@ use mcp_runtime::{
 };
 use serde_json::{Map, Value, json};
 
-/// How often the functions ran.
+/// Counts how often the functions ran.
 #[derive(Debug, Default)]
 pub(crate) struct Runs(AtomicUsize);
 
@@ -49,14 +49,14 @@ async fn later(runs: &Runs, number: u32) -> Json<u32> {
     Json(number * 2)
 }
 
-/// Double a number on a thread.
+/// Double a number on a blocking thread.
 #[tool(blocking, read_only)]
 fn aside(runs: &Runs, number: u32) -> String {
     runs.count();
     (number * 2).to_string()
 }
 
-/// Fail with words of its own.
+/// Fail with an error that contains a secret.
 #[tool(read_only)]
 fn fails(runs: &Runs) -> Result<(), String> {
     runs.count();
@@ -70,7 +70,7 @@ fn refuses(runs: &Runs) -> ToolResult {
     ToolResult::error("not today")
 }
 
-/// Answer a protocol error.
+/// Fail with a protocol error.
 #[tool(read_only)]
 async fn faults(runs: &Runs) -> Result<(), Fault> {
     runs.count();
@@ -83,7 +83,7 @@ async fn panics() {
     panic!("boom");
 }
 
-/// Wait for ever, but not long.
+/// Never complete, with a short timeout.
 #[tool(timeout = "20ms")]
 async fn not_long(runs: &Runs) {
     struct Dropped<'a>(&'a Runs);
@@ -96,7 +96,7 @@ async fn not_long(runs: &Runs) {
     std::future::pending::<()>().await;
 }
 
-/// Say what the call is.
+/// Describe the call.
 #[tool(read_only)]
 fn whoami(ctx: &Context) -> String {
     format!("{} {}", ctx.request_id(), ctx.name())
@@ -144,12 +144,12 @@ async fn text(client: &mut TestClient, name: &str, arguments: Value) -> String {
     }
 }
 
-/// The events, in order.
+/// Records events in order.
 #[derive(Debug, Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct Events(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
-    fn write(&self, line: impl Into<String>) {
+impl Events {
+    fn push(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
 
@@ -159,16 +159,16 @@ impl Diary {
 }
 
 /// Records the calls that pass through it.
-struct Watch(&'static str, Diary);
+struct Watch(&'static str, Events);
 
 impl Layer for Watch {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
-            let Self(own, diary) = self;
-            diary.write(format!("{own} > {:?} {} {}", call.kind(), call.name(), call.arguments()));
+            let Self(own, events) = self;
+            events.push(format!("{own} > {:?} {} {}", call.kind(), call.name(), call.arguments()));
             let name = call.entry().name;
             let outcome = next.run(call).await;
-            diary.write(format!("{own} < {name} {}", outcome.status()));
+            events.push(format!("{own} < {name} {}", outcome.status()));
             outcome
         })
     }
@@ -177,9 +177,9 @@ impl Layer for Watch {
 #[tokio::test]
 async fn the_first_layer_is_the_outermost() {
     for revision in Revision::ALL {
-        let diary = Diary::default();
+        let events = Events::default();
         let (_, server) = server();
-        let watch = |name| Watch(name, diary.clone());
+        let watch = |name| Watch(name, events.clone());
         let server = server.layer(watch("a")).layer_for(|entry| entry.kind == EntryKind::Tool, watch("b"));
         let mut client = server.layer(Arc::new(watch("c"))).test_client(revision);
         assert_eq!(text(&mut client, "double", json!({"number": 2})).await, "4");
@@ -191,7 +191,7 @@ async fn the_first_layer_is_the_outermost() {
             "b < double success",
             "a < double success",
         ];
-        assert_eq!(diary.take(), seen);
+        assert_eq!(events.take(), seen);
         assert_eq!(client.read("pages://7").await.unwrap()[0]["text"], "page 7");
         let seen = [
             r#"a > Resource pages://7 {"number":7}"#,
@@ -199,7 +199,7 @@ async fn the_first_layer_is_the_outermost() {
             "c < page success",
             "a < page success",
         ];
-        assert_eq!(diary.take(), seen);
+        assert_eq!(events.take(), seen);
         client.prompt("greeting", json!({"name": "Ada", "times": "3"})).await.unwrap();
         let seen = [
             r#"a > Prompt greeting {"name":"Ada","times":3}"#,
@@ -207,7 +207,7 @@ async fn the_first_layer_is_the_outermost() {
             "c < greeting success",
             "a < greeting success",
         ];
-        assert_eq!(diary.take(), seen);
+        assert_eq!(events.take(), seen);
     }
 }
 
@@ -252,7 +252,7 @@ async fn a_pass_through_layer_does_not_change_responses() {
 #[tokio::test]
 async fn layers_that_do_not_wait_do_not_spawn_a_task() {
     let (_, server) = server();
-    let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_11_25);
+    let mut client = server.layer(Watch("a", Events::default())).test_client(Revision::V2025_11_25);
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {"number": 1}});
         json!({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": params}).to_string()
@@ -277,7 +277,7 @@ async fn layers_see_every_kind_of_outcome() {
         ("resources/read", json!({"uri": "pages://seven"}), CallStatus::Fault, None, None),
         ("prompts/get", json!({"name": "greeting"}), CallStatus::Fault, None, None),
     ];
-    for (method, params, ending, failure, fault) in cases {
+    for (method, params, status, failure, fault) in cases {
         let seen = Arc::new(Mutex::new(None));
         let (keep, (_, server)) = (Arc::clone(&seen), server());
         let layer = from_fn(move |call: Call, next: Next| {
@@ -295,18 +295,18 @@ async fn layers_see_every_kind_of_outcome() {
         let has_json = matches!(params["name"].as_str(), Some("double" | "refuses"))
             && params.get("arguments").is_some()
             || params["name"] == "refuses";
-        assert_eq!(*seen.lock().unwrap(), Some((ending, owned(failure), owned(fault), has_json)), "{params}");
+        assert_eq!(*seen.lock().unwrap(), Some((status, owned(failure), owned(fault), has_json)), "{params}");
     }
 }
 
 /// Before 2025-11-25 invalid arguments are protocol errors.
 #[tokio::test]
 async fn invalid_arguments_are_reported_as_the_revision_requires() {
-    for (revision, ending) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {
-        let (diary, (runs, server)) = (Diary::default(), server());
-        let mut client = server.layer(Watch("a", diary.clone())).test_client(revision);
+    for (revision, status) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {
+        let (events, (runs, server)) = (Events::default(), server());
+        let mut client = server.layer(Watch("a", events.clone())).test_client(revision);
         let _ = client.call("double", json!({"number": 200})).await;
-        assert_eq!(diary.take()[1], format!("a < double {ending}"));
+        assert_eq!(events.take()[1], format!("a < double {status}"));
         assert_eq!(runs.total(), 0);
     }
 }
@@ -332,7 +332,7 @@ async fn a_layer_can_respond_instead_of_the_function() {
             "pages://2" => Outcome::resource(call, None::<Resource>),
             "pages://3" => Outcome::error(call, "closed"),
             "greeting" => Outcome::prompt(call, PromptMessage::user("hello")),
-            _ => Outcome::prompt(call, "a prompt where none is asked for"),
+            _ => Outcome::prompt(call, "a prompt in place of a tool result"),
         });
         let mut client = bare.layer(layer).test_client(revision);
         assert_eq!(text(&mut client, "double", json!({"number": 1000})).await, "7");
@@ -392,7 +392,7 @@ async fn changed_arguments_are_validated() {
 async fn a_panic_in_a_layer_fails_only_its_call() {
     for revision in [Revision::V2025_03_26, Revision::V2026_07_28] {
         for when in ["at once", "polled", "after"] {
-            let (diary, (_, server)) = (Diary::default(), server());
+            let (events, (_, server)) = (Events::default(), server());
             let panics = from_fn(move |call: Call, next: Next| {
                 assert!(call.name() != "double" || when != "at once", "boom");
                 async move {
@@ -403,10 +403,10 @@ async fn a_panic_in_a_layer_fails_only_its_call() {
                     outcome
                 }
             });
-            let mut client = server.layer(Watch("a", diary.clone())).layer(panics).test_client(revision);
+            let mut client = server.layer(Watch("a", events.clone())).layer(panics).test_client(revision);
             let answer = text(&mut client, "double", json!({"number": 2})).await;
             assert_eq!(answer, "-32603 `double` failed: internal error", "{when}");
-            assert_eq!(diary.take()[1], "a < double fault", "{when}");
+            assert_eq!(events.take()[1], "a < double fault", "{when}");
             assert_eq!(text(&mut client, "aside", json!({"number": 2})).await, "4");
         }
     }
@@ -458,12 +458,12 @@ async fn calls_are_dropped_with_their_layers() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), until).await.expect("the call goes on");
+        tokio::time::timeout(Duration::from_secs(30), until).await.expect("the call is dropped in time");
         assert_eq!(client.settle().await, Vec::<Value>::new());
     }
 }
 
-/// Waiting in a layer counts towards the timeout of the call. A layer can cancel what it waits for.
+/// Time spent in a layer counts towards the timeout of the call. A layer can also apply a shorter timeout itself.
 #[tokio::test]
 async fn layers_share_the_timeout_of_the_call() {
     let (runs, server) = server();
@@ -473,13 +473,13 @@ async fn layers_share_the_timeout_of_the_call() {
         }
         match tokio::time::timeout(Duration::from_millis(1), next.run(call.clone())).await {
             Ok(outcome) => outcome,
-            Err(_) => Outcome::error(&call, "I will not wait for that"),
+            Err(_) => Outcome::error(&call, "too slow for this layer"),
         }
     });
     let mut client = server.layer(waits).timeout(Duration::from_millis(20)).test_client(Revision::V2026_07_28);
     let answer = text(&mut client, "double", json!({"number": 0})).await;
     assert_eq!(answer, "error: `double` did not finish within 20ms");
-    assert_eq!(text(&mut client, "not_long", json!({})).await, "error: I will not wait for that");
+    assert_eq!(text(&mut client, "not_long", json!({})).await, "error: too slow for this layer");
     assert_eq!(runs.total(), 1);
 }
 
@@ -502,13 +502,13 @@ async fn a_layer_can_retry() {
 async fn layers_see_the_caller() {
     for revision in Revision::ALL {
         let (_, server) = server();
-        let tells = instead(|call| {
+        let describes = instead(|call| {
             let caller = call.caller();
             let client = caller.client().map(|client| client.name.as_str());
-            let told = format!("{:?} {:?} {} {}", caller.principal(), client, caller.revision(), call.request_id());
-            Outcome::error(call, format!("{told} {:?} {:?}", call.hints().read_only, call.entry().tags))
+            let identity = format!("{:?} {:?} {} {}", caller.principal(), client, caller.revision(), call.request_id());
+            Outcome::error(call, format!("{identity} {:?} {:?}", call.hints().read_only, call.entry().tags))
         });
-        let mut client = server.layer_for(|entry| entry.has_tag("panics"), tells).test_client(revision);
+        let mut client = server.layer_for(|entry| entry.has_tag("panics"), describes).test_client(revision);
         let expected = format!("error: None Some(\"test-client\") {revision} 1 Some(true) [\"panics\"]");
         assert_eq!(text(&mut client, "panics", json!({})).await, expected);
         assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
@@ -519,7 +519,7 @@ async fn layers_see_the_caller() {
 #[tokio::test]
 async fn a_batch_gets_a_single_response() {
     let (_, server) = server();
-    let mut client = server.layer(Watch("a", Diary::default())).test_client(Revision::V2025_03_26);
+    let mut client = server.layer(Watch("a", Events::default())).test_client(Revision::V2025_03_26);
     let call = |id: u32, name: &str| {
         let params = json!({"name": name, "arguments": {"number": id}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})

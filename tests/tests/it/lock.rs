@@ -1,4 +1,4 @@
-//! `locked_test!`: a server is what its lock file says, or the test says what it is not.
+//! `locked_test!`: the test fails if a server differs from its lock file.
 
 use std::{fs, path::Path};
 
@@ -60,44 +60,45 @@ fn new() -> Server {
     Server::empty("pages", "2.0.0").with::<new::find_pages>()
 }
 
-/// What the test of a server says in a directory.
-fn said(directory: &Path, server: Server) -> Result<(), String> {
+/// Runs the test of a server in a directory, and returns its panic message.
+fn locked_test(directory: &Path, server: Server) -> Result<(), String> {
     let directory = directory.to_str().expect("a path in UTF-8").to_owned();
-    let test = move || mcp_runtime::__private::locked_server(&directory, server);
-    let test = std::panic::AssertUnwindSafe(test);
-    std::panic::catch_unwind(test).map_err(|panic| *panic.downcast::<String>().expect("a panic with a text"))
+    let run = move || mcp_runtime::__private::locked_server(&directory, server);
+    let run = std::panic::AssertUnwindSafe(run);
+    std::panic::catch_unwind(run).map_err(|panic| *panic.downcast::<String>().expect("a panic with a text"))
 }
 
-/// A lock file as `cargo mcp lock` writes it: what the client of tests lists.
-fn write(directory: &Path, server: Server) {
+/// Writes the lock file of a server, as `cargo mcp lock` does.
+fn write_lock(directory: &Path, server: Server) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let tools = runtime.block_on(async { server.test_client(mcp_runtime::Revision::V2026_07_28).tools().await });
     let listing = mcp_lock::Listing { tools: tools.expect("tools are listed"), ..Default::default() };
-    fs::write(directory.join(mcp_lock::FILE_NAME), mcp_lock::Lock::of(&listing).to_json()).expect("it is written");
+    fs::write(directory.join(mcp_lock::FILE_NAME), mcp_lock::Lock::of(&listing).to_json())
+        .expect("a writable directory");
 }
 
 #[test]
 fn changes_since_the_lock_file_fail() {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
-    let none = "`mcp.lock.json` does not exist yet\nhelp: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to write it";
-    assert_eq!(said(directory, old()), Err(none.to_owned()));
-    write(directory, old());
-    assert_eq!(said(directory, old()), Ok(()));
-    assert_eq!(said(directory, new()), Err(CHANGED.to_owned()));
+    let missing = "`mcp.lock.json` does not exist yet\nhelp: run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`, to write it";
+    assert_eq!(locked_test(directory, old()), Err(missing.to_owned()));
+    write_lock(directory, old());
+    assert_eq!(locked_test(directory, old()), Ok(()));
+    assert_eq!(locked_test(directory, new()), Err(CHANGED.to_owned()));
 }
 
 #[test]
 fn a_main_that_is_not_a_server_is_rejected() {
     let expected = "`main` is neither `main!()` nor a `#[server]` function\nhelp: pass the server instead: `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
     for main in [|| {}, || drop(old().build())] {
-        let said = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));
-        let said = said.expect_err("it panics").downcast::<String>().expect("a panic with a text");
-        assert_eq!(*said, expected);
+        let panic = std::panic::catch_unwind(|| mcp_runtime::__private::locked_main("/nowhere", &[], main));
+        let message = panic.expect_err("a panic").downcast::<String>().expect("a panic with a text");
+        assert_eq!(*message, expected);
     }
 }
 
-mod given {
-    // A server that is given itself; `main` is what the example `notes` tests.
+mod server_expression {
+    // The macro accepts a server. The example `notes` tests the other form, which uses `main`.
     mcp_runtime::locked_test!(super::old());
 }

@@ -1,5 +1,5 @@
-//! Whatever bytes come, in whatever pieces: never a panic, never two answers, never none, never one that its revision
-//! does not allow.
+//! Arbitrary input in arbitrary chunks: the server never panics, and answers every request exactly once with a message
+//! that is valid in its revision.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -9,27 +9,27 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A line that is sent.
+/// A line of input.
 #[derive(Debug, Clone)]
-enum Sent {
-    /// A request that is well-formed, whatever its parameters are.
+enum Line {
+    /// A well-formed request with valid or invalid parameters.
     Request(usize),
-    /// The same with some bytes changed.
+    /// A request with some bytes changed.
     Mutated(usize, Vec<(usize, u8)>),
-    /// The same, cut off.
-    Cut(usize, usize),
-    /// The same, with the id of one of the lines before.
-    Again(usize, usize),
-    /// Anything.
+    /// A truncated request.
+    Truncated(usize, usize),
+    /// A request with the id of an earlier line.
+    DuplicateId(usize, usize),
+    /// Arbitrary bytes.
     Noise(Vec<u8>),
     Notification,
     Response,
-    /// Takes back one of the requests before.
+    /// The cancellation of an earlier request.
     Cancel(usize),
     Batch(Vec<usize>),
 }
 
-/// Methods and parameters, good and bad.
+/// Methods with valid and invalid parameters.
 fn requests() -> Vec<(&'static str, Value)> {
     let mut requests = vec![
         ("ping", json!({})),
@@ -61,7 +61,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("add", json!({"a": [], "z": {}})),
         ("echo", json!({"text": "\u{0}\u{2028}\" 🦀"})),
         ("constrained", json!({"style": "formal", "point": {"x": 1, "y": 2}})),
-        // No larger: with one byte changed `1e99` can be too large for `Value`, and no error of JSON-RPC.
+        // Not larger: with one byte changed, `1e99` can become too large for `Value` without being invalid JSON-RPC.
         ("constrained", json!({"style": 1, "count": 1e15, "tags": {}})),
         ("people", json!({})),
         ("contents", json!({})),
@@ -81,22 +81,22 @@ fn requests() -> Vec<(&'static str, Value)> {
     requests
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn line() -> impl Strategy<Value = Line> {
     let index = || 0..requests().len();
     prop_oneof![
-        6 => index().prop_map(Sent::Request),
-        3 => (index(), vec((any::<usize>(), any::<u8>()), 1..4)).prop_map(|(index, bytes)| Sent::Mutated(index, bytes)),
-        1 => (index(), any::<usize>()).prop_map(|(index, at)| Sent::Cut(index, at)),
-        1 => (index(), any::<usize>()).prop_map(|(index, which)| Sent::Again(index, which)),
-        1 => vec(any::<u8>(), 0..60).prop_map(Sent::Noise),
-        1 => Just(Sent::Notification),
-        1 => Just(Sent::Response),
-        1 => any::<usize>().prop_map(Sent::Cancel),
-        1 => vec(index(), 0..4).prop_map(Sent::Batch),
+        6 => index().prop_map(Line::Request),
+        3 => (index(), vec((any::<usize>(), any::<u8>()), 1..4)).prop_map(|(index, bytes)| Line::Mutated(index, bytes)),
+        1 => (index(), any::<usize>()).prop_map(|(index, at)| Line::Truncated(index, at)),
+        1 => (index(), any::<usize>()).prop_map(|(index, which)| Line::DuplicateId(index, which)),
+        1 => vec(any::<u8>(), 0..60).prop_map(Line::Noise),
+        1 => Just(Line::Notification),
+        1 => Just(Line::Response),
+        1 => any::<usize>().prop_map(Line::Cancel),
+        1 => vec(index(), 0..4).prop_map(Line::Batch),
     ]
 }
 
-/// Writes a request as its revision wants it.
+/// Builds a request with the `_meta` that its revision requires.
 fn request(index: usize, id: usize, revision: Revision) -> Value {
     let (method, mut params) = requests().swap_remove(index);
     if revision.is_stateless() {
@@ -106,8 +106,8 @@ fn request(index: usize, id: usize, revision: Revision) -> Value {
     json!({"jsonrpc": "2.0", "id": format!("r{id}"), "method": method, "params": params})
 }
 
-/// How many answers a line must get, found out without the engine's own parser.
-fn answers(line: &[u8], revision: Revision) -> usize {
+/// Returns the number of responses that a line must get, without using the engine's parser.
+fn expected_responses(line: &[u8], revision: Revision) -> usize {
     let line = line.trim_ascii();
     if line.is_empty() {
         return 0;
@@ -119,37 +119,37 @@ fn answers(line: &[u8], revision: Revision) -> usize {
         Value::Array(_) if revision != Revision::V2025_03_26 => 1,
         Value::Array(batch) if batch.is_empty() => 1,
         Value::Array(batch) => {
-            usize::from(batch.iter().any(|message| answers(message.to_string().as_bytes(), revision) > 0))
+            usize::from(batch.iter().any(|message| expected_responses(message.to_string().as_bytes(), revision) > 0))
         }
         Value::Object(message) => {
-            let good_id = message.get("id").is_none_or(|id| {
+            let is_valid_id = message.get("id").is_none_or(|id| {
                 id.is_string() || id.is_i64() || id.is_u64() || id.as_f64().is_some_and(|id| id.fract() == 0.0)
             });
             let is_method = message.contains_key("method");
-            if !good_id {
+            if !is_valid_id {
                 return usize::from(is_method || !message.contains_key("error"));
             }
-            let good = message.get("jsonrpc") == Some(&json!("2.0"))
+            let is_valid = message.get("jsonrpc") == Some(&json!("2.0"))
                 && match message.get("method") {
                     Some(method) => method.is_string(),
                     None => message.contains_key("result") || message.contains_key("error"),
                 }
                 && (!is_method || message.get("params").is_none_or(|params| params.is_object() || params.is_null()));
-            usize::from(!good || (is_method && message.contains_key("id")))
+            usize::from(!is_valid || (is_method && message.contains_key("id")))
         }
         _ => 1,
     }
 }
 
-/// The ids and the methods of what must be answered.
+/// Returns the ids and methods of the requests that must be answered.
 ///
-/// The changed bytes of a line can be those of its id, and then it may have that of another line.
-fn asked(line: &[u8], revision: Revision) -> Vec<(String, String)> {
+/// A mutation can change the id of a line, which may then equal that of another line.
+fn requests_in(line: &[u8], revision: Revision) -> Vec<(String, String)> {
     match serde_json::from_slice(line) {
         Ok(Value::Array(batch)) if revision == Revision::V2025_03_26 => {
-            batch.iter().flat_map(|message| asked(message.to_string().as_bytes(), revision)).collect()
+            batch.iter().flat_map(|message| requests_in(message.to_string().as_bytes(), revision)).collect()
         }
-        Ok(Value::Object(message)) if answers(line, revision) == 1 => {
+        Ok(Value::Object(message)) if expected_responses(line, revision) == 1 => {
             let id = message.get("id").and_then(Value::as_str);
             let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
             id.map(|id| (id.to_owned(), method.to_owned())).into_iter().collect()
@@ -162,11 +162,11 @@ thread_local! {
     static OFFICIAL: RefCell<HashMap<Revision, Option<Official>>> = RefCell::new(HashMap::new());
 }
 
-fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), TestCaseError> {
+fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), TestCaseError> {
     let mut input = Vec::new();
-    // Of every id, the methods of the lines that have it.
+    // The methods of all lines with an id.
     let mut methods: HashMap<String, Vec<String>> = HashMap::new();
-    // How often a request that was sent was taken back.
+    // The number of cancellations of each request.
     let mut cancelled: HashMap<String, usize> = HashMap::new();
     let mut expected = 0;
     if !revision.is_stateless() {
@@ -176,14 +176,17 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
         input.extend(format!("{initialize}\n").into_bytes());
         expected += 1;
     }
-    for (position, sent) in script.iter().enumerate() {
-        let mut line = match sent {
-            Sent::Request(index) => request(*index, position, revision).to_string().into_bytes(),
-            // A changed one of these may mean something in another revision than the one that is looked at.
-            Sent::Mutated(index, _) | Sent::Cut(index, _) if ["initialize", "ping"].contains(&requests()[*index].0) => {
+    for (position, generated) in script.iter().enumerate() {
+        let mut line = match generated {
+            Line::Request(index) => request(*index, position, revision).to_string().into_bytes(),
+            // These exist in some revisions only, so a mutation of their version or parameters could make them valid in
+            // another revision.
+            Line::Mutated(index, _) | Line::Truncated(index, _)
+                if ["initialize", "ping"].contains(&requests()[*index].0) =>
+            {
                 continue;
             }
-            Sent::Mutated(index, changes) => {
+            Line::Mutated(index, changes) => {
                 let mut line = request(*index, position, revision).to_string().into_bytes();
                 for (at, byte) in changes {
                     let at = at % line.len();
@@ -191,16 +194,18 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
                 }
                 line
             }
-            Sent::Cut(index, at) => {
+            Line::Truncated(index, at) => {
                 let mut line = request(*index, position, revision).to_string().into_bytes();
                 line.truncate(at % line.len());
                 line
             }
-            Sent::Again(index, which) => request(*index, which % (position + 1), revision).to_string().into_bytes(),
-            Sent::Noise(bytes) => bytes.clone(),
-            Sent::Notification => br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec(),
-            Sent::Response => br#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_vec(),
-            Sent::Cancel(which) => {
+            Line::DuplicateId(index, which) => {
+                request(*index, which % (position + 1), revision).to_string().into_bytes()
+            }
+            Line::Noise(bytes) => bytes.clone(),
+            Line::Notification => br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec(),
+            Line::Response => br#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_vec(),
+            Line::Cancel(which) => {
                 let id = format!("r{}", which % (position + 1));
                 if methods.contains_key(&id) {
                     *cancelled.entry(id.clone()).or_default() += 1;
@@ -209,7 +214,7 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
                     .to_string()
                     .into_bytes()
             }
-            Sent::Batch(indexes) => {
+            Line::Batch(indexes) => {
                 let batch = indexes
                     .iter()
                     .enumerate()
@@ -218,8 +223,8 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
             }
         };
         line.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
-        expected += answers(&line, revision);
-        for (id, method) in asked(&line, revision) {
+        expected += expected_responses(&line, revision);
+        for (id, method) in requests_in(&line, revision) {
             methods.entry(id).or_default().push(method);
         }
         input.append(&mut line);
@@ -256,11 +261,11 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
     let mut dropped = 0;
     for (id, lines) in &methods {
         let (times, lines) = (seen.get(id).copied().unwrap_or_default(), lines.len());
-        // A request that was cancelled in time has no answer.
+        // A request that was cancelled in time has no response.
         let cancelled = cancelled.get(id).copied().unwrap_or_default();
         prop_assert!(
             times <= lines && times + cancelled >= lines,
-            "{revision}: {id} was asked {lines} times, cancelled {cancelled} times and answered {times} times, to\n{}\nnamely\n{}",
+            "{revision}: {id} was sent {lines} times, cancelled {cancelled} times and answered {times} times\ninput:\n{}\noutput:\n{}",
             String::from_utf8_lossy(&input),
             String::from_utf8_lossy(&output)
         );
@@ -268,14 +273,14 @@ fn check(revision: Revision, script: &[Sent], pieces: &[usize]) -> Result<(), Te
     }
     prop_assert!(
         answered + dropped == expected,
-        "{revision}: {answered} answers and {dropped} cancelled, {expected} expected, to\n{}\nnamely\n{}",
+        "{revision}: {answered} responses and {dropped} cancelled, expected {expected}\ninput:\n{}\noutput:\n{}",
         String::from_utf8_lossy(&input),
         String::from_utf8_lossy(&output)
     );
     Ok(())
 }
 
-/// Sends the bytes in pieces of these sizes, and gives everything that came back.
+/// Sends the bytes in pieces of these sizes, and returns all output.
 fn exchange(input: &[u8], pieces: &[usize]) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
@@ -311,7 +316,7 @@ proptest! {
 
     #[test]
     fn every_message_gets_exactly_one_answer(
-        script in vec(sent(), 1..25),
+        script in vec(line(), 1..25),
         pieces in vec(1usize..400, 1..8),
         revision in proptest::sample::select(Revision::ALL.to_vec()),
     ) {

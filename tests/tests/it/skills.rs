@@ -1,4 +1,4 @@
-//! Directories of skills: what clients get of them, what they cannot get, and what a server refuses to be built from.
+//! Directories of skills: discovery, reading, visibility, and invalid directories.
 //!
 //! See [Skills](https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx).
 
@@ -15,7 +15,7 @@ pub(crate) const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills"
 
 const EXTENSION: &str = "io.modelcontextprotocol/skills";
 
-/// Every file of the fixture that is served, by URI, with its media type.
+/// The served files of the fixture: URI, path and media type.
 const FILES: &[(&str, &str, &str)] = &[
     ("skill://acme/refunds/SKILL.md", "acme/refunds/SKILL.md", "text/markdown"),
     ("skill://acme/refunds/appeals/SKILL.md", "acme/refunds/appeals/SKILL.md", "text/markdown"),
@@ -30,13 +30,13 @@ const FILES: &[(&str, &str, &str)] = &[
     ("skill://git-workflow/scripts/flow.png", "git-workflow/scripts/flow.png", "image/png"),
 ];
 
-/// Stands among the files of skills.
+/// A resource whose URI sorts between those of skills.
 #[resource("skill:static", name = "between")]
 fn between() -> &'static str {
     "static"
 }
 
-/// Would take whatever is not a skill's.
+/// Matches every URI that is not a file of a skill.
 #[resource("skill://{+rest}")]
 fn rest(rest: String) -> Option<String> {
     (rest == "elsewhere").then_some(rest)
@@ -50,7 +50,7 @@ fn client(server: Server) -> TestClient {
     server.test_client(Revision::V2026_07_28)
 }
 
-/// Collects the pages of a list, none of which may repeat anything.
+/// Requests all pages of a list. No entry may appear twice.
 async fn all(client: &mut TestClient, method: &str, member: &str, params: Value) -> Vec<Value> {
     let (mut found, mut params) = (Vec::new(), params);
     let mut uris = BTreeSet::new();
@@ -77,13 +77,15 @@ async fn the_extension_is_declared_if_skills_are_served() {
         for (server, is_served) in [(server(), true), (Server::empty("plain", "1.0.0"), false)] {
             let mut client = TestClient::uninitialized(server, revision);
             let is_stateless = revision.is_stateless();
-            let introduction = if is_stateless {
+            let description = if is_stateless {
                 client.request("server/discover", json!({})).await.unwrap()
             } else {
-                let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+                let client_info = json!({"name": "test", "version": "1"});
+                let params =
+                    json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client_info});
                 client.request("initialize", params).await.unwrap()
             };
-            let capabilities = &introduction["capabilities"];
+            let capabilities = &description["capabilities"];
             let extensions = (is_stateless && is_served).then(|| json!({EXTENSION: {"directoryRead": true}}));
             assert_eq!(capabilities.get("extensions"), extensions.as_ref(), "{revision}");
             assert_eq!(capabilities.get("resources").is_some(), is_served, "{revision}");
@@ -93,7 +95,7 @@ async fn the_extension_is_declared_if_skills_are_served() {
     }
 }
 
-/// The entries are complete, say what the files say, and are the same from `skills/get`.
+/// `skills/get` returns the same entries.
 #[tokio::test]
 async fn lists_contain_front_matter_and_file_digests() {
     for page in [1, 2, 1000] {
@@ -138,17 +140,19 @@ async fn lists_contain_front_matter_and_file_digests() {
     assert!(listed["ttlMs"].is_u64());
 }
 
+/// Reads a file of the fixture.
 fn bytes(path: &str) -> Vec<u8> {
     std::fs::read(format!("{DIRECTORY}/{path}")).unwrap()
 }
 
+/// Returns the expected entry of a file.
 fn manifest(uri: &str, path: &str) -> Value {
     let bytes = bytes(path);
     let hex: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     json!({"uri": uri, "digest": format!("sha256:{hex}"), "size": bytes.len()})
 }
 
-/// What the official schema of each revision knows of, is as it says.
+/// Only methods that the official schemas define are validated.
 #[tokio::test]
 async fn results_match_the_official_schemas() {
     for revision in Revision::ALL {
@@ -170,7 +174,7 @@ async fn results_match_the_official_schemas() {
     }
 }
 
-/// Clients that know nothing of skills read them as resources.
+/// Clients without the skills extension read the files as resources.
 #[tokio::test]
 async fn files_are_resources_in_every_revision() {
     for revision in Revision::ALL {
@@ -201,7 +205,7 @@ async fn files_are_resources_in_every_revision() {
     }
 }
 
-/// Nothing but the exact URI of a file that was read leads anywhere, and least of all to the file system.
+/// In particular, no URI gives access to other files of the file system.
 #[tokio::test]
 async fn only_exact_uris_of_served_files_can_be_read() {
     let absolute = format!("skill://{DIRECTORY}/git-workflow/SKILL.md");
@@ -231,7 +235,7 @@ async fn only_exact_uris_of_served_files_can_be_read() {
     ];
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);
-        let code = if revision == Revision::V2026_07_28 { -32602 } else { -32002 };
+        let code = if revision.is_stateless() { -32602 } else { -32002 };
         for uri in wrong.into_iter().chain(["skill://git-workflow", "skill://acme"]) {
             let error = client.read(uri).await.unwrap_err();
             assert_eq!(error.code, code, "{revision} {uri:?}");
@@ -294,10 +298,10 @@ async fn directories_list_their_children() {
     assert_eq!(result["resultType"], "complete");
 }
 
-/// To those who do not see a skill it is as if it were not there, with all its files.
+/// A client cannot distinguish a hidden skill from a missing one.
 #[tokio::test]
 async fn a_hidden_skill_hides_its_files() {
-    let hides = |hidden: &'static str| {
+    let hiding = |hidden: &'static str| {
         client(server().visible_to(move |_, entry| {
             assert_eq!((entry.kind, entry.krate, entry.has_tag("skill")), (EntryKind::Resource, "", true));
             assert!(entry.module.ends_with(entry.name));
@@ -305,18 +309,18 @@ async fn a_hidden_skill_hides_its_files() {
         }))
     };
     let (outer, nested, other) = (&FILES[..4], &FILES[1..2], &FILES[4..]);
-    // The files of a nested skill are the outer one's as well.
-    for (hidden, gone) in [
+    // The files of a nested skill also belong to the outer skill.
+    for (hidden, hidden_files) in [
         ("refunds", vec![&outer[0], &outer[2], &outer[3]]),
         ("appeals", vec![]),
         ("git-workflow", other.iter().collect()),
     ] {
-        let mut client = hides(hidden);
+        let mut client = hiding(hidden);
         let listed = all(&mut client, "resources/list", "resources", json!({})).await;
         for file in FILES {
-            let is_gone = gone.contains(&file);
-            assert_eq!(client.read(file.0).await.is_err(), is_gone, "{hidden}: {}", file.0);
-            assert_eq!(uris(&listed).contains(&file.0), !is_gone, "{hidden}: {}", file.0);
+            let is_hidden = hidden_files.contains(&file);
+            assert_eq!(client.read(file.0).await.is_err(), is_hidden, "{hidden}: {}", file.0);
+            assert_eq!(uris(&listed).contains(&file.0), !is_hidden, "{hidden}: {}", file.0);
         }
         let skills = client.request("skills/list", json!({})).await.unwrap();
         assert_eq!((skills["skills"].as_array().unwrap().len(), &skills["cacheScope"]), (2, &json!("private")));
@@ -325,12 +329,12 @@ async fn a_hidden_skill_hides_its_files() {
             assert_eq!(got.is_err(), skill.ends_with(hidden), "{hidden}: {skill}");
         }
     }
-    let mut without_outer = hides("refunds");
+    let mut without_outer = hiding("refunds");
     let children =
         all(&mut without_outer, "resources/directory/read", "resources", json!({"uri": "skill://acme/refunds"})).await;
     assert_eq!(uris(&children), ["skill://acme/refunds/appeals"]);
     assert_eq!(nested[0].1, "acme/refunds/appeals/SKILL.md");
-    let error = hides("git-workflow")
+    let error = hiding("git-workflow")
         .request("resources/directory/read", json!({"uri": "skill://git-workflow"}))
         .await
         .unwrap_err();

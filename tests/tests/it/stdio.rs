@@ -1,4 +1,4 @@
-//! The fixture as a process: pipes, sockets, files and terminals, the ends of a connection, and the command line.
+//! The fixture as a process: pipes, sockets, files and terminals, the end of a connection, and the command line.
 
 use std::{
     fs,
@@ -45,7 +45,7 @@ struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// Kills the server after a minute unless dropped before.
+    /// Kills the server after a minute unless this is dropped first.
     _limit: mpsc::Sender<()>,
 }
 
@@ -138,7 +138,7 @@ fn output_printed_by_functions_goes_to_stderr() {
     assert_eq!(server.end(), (vec![], Some(0)));
     let mut printed = String::new();
     stderr.read_to_string(&mut printed).unwrap();
-    assert_eq!(printed, "nor this\nthis must not reach the client\n");
+    assert_eq!(printed, "printed at startup\nprinted by a function\n");
 }
 
 #[test]
@@ -202,11 +202,11 @@ fn a_signal_ends_a_blocked_server() {
 fn a_signal_ends_a_server_blocked_by_its_first_call() {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-    let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
     for before in [0, 200] {
         let mut server = Running::start(fixture().args(["--grace", "100"]));
         thread::sleep(Duration::from_millis(before));
-        server.send(&format!("{greeting}\n{}", call(2, "hang", json!({}))));
+        server.send(&format!("{initialize}\n{}", call(2, "hang", json!({}))));
         assert_eq!(server.receive()["id"], 1);
         thread::sleep(Duration::from_millis(300));
         terminate(&server.child);
@@ -303,7 +303,7 @@ fn slow_readers_get_back_pressure() {
         }
         memory = now;
     }
-    assert!(!writer.is_finished(), "the server read {CALLS} calls though nobody took its answers");
+    assert!(!writer.is_finished(), "the server read {CALLS} calls although its output was not read");
     assert!(memory < 64 << 20, "{memory} bytes for a client that does not read");
     let mut seen = vec![false; CALLS as usize];
     for _ in 0..CALLS {
@@ -378,9 +378,9 @@ fn a_terminal_shows_how_to_connect() {
         eprintln!("skipped: the command `script` is not available");
         return;
     };
-    let told = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
-    assert!(told.contains("an MCP server with"), "{told}");
-    assert!(told.contains(&format!("claude mcp add mcp-tests -- {fixture}")), "{told}");
+    let shown = String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n");
+    assert!(shown.contains("an MCP server with"), "{shown}");
+    assert!(shown.contains(&format!("claude mcp add mcp-tests -- {fixture}")), "{shown}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the macros accept and reject, with their exact error messages.
+//! Programs that the macros accept, and programs that they reject with exact error messages.
 //!
 //! The `.stderr` files are user interface. `TRYBUILD=overwrite` regenerates them.
 

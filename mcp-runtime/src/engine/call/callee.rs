@@ -11,7 +11,7 @@ use super::{
     response,
 };
 use crate::{
-    error::Fault,
+    error::{Fault, FaultClass},
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
         enter_call, write_tool_error,
@@ -93,23 +93,27 @@ impl Callee {
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
-    /// Writes the response of a finished call.
+    /// Writes the response of a finished call. Returns the class of the fault, if the response is one.
     pub(crate) fn write_response(
         &self,
         out: &mut Vec<u8>,
         encoding: &Encoding,
         id: &Id<'_>,
         finished: Result<Finished, Fault>,
-    ) {
+    ) -> Option<FaultClass> {
         let start = out.len();
         match finished {
-            Ok(Finished { body, outcome: Ok(()) }) => response::write_result(out, id, &body),
+            Ok(Finished { body, outcome: Ok(()) }) => {
+                response::write_result(out, id, &body);
+                None
+            }
             Ok(Finished { outcome, .. }) => self.end_response(out, start, encoding, id, outcome),
             Err(fault) => self.end_response(out, start, encoding, id, Err(fault.into())),
         }
     }
 
-    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed.
+    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed. Returns the
+    /// class of the fault, if the response is one.
     pub(crate) fn end_response(
         &self,
         out: &mut Vec<u8>,
@@ -117,16 +121,20 @@ impl Callee {
         encoding: &Encoding,
         id: &Id<'_>,
         outcome: HandlerResult,
-    ) {
+    ) -> Option<FaultClass> {
         let error = match outcome {
-            Ok(()) => return out.push(b'}'),
+            Ok(()) => {
+                out.push(b'}');
+                return None;
+            }
             Err(error) => error.into_kind(),
         };
         out.truncate(start);
         let fault = match error {
             HandlerErrorKind::Fault(fault) => fault,
             HandlerErrorKind::Failed { message, .. } if self.is_tool => {
-                return write_error_result(out, encoding, id, &message);
+                write_error_result(out, encoding, id, &message);
+                return None;
             }
             HandlerErrorKind::Failed { message: reason, .. } => {
                 tracing::error!(name = self.name, id = id.as_json(), reason, "function failed");
@@ -136,12 +144,14 @@ impl Callee {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("invalid arguments for `{}`:{lines}", self.name);
                 if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
-                    return write_error_result(out, encoding, id, &text);
+                    write_error_result(out, encoding, id, &text);
+                    return None;
                 }
                 Fault::InvalidParams(text)
             }
         };
         response::write_error(out, encoding.dialect, Some(id), &fault);
+        fault.class()
     }
 }
 

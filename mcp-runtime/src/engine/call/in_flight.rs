@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::batch::Sink;
 use crate::{
     engine::{outbox::Outbox, request::source::Permit, subscriptions::listener::Listener},
+    error::FaultClass,
     handler::Context,
     jsonrpc::Id,
 };
@@ -95,8 +96,11 @@ impl InFlight {
     }
 
     /// Finishes a call with its response, unless it was cancelled.
-    pub(crate) fn finish(&self, id: &Id<'static>, number: SequenceNumber, response: &[u8]) {
+    pub(crate) fn finish(&self, id: &Id<'static>, number: SequenceNumber, response: &[u8], fault: Option<FaultClass>) {
         let Some(call) = self.remove(id, |call| call.number == number) else { return };
+        if let Some(fault) = fault {
+            call.outbox.set_fault(fault);
+        }
         call.outbox.close_call(|out| match call.sink {
             Sink::Line => {
                 out.extend_from_slice(response);

@@ -17,15 +17,6 @@ pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id<'_>) {
     out.extend_from_slice(BEFORE_RESULT);
 }
 
-/// Returns whether a response has a result. Reads only responses that this module has written.
-#[cfg(feature = "http")]
-pub(crate) fn is_result(response: &[u8]) -> bool {
-    let rest = response.strip_prefix(BEFORE_ID);
-    rest.is_some_and(|rest| {
-        rest.get(crate::jsonrpc::raw::skip_value(rest, 0)..).is_some_and(|rest| rest.starts_with(BEFORE_RESULT))
-    })
-}
-
 /// Writes a response with an encoded result.
 pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
     out.reserve(result.len() + 64);
@@ -65,23 +56,4 @@ pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
 /// Returns the error for a request whose id is still in use.
 pub(crate) fn duplicate_id(id: &Id<'_>) -> Fault {
     Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
-}
-
-#[cfg(all(test, feature = "http"))]
-mod tests {
-    use super::{is_result, write_error, write_result};
-    use crate::{error::Fault, jsonrpc::Id, revision};
-
-    #[test]
-    fn results_and_errors_are_distinguished() {
-        for json in ["1", r#""result""#, r#""a\"b,\"result\":""#] {
-            let id = Id::from_json(json).unwrap();
-            let (mut result, mut error) = (Vec::new(), Vec::new());
-            write_result(&mut result, &id, br#"{"error":{"code":-32601}}"#);
-            write_error(&mut error, revision::newest(), Some(&id), &Fault::invalid_params(r#"","result":"#));
-            assert!(is_result(&result), "{json}");
-            assert!(!is_result(&error), "{json}");
-        }
-        assert!(!is_result(b""));
-    }
 }

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     engine::{outbox::Outbox, request::source::Permit},
+    error::FaultClass,
     handler::{CallFuture, Context, Encoding, HandlerResult, Input, Reply, enter_call, entry::Handler},
     jsonrpc::Id,
 };
@@ -45,7 +46,8 @@ impl PreparedCall<'_> {
                 Ok(running) => self.run_future(running, out),
                 Err(error) => {
                     let start = out.len();
-                    self.callee.end_response(out, start, self.encoding, &self.id, Err(error));
+                    let fault = self.callee.end_response(out, start, self.encoding, &self.id, Err(error));
+                    self.report(fault);
                 }
             },
         }
@@ -69,7 +71,7 @@ impl PreparedCall<'_> {
         let outcome = with_missing_capability(outcome, self.context.as_deref());
         warn_if_slow(self.callee.name, self.clock.lap());
         self.end_context();
-        self.callee.end_response(out, start, self.encoding, &self.id, outcome);
+        self.report(self.callee.end_response(out, start, self.encoding, &self.id, outcome));
     }
 
     /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.
@@ -101,7 +103,7 @@ impl PreparedCall<'_> {
             Poll::Pending => Err(response::duplicate_id(&self.id)),
         };
         self.end_context();
-        self.callee.write_response(out, self.encoding, &self.id, finished);
+        self.report(self.callee.write_response(out, self.encoding, &self.id, finished));
     }
 
     /// Spawns the call as a task. Returns `false` if a call with the same id is already in flight.
@@ -126,8 +128,8 @@ impl PreparedCall<'_> {
                     }
                     let mut response = Vec::new();
                     let finished = finished.unwrap_or_else(|| Ok(callee.timed_out(&encoding, &id)));
-                    callee.write_response(&mut response, &encoding, &id, finished);
-                    in_flight.finish(&id, number, &response);
+                    let fault = callee.write_response(&mut response, &encoding, &id, finished);
+                    in_flight.finish(&id, number, &response, fault);
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
@@ -139,6 +141,13 @@ impl PreparedCall<'_> {
     /// Returns the context that receives the function's log events.
     fn log_context(&self) -> Option<&Context> {
         self.context.as_deref().filter(|_| self.forwards_log)
+    }
+
+    /// Reports a fault to the transport, in addition to the response.
+    fn report(&self, fault: Option<FaultClass>) {
+        if let Some(fault) = fault {
+            self.outbox.set_fault(fault);
+        }
     }
 
     fn end_context(&self) {

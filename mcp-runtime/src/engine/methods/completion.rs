@@ -16,7 +16,7 @@ use crate::{
         entry::{CommonEntry, ServerFnEntry},
     },
     jsonrpc::{raw, write},
-    registry::{Completed, Function},
+    registry::{CompletionSource, Function},
     revision::encode::{self, Object},
 };
 
@@ -28,14 +28,14 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(params::member(argument, "name"), "argument.name")?;
     let value = params::string(params::member(argument, "value"), "argument.value")?;
-    match referenced.completed(&name) {
+    match referenced.completion_source(&name) {
         None => Err(unknown_argument(referenced, &name)),
-        Some(Completed::By(function, uses_context)) => {
+        Some(CompletionSource::Function(function, uses_context)) => {
             let earlier = earlier_arguments(request.params.member("context"));
             let input = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
             complete_with_function(request, referenced.common, function, uses_context, input, out)
         }
-        Some(Completed::From(values)) => {
+        Some(CompletionSource::Values(values)) => {
             let prefix = value.to_lowercase();
             let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
             let result = write_completions(request.encoding(), &Completions::new(matches));

@@ -12,7 +12,7 @@ use crate::{
     },
     error::Fault,
     handler::{Finished, ServerFnOutput, entry::EntryInfo},
-    registry::{ListKind, ResourceLists, offset, write_resources},
+    registry::{ListKind, ResourceLists, decode_offset, write_resources},
 };
 
 /// Responds with a page of a list. Pages that look the same to every caller are encoded once.
@@ -49,7 +49,7 @@ fn list_resources(
 ) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
-    let start = cursor.map_or(Ok(0), offset)?;
+    let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { common, functions, uses_context } = lists;
     let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;

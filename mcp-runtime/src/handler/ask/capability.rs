@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::Capability::{self, *};
-    use crate::revision::{DIALECTS, Revision};
+    use crate::revision::DIALECTS;
 
     #[test]
     fn declared_capabilities() {
@@ -118,14 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn only_2026_07_28_encodes_the_required_capabilities() {
+    fn stateless_revisions_encode_the_required_capabilities() {
         let fault = UrlElicitation.missing();
         for dialect in DIALECTS {
-            let (code, data) = match dialect.revision() {
-                Revision::V2026_07_28 => {
-                    (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
-                }
-                _ => (-32600, None),
+            let (code, data) = if dialect.revision().is_stateless() {
+                (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
+            } else {
+                (-32600, None)
             };
             assert_eq!((dialect.code(&fault), dialect.data(&fault)), (code, data), "{}", dialect.name());
         }

@@ -1,4 +1,4 @@
-//! The YAML that a `SKILL.md` begins with.
+//! The YAML front matter of a `SKILL.md`.
 //!
 //! See [Agent Skills](https://agentskills.io/specification).
 
@@ -6,32 +6,32 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use saphyr_parser::{Event, Parser};
 use serde_json::{Map, Number, Value};
 
-/// The most bytes of it.
-const MOST_BYTES: usize = 64 << 10;
-/// The deepest that lists and objects may stand in each other.
-const DEEPEST: usize = 32;
-/// The most bytes of a name.
-const LONGEST_NAME: usize = 64;
-/// The most characters of a description.
-const LONGEST_DESCRIPTION: usize = 1024;
+/// The maximum size in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// The maximum nesting depth of lists and objects.
+const MAX_DEPTH: usize = 32;
+/// The maximum length of a name in bytes.
+const MAX_NAME_LEN: usize = 64;
+/// The maximum length of a description in characters.
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// What an author says of a skill.
+/// The front matter of a skill.
 #[derive(Debug)]
 pub(super) struct FrontMatter {
     pub(super) name: String,
     pub(super) description: String,
-    /// All of it, with the two.
+    /// All fields, including the name and the description.
     pub(super) fields: Map<String, Value>,
 }
 
 impl FrontMatter {
-    /// Reads what a `SKILL.md` begins with.
+    /// Reads the front matter of a `SKILL.md` in a directory with the given name.
     ///
     /// # Errors
     ///
-    /// A sentence for each thing that is wrong with it.
+    /// Returns one message per problem.
     pub(super) fn read(text: &str, directory: &str) -> Result<Self, Vec<String>> {
-        let fields = block(text).and_then(fields).map_err(|why| vec![why])?;
+        let fields = block(text).and_then(fields).map_err(|error| vec![error])?;
         let (name, description) = (string(&fields, "name"), string(&fields, "description"));
         let name = name.and_then(|name| check_name(name, directory));
         let description = description.and_then(check_description);
@@ -42,12 +42,12 @@ impl FrontMatter {
     }
 }
 
-/// Finds the text between the two lines of dashes.
+/// Returns the text between the two lines of dashes.
 fn block(text: &str) -> Result<&str, String> {
     let is_fence = |line: &str| line.trim_end() == "---";
     let first = text.split_inclusive('\n').next().unwrap_or_default();
     if !is_fence(first) {
-        return Err("it has no front matter: its first line must be `---`".to_owned());
+        return Err("it has no front matter, expected `---` as its first line".to_owned());
     }
     let rest = &text[first.len()..];
     let mut end = 0;
@@ -56,16 +56,17 @@ fn block(text: &str) -> Result<&str, String> {
             return Ok(&rest[..end]);
         }
         end += line.len();
-        if end > MOST_BYTES {
-            return Err(format!("its front matter has more than {MOST_BYTES} bytes"));
+        if end > MAX_BYTES {
+            return Err(format!("its front matter has more than {MAX_BYTES} bytes"));
         }
     }
-    Err("its front matter has no end: a second line `---` is missing".to_owned())
+    Err("its front matter is not closed, expected a second line `---`".to_owned())
 }
 
 fn fields(yaml: &str) -> Result<Map<String, Value>, String> {
     check_depth(yaml)?;
-    let documents = Yaml::load_from_str(yaml).map_err(|why| format!("its front matter is no YAML: {why}"))?;
+    let documents =
+        Yaml::load_from_str(yaml).map_err(|error| format!("its front matter is not valid YAML: {error}"))?;
     let value = match documents.as_slice() {
         [document] => json(document)?,
         _ => Value::Null,
@@ -76,43 +77,43 @@ fn fields(yaml: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Refuses what nests deeper than anybody means, before anything is made of it.
+/// Checks the nesting depth before the document is built, since building recurses.
 fn check_depth(yaml: &str) -> Result<(), String> {
     let mut depth = 0_usize;
     for event in Parser::new_from_str(yaml) {
-        match event.map_err(|why| format!("its front matter is no YAML: {why}"))?.0 {
+        match event.map_err(|error| format!("its front matter is not valid YAML: {error}"))?.0 {
             Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
             Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEEPEST {
-            return Err(format!("its front matter nests deeper than {DEEPEST} levels"));
+        if depth > MAX_DEPTH {
+            return Err(format!("its front matter is nested more than {MAX_DEPTH} levels deep"));
         }
     }
     Ok(())
 }
 
 fn json(yaml: &Yaml<'_>) -> Result<Value, String> {
-    let without_word = |what: String| format!("its front matter says {what}, for which JSON has no word");
+    let not_json = |value: String| format!("its front matter contains {value}, which JSON cannot represent");
     Ok(match yaml {
         Yaml::Value(Scalar::Null) => Value::Null,
         Yaml::Value(Scalar::Boolean(value)) => Value::Bool(*value),
         Yaml::Value(Scalar::Integer(value)) => Value::from(*value),
         Yaml::Value(Scalar::FloatingPoint(value)) => {
             let number = Number::from_f64(value.into_inner());
-            Value::Number(number.ok_or_else(|| without_word(format!("the number {value}")))?)
+            Value::Number(number.ok_or_else(|| not_json(format!("the number {value}")))?)
         }
         Yaml::Value(Scalar::String(value)) => Value::String(value.clone().into_owned()),
         Yaml::Sequence(items) => Value::Array(items.iter().map(json).collect::<Result<_, _>>()?),
         Yaml::Mapping(members) => {
             let members = members.iter().map(|(key, value)| match key {
                 Yaml::Value(Scalar::String(key)) => Ok((key.clone().into_owned(), json(value)?)),
-                _ => Err(without_word("a key that is no string".to_owned())),
+                _ => Err(not_json("a key that is not a string".to_owned())),
             });
             Value::Object(members.collect::<Result<_, _>>()?)
         }
-        Yaml::Tagged(tag, _) => return Err(without_word(format!("the tag `{tag}`"))),
-        _ => return Err(without_word("something odd".to_owned())),
+        Yaml::Tagged(tag, _) => return Err(not_json(format!("the tag `{tag}`"))),
+        _ => return Err(not_json("an unsupported value".to_owned())),
     })
 }
 
@@ -125,15 +126,15 @@ fn string(fields: &Map<String, Value>, field: &str) -> Result<String, String> {
 }
 
 fn check_name(name: String, directory: &str) -> Result<String, String> {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_well_formed = (1..=LONGEST_NAME).contains(&name.len())
-        && name.bytes().all(fits)
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_well_formed = (1..=MAX_NAME_LEN).contains(&name.len())
+        && name.bytes().all(is_allowed)
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.contains("--");
     if !is_well_formed {
         return Err(format!(
-            "the name {name:?} is none for a skill: it takes at most {LONGEST_NAME} small letters, digits and single hyphens between them"
+            "the name {name:?} is invalid, expected 1 to {MAX_NAME_LEN} lowercase letters and digits with single hyphens between them"
         ));
     }
     if name != directory {
@@ -145,8 +146,8 @@ fn check_name(name: String, directory: &str) -> Result<String, String> {
 fn check_description(description: String) -> Result<String, String> {
     match description.chars().count() {
         _ if description.trim().is_empty() => Err("`description` in its front matter is empty".to_owned()),
-        length if length > LONGEST_DESCRIPTION => {
-            Err(format!("`description` in its front matter has more than {LONGEST_DESCRIPTION} characters"))
+        length if length > MAX_DESCRIPTION_CHARS => {
+            Err(format!("`description` in its front matter has more than {MAX_DESCRIPTION_CHARS} characters"))
         }
         _ => Ok(description),
     }

@@ -1,6 +1,6 @@
 //! The media types of files in skills.
 
-/// By the ending of a file's name, in small letters.
+/// The media types by lowercase file extension.
 const TYPES: &[(&str, &str)] = &[
     ("css", "text/css"),
     ("csv", "text/csv"),
@@ -32,10 +32,10 @@ const TYPES: &[(&str, &str)] = &[
     ("zip", "application/zip"),
 ];
 
-/// Tells the media type of a file by its name, or by whether it is text.
-pub(super) fn of(name: &str, is_text: bool) -> &'static str {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    let known = TYPES.iter().find(|(known, _)| ending.as_deref() == Some(known));
+/// Returns the media type of a file by its extension, or else by whether it is text.
+pub(super) fn media_type(name: &str, is_text: bool) -> &'static str {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let known = TYPES.iter().find(|(known, _)| extension.as_deref() == Some(known));
     match known {
         Some((_, media_type)) => media_type,
         None if is_text => "text/plain",

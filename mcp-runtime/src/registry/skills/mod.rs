@@ -1,4 +1,4 @@
-//! The skills that a server serves, all of them in memory.
+//! The skills that a server serves, which are kept in memory.
 //!
 //! They are read once, when the server is built. The contents therefore match their digests even if the files change
 //! later, and no URI reaches the file system.
@@ -34,7 +34,7 @@ const TAGS: &[&str] = &["skill"];
 /// Skills, their files, and the directories of those files.
 #[derive(Debug, Default)]
 pub(crate) struct Skills {
-    /// Whether the server has a directory of skills, even an empty one.
+    /// Whether the server has a directory of skills, even if it is empty.
     is_served: bool,
     /// By URI.
     skills: Vec<Skill>,
@@ -49,11 +49,11 @@ pub(crate) struct Skill {
     pub(crate) uri: String,
     pub(crate) description: String,
     label: Arc<Label>,
-    /// The JSON of its front matter, and of its files with their digests.
+    /// The entry in `skills/list`, as JSON: the front matter, and the files with their digests.
     entry: Vec<u8>,
 }
 
-/// The description that visibility rules see.
+/// The part of a skill that visibility rules see.
 #[derive(Debug)]
 struct Label {
     name: String,
@@ -65,7 +65,8 @@ struct Label {
 #[derive(Debug)]
 pub(crate) struct Node {
     link: ResourceLink,
-    /// The skills that it belongs to, or for a directory also those below it. It is visible if one of them is.
+    /// The skills that contain the file or directory, and for a directory also those below it. It is visible if one of them
+    /// is.
     labels: Vec<Arc<Label>>,
     content: Content,
 }
@@ -87,7 +88,7 @@ impl Skills {
         &self.skills
     }
 
-    /// Returns the skill with this URI of its `SKILL.md`, if `sees` accepts it.
+    /// Returns the skill whose `SKILL.md` has this URI, if `sees` accepts it.
     pub(crate) fn skill(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Skill> {
         let index = self.skills.binary_search_by(|skill| skill.uri.as_str().cmp(uri)).ok()?;
         Some(&self.skills[index]).filter(|skill| sees(&skill.label.info()))

@@ -1,4 +1,4 @@
-//! Reads directories of skills, and says everything that is wrong with them.
+//! Reads directories of skills, and reports every problem with them.
 
 use std::{
     collections::BTreeMap,
@@ -18,21 +18,21 @@ use crate::{
 };
 
 const SKILL_FILE: &str = "SKILL.md";
-/// The most files of a skill.
-const MOST_FILES: usize = 512;
-/// The most bytes of a skill.
-const MOST_BYTES: usize = 16 << 20;
-/// The most files and directories that are looked at.
-const MOST_ENTRIES: usize = 1 << 14;
-/// The deepest that directories may stand in each other.
-const DEEPEST: usize = 32;
+/// The maximum number of files of a skill.
+const MAX_FILES: usize = 512;
+/// The maximum size of a skill in bytes.
+const MAX_BYTES: usize = 16 << 20;
+/// The maximum number of files and directories that are visited.
+const MAX_ENTRIES: usize = 1 << 14;
+/// The maximum nesting depth of directories.
+const MAX_DEPTH: usize = 32;
 
 impl Skills {
     /// Reads the skills in some directories.
     ///
     /// # Errors
     ///
-    /// A sentence for each thing that is wrong, with the file that is to blame.
+    /// Returns one message per problem, each with the path of the file.
     pub(crate) fn read(directories: &[PathBuf]) -> Result<Self, Vec<String>> {
         let mut reader = Reader::default();
         for directory in directories {
@@ -42,15 +42,15 @@ impl Skills {
     }
 }
 
-/// What was read until now.
+/// The skills, files and directories that were read so far.
 #[derive(Default)]
 struct Reader {
     skills: Vec<Draft>,
     files: BTreeMap<String, ReadFile>,
     directories: BTreeMap<String, ReadDirectory>,
     problems: Vec<String>,
-    /// How many files and directories were looked at.
-    looked_at: usize,
+    /// The number of files and directories that were visited.
+    visited: usize,
 }
 
 /// A skill that is being read.
@@ -59,12 +59,12 @@ struct Draft {
     path: PathBuf,
     name: String,
     description: String,
-    /// The names of the directories that lead to it, with its own.
+    /// The names of the directories from the root to the skill, including its own.
     segments: Vec<String>,
     fields: Map<String, Value>,
     files: usize,
     bytes: usize,
-    /// Whether it has more files or bytes than it may have, which was said.
+    /// Whether the skill exceeds a limit, which has been reported.
     is_full: bool,
 }
 
@@ -73,28 +73,28 @@ struct ReadFile {
     contents: Resource,
     digest: String,
     bytes: usize,
-    /// The skills that it is a part of.
+    /// The skills that contain it.
     within: Vec<usize>,
 }
 
 struct ReadDirectory {
     path: PathBuf,
     name: String,
-    /// The skills that it is a part of.
+    /// The skills that contain it.
     within: Vec<usize>,
 }
 
-/// Where the reader stands.
-struct Place<'a> {
-    /// As the author would write it, for messages.
+/// A directory that is being read.
+struct Location<'a> {
+    /// The path for messages, which starts with the one that the author configured.
     path: &'a Path,
-    /// The names of the directories that lead here.
+    /// The names of the directories from the root to this one.
     segments: &'a [String],
-    /// The same directories without links, and before them the one that all stand in.
+    /// The canonical paths of the root and of those directories.
     ancestors: &'a [PathBuf],
-    /// The last of them, which is the one that is read.
+    /// The canonical path of this directory, which is the last ancestor.
     real: &'a Path,
-    /// The skills that they are a part of, the innermost last.
+    /// The skills that contain this directory, innermost last.
     within: &'a [usize],
 }
 
@@ -102,165 +102,169 @@ impl Reader {
     fn read_root(&mut self, path: &Path) {
         let root = match fs::canonicalize(path) {
             Ok(root) => root,
-            Err(why) => return self.blame(path, &format!("cannot be read: {why}")),
+            Err(error) => return self.report(path, &format!("cannot be read: {error}")),
         };
         if path.join(SKILL_FILE).exists() {
-            let why = format!("is a skill, not a directory of skills: it holds a `{SKILL_FILE}` itself");
-            return self.blame(path, &why);
+            let problem = format!(
+                "is a skill, not a directory of skills: it contains a `{SKILL_FILE}`\nhelp: use its parent directory"
+            );
+            return self.report(path, &problem);
         }
         let ancestors = [root.clone()];
-        self.read_directory(&Place { path, segments: &[], ancestors: &ancestors, real: &root, within: &[] });
+        self.read_directory(&Location { path, segments: &[], ancestors: &ancestors, real: &root, within: &[] });
     }
 
-    fn read_directory(&mut self, place: &Place<'_>) {
-        let names = match names(place.real) {
+    fn read_directory(&mut self, location: &Location<'_>) {
+        let names = match names(location.real) {
             Ok(names) => names,
-            Err(why) => return self.blame(place.path, &format!("cannot be read: {why}")),
+            Err(error) => return self.report(location.path, &format!("cannot be read: {error}")),
         };
-        let mut within = place.within.to_vec();
-        let is_skill = !place.segments.is_empty() && names.iter().any(|name| name == SKILL_FILE);
-        if !self.enter(place, is_skill) {
+        let mut within = location.within.to_vec();
+        let is_skill = !location.segments.is_empty() && names.iter().any(|name| name == SKILL_FILE);
+        if !self.enter(location, is_skill) {
             return;
         }
         if is_skill {
             within.push(self.skills.len());
-            self.skills.push(Draft::new(place));
+            self.skills.push(Draft::new(location));
         }
-        if let Some(directory) = self.directories.get_mut(&uri(place.segments)) {
+        if let Some(directory) = self.directories.get_mut(&uri(location.segments)) {
             directory.within.clone_from(&within);
         }
         for name in names {
-            self.looked_at += 1;
-            if self.looked_at > MOST_ENTRIES {
+            self.visited += 1;
+            if self.visited > MAX_ENTRIES {
                 return;
             }
-            self.read_entry(&Place { within: &within, ..*place }, &name);
+            self.read_entry(&Location { within: &within, ..*location }, &name);
         }
     }
 
-    /// Notes a directory; false if another directory of skills has one of the same name, and they cannot be one.
-    fn enter(&mut self, place: &Place<'_>, is_skill: bool) -> bool {
-        let Some(name) = place.segments.last() else { return true };
-        let uri = uri(place.segments);
+    /// Adds a directory. Returns `false` if its URI is that of another directory with which it cannot be merged.
+    fn enter(&mut self, location: &Location<'_>, is_skill: bool) -> bool {
+        let Some(name) = location.segments.last() else { return true };
+        let uri = uri(location.segments);
         if let Some(other) = self.directories.get(&uri)
             && (is_skill || !other.within.is_empty())
         {
-            let why = format!("would be `{uri}`, and so would `{}`", other.path.display());
-            self.blame(place.path, &why);
+            let problem = format!("has the same URI `{uri}` as `{}`", other.path.display());
+            self.report(location.path, &problem);
             return false;
         }
-        let directory = ReadDirectory { path: place.path.to_owned(), name: name.clone(), within: Vec::new() };
+        let directory = ReadDirectory { path: location.path.to_owned(), name: name.clone(), within: Vec::new() };
         self.directories.insert(uri, directory);
         true
     }
 
-    fn read_entry(&mut self, place: &Place<'_>, name: &std::ffi::OsStr) {
-        let path = place.path.join(name);
-        if self.looked_at == MOST_ENTRIES {
-            return self.blame(&path, &format!("is one too many: at most {MOST_ENTRIES} files are looked at"));
+    fn read_entry(&mut self, location: &Location<'_>, name: &std::ffi::OsStr) {
+        let path = location.path.join(name);
+        if self.visited == MAX_ENTRIES {
+            return self.report(&path, &format!("exceeds the limit of {MAX_ENTRIES} files and directories"));
         }
-        let Some(name) = name.to_str() else { return self.blame(&path, "has a name that is no UTF-8") };
+        let Some(name) = name.to_str() else { return self.report(&path, "has a name that is not valid UTF-8") };
         if name.starts_with('.') {
             return;
         }
-        let found = fs::canonicalize(place.real.join(name)).and_then(|target| Ok((fs::metadata(&target)?, target)));
+        let found = fs::canonicalize(location.real.join(name)).and_then(|target| Ok((fs::metadata(&target)?, target)));
         let (metadata, target) = match found {
             Ok(found) => found,
-            Err(why) => return self.blame(&path, &format!("cannot be read: {why}")),
+            Err(error) => return self.report(&path, &format!("cannot be read: {error}")),
         };
-        if !place.ancestors.first().is_some_and(|root| target.starts_with(root)) {
-            return self.blame(&path, "is a link that leads out of the directory of skills");
+        if !location.ancestors.first().is_some_and(|root| target.starts_with(root)) {
+            return self.report(&path, "is a link to a target outside the directory of skills");
         }
-        let segments = [place.segments, &[name.to_owned()]].concat();
+        let segments = [location.segments, &[name.to_owned()]].concat();
         if metadata.is_dir() {
             if name == SKILL_FILE {
-                return self.blame(&path, "is a directory, where a file must be");
+                return self.report(&path, "is a directory, expected a file");
             }
-            if place.ancestors.contains(&target) {
-                return self.blame(&path, "is a link to a directory that it stands in");
+            if location.ancestors.contains(&target) {
+                return self.report(&path, "is a link to a directory that contains it");
             }
-            if place.ancestors.len() >= DEEPEST {
-                return self.blame(&path, &format!("stands deeper than {DEEPEST} directories"));
+            if location.ancestors.len() >= MAX_DEPTH {
+                return self.report(&path, &format!("is nested more than {MAX_DEPTH} directories deep"));
             }
-            let ancestors = [place.ancestors, std::slice::from_ref(&target)].concat();
-            self.read_directory(&Place {
+            let ancestors = [location.ancestors, std::slice::from_ref(&target)].concat();
+            self.read_directory(&Location {
                 path: &path,
                 segments: &segments,
                 ancestors: &ancestors,
                 real: &target,
-                within: place.within,
+                within: location.within,
             });
-        } else if !place.within.is_empty() {
+        } else if !location.within.is_empty() {
             if metadata.is_file() {
-                self.read_file(&path, &target, &segments, place);
+                self.read_file(&path, &target, &segments, location);
             } else {
-                self.blame(&path, "is neither a file nor a directory");
+                self.report(&path, "is neither a file nor a directory");
             }
         }
     }
 
-    fn read_file(&mut self, path: &Path, target: &Path, segments: &[String], place: &Place<'_>) {
-        let Some(room) = self.room(place.within) else { return };
-        let bytes = match read_at_most(target, room) {
+    fn read_file(&mut self, path: &Path, target: &Path, segments: &[String], location: &Location<'_>) {
+        let Some(remaining) = self.remaining_bytes(location.within) else { return };
+        let bytes = match read_at_most(target, remaining) {
             Ok(bytes) => bytes,
-            Err(why) => return self.blame(path, &format!("cannot be read: {why}")),
+            Err(error) => return self.report(path, &format!("cannot be read: {error}")),
         };
-        if !self.count(place.within, bytes.len()) {
+        if !self.count_file(location.within, bytes.len()) {
             return;
         }
         let (uri, name) = (uri(segments), segments.last().cloned().unwrap_or_default());
         let (digest, size) = (digest(&bytes), bytes.len());
         let contents = match String::from_utf8(bytes) {
-            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media::of(&name, true)),
-            Err(error) => Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media::of(&name, false)),
+            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media::media_type(&name, true)),
+            Err(error) => {
+                Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media::media_type(&name, false))
+            }
         };
         let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size as u64);
         link.mime_type.clone_from(&contents.mime_type);
-        if let Some(&skill) = place.within.last()
+        if let Some(&skill) = location.within.last()
             && name == SKILL_FILE
-            && self.skills[skill].segments == place.segments
-            && let Some(front_matter) = self.front_matter(path, &contents, place)
+            && self.skills[skill].segments == location.segments
+            && let Some(front_matter) = self.front_matter(path, &contents, location)
         {
             link.name = front_matter.name;
             link.description = Some(front_matter.description.clone());
             self.skills[skill].description = front_matter.description;
             self.skills[skill].fields = front_matter.fields;
         }
-        self.files.insert(uri, ReadFile { link, contents, digest, bytes: size, within: place.within.to_vec() });
+        self.files.insert(uri, ReadFile { link, contents, digest, bytes: size, within: location.within.to_vec() });
     }
 
-    fn front_matter(&mut self, path: &Path, contents: &Resource, place: &Place<'_>) -> Option<FrontMatter> {
+    fn front_matter(&mut self, path: &Path, contents: &Resource, location: &Location<'_>) -> Option<FrontMatter> {
         let ResourceBody::Text(text) = &contents.body else {
-            self.blame(path, "is no UTF-8");
+            self.report(path, "is not valid UTF-8");
             return None;
         };
-        match FrontMatter::read(text, place.segments.last()?) {
+        match FrontMatter::read(text, location.segments.last()?) {
             Ok(front_matter) => Some(front_matter),
             Err(problems) => {
-                problems.iter().for_each(|why| self.blame(path, &format!("cannot be served: {why}")));
+                problems.iter().for_each(|problem| self.report(path, &format!("cannot be served: {problem}")));
                 None
             }
         }
     }
 
-    /// How many bytes some skills still take; none if one of them takes nothing more.
-    fn room(&self, within: &[usize]) -> Option<usize> {
+    /// Returns the number of bytes that may be added to all of these skills, or `None` if one of them is full.
+    fn remaining_bytes(&self, within: &[usize]) -> Option<usize> {
         let skills = || within.iter().map(|&skill| &self.skills[skill]);
         if skills().any(|skill| skill.is_full) {
             return None;
         }
-        skills().map(|skill| MOST_BYTES - skill.bytes).min()
+        skills().map(|skill| MAX_BYTES - skill.bytes).min()
     }
 
-    /// Counts a file of some skills; false if that is more than one of them takes.
-    fn count(&mut self, within: &[usize], bytes: usize) -> bool {
+    /// Counts a file that is part of these skills. Returns `false` if it exceeds a limit of one of them.
+    fn count_file(&mut self, within: &[usize], bytes: usize) -> bool {
         let mut fits = true;
         for &index in within {
             let skill = &mut self.skills[index];
-            let why = if skill.files == MOST_FILES {
-                format!("has more than {MOST_FILES} files")
-            } else if bytes > MOST_BYTES - skill.bytes {
-                format!("has more than {MOST_BYTES} bytes")
+            let limit = if skill.files == MAX_FILES {
+                format!("{MAX_FILES} files")
+            } else if bytes > MAX_BYTES - skill.bytes {
+                format!("{MAX_BYTES} bytes")
             } else {
                 skill.files += 1;
                 skill.bytes += bytes;
@@ -268,13 +272,13 @@ impl Reader {
             };
             (skill.is_full, fits) = (true, false);
             let path = skill.path.clone();
-            self.blame(&path, &format!("is a skill that {why}, which clients need not take"));
+            self.report(&path, &format!("is a skill with more than {limit}, the maximum that clients must accept"));
         }
         fits
     }
 
-    fn blame(&mut self, path: &Path, why: &str) {
-        self.problems.push(format!("`{}` {why}", path.display()));
+    fn report(&mut self, path: &Path, problem: &str) {
+        self.problems.push(format!("`{}` {problem}", path.display()));
     }
 
     fn finish(self, is_served: bool) -> Skills {
@@ -298,7 +302,7 @@ impl Reader {
             let labels = file.within.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
             nodes.insert(uri, Node { link: file.link, labels, content: Content::File(file.contents) });
         }
-        connect(&mut nodes);
+        add_children(&mut nodes);
         let drafts = self.skills.into_iter().zip(labels).zip(entries);
         let mut skills: Vec<_> = drafts
             .map(|((Draft { uri, description, .. }, label), entry)| Skill { uri, description, label, entry })
@@ -307,7 +311,7 @@ impl Reader {
         Skills { is_served, skills, nodes }
     }
 
-    /// Writes what clients are told of each skill.
+    /// Encodes the entry of each skill in `skills/list`.
     fn entries(&self) -> Vec<Vec<u8>> {
         let mut files: Vec<Vec<Value>> = vec![Vec::new(); self.skills.len()];
         for (uri, file) in &self.files {
@@ -326,13 +330,13 @@ impl Reader {
 }
 
 impl Draft {
-    fn new(place: &Place<'_>) -> Self {
+    fn new(location: &Location<'_>) -> Self {
         Self {
-            uri: format!("{}/{SKILL_FILE}", uri(place.segments)),
-            path: place.path.to_owned(),
-            name: place.segments.last().cloned().unwrap_or_default(),
+            uri: format!("{}/{SKILL_FILE}", uri(location.segments)),
+            path: location.path.to_owned(),
+            name: location.segments.last().cloned().unwrap_or_default(),
             description: String::new(),
-            segments: place.segments.to_vec(),
+            segments: location.segments.to_vec(),
             fields: Map::new(),
             files: 0,
             bytes: 0,
@@ -345,8 +349,8 @@ impl Draft {
     }
 }
 
-/// Tells each directory what stands in it.
-fn connect(nodes: &mut BTreeMap<String, Node>) {
+/// Adds each file and directory to the children of its parent.
+fn add_children(nodes: &mut BTreeMap<String, Node>) {
     let uris: Vec<_> = nodes.keys().cloned().collect();
     for uri in uris {
         let parent = uri.rsplit_once('/').and_then(|(parent, _)| nodes.get_mut(parent));
@@ -356,20 +360,20 @@ fn connect(nodes: &mut BTreeMap<String, Node>) {
     }
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 fn names(path: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(path)?.take(MOST_ENTRIES) {
+    for entry in fs::read_dir(path)?.take(MAX_ENTRIES) {
         names.push(entry?.file_name());
     }
     names.sort_unstable();
     Ok(names)
 }
 
-/// Reads a file, but no more of it than tells that it is too long.
-fn read_at_most(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+/// Reads at most one byte more than `limit`, which is enough to see that a file is too large.
+fn read_at_most(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -378,13 +382,13 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// The URI of a file or a directory.
+/// Returns the URI of a file or a directory.
 fn uri(segments: &[String]) -> String {
     let segments: Vec<_> = segments.iter().map(|segment| encode(segment)).collect();
     format!("skill://{}", segments.join("/"))
 }
 
-/// Encodes what a segment of a URI must not hold.
+/// Percent-encodes the bytes that a segment of a URI must not contain.
 ///
 /// See [RFC 3986, 2.3](https://www.rfc-editor.org/rfc/rfc3986#section-2.3).
 fn encode(segment: &str) -> String {

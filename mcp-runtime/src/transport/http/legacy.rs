@@ -29,7 +29,10 @@ use super::{
         stream::EventStream,
     },
 };
-use crate::engine::{Connection, Outbox};
+use crate::{
+    engine::{Connection, Outbox},
+    error::FaultClass,
+};
 
 const STREAM: &str = "/sse";
 const MESSAGES: &str = "/message";
@@ -117,7 +120,7 @@ impl LegacyService {
         connection.set_source(self.endpoint.request_source(request));
         let mut lines = Vec::new();
         let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
-        if receipt.is_overloaded {
+        if receipt.fault == Some(FaultClass::Overloaded) {
             lines.truncate(lines.trim_ascii_end().len());
             return response::overloaded_with(lines);
         }

@@ -22,7 +22,10 @@ use super::{
         stream::EventStream,
     },
 };
-use crate::engine::{Connection, ReceiveOutcome, RequestSource};
+use crate::{
+    engine::{Connection, ReceiveOutcome, RequestSource},
+    error::FaultClass,
+};
 
 /// The capacity that suffices for most responses.
 const TYPICAL_RESPONSE: usize = 512;
@@ -165,13 +168,20 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         // Another request has cancelled the call.
         return response::no_events();
     }
-    if exchange.receipt.is_overloaded {
+    let fault = exchange.receipt.fault.or_else(|| exchange.connection.outbox().fault());
+    if fault == Some(FaultClass::Overloaded) {
         return response::overloaded_with(exchange.lines);
     }
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
-    let status = response::status_of(&exchange.lines, is_stateless, exchange.receipt.is_malformed);
+    let status = if exchange.receipt.is_malformed {
+        StatusCode::BAD_REQUEST
+    } else if is_stateless {
+        response::stateless_status(fault)
+    } else {
+        StatusCode::OK
+    };
     let Some(session) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();

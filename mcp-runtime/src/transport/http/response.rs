@@ -3,7 +3,10 @@
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::{body::HttpBody, sse::body::SseBody};
-use crate::{engine::is_result, error::Fault, jsonrpc::raw, revision};
+use crate::{
+    error::{Fault, FaultClass},
+    revision,
+};
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
@@ -88,24 +91,14 @@ fn with_body(status: StatusCode, body: HttpBody) -> HttpResponse {
     response
 }
 
-/// Returns the HTTP status for a JSON-RPC response. For stateless requests it depends on the error code.
+/// Returns the HTTP status for a response to a stateless request, which depends on the fault.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header).
-pub(super) fn status_of(response: &[u8], is_stateless: bool, is_malformed: bool) -> StatusCode {
-    if is_result(response) {
-        return StatusCode::OK;
+pub(super) fn stateless_status(fault: Option<FaultClass>) -> StatusCode {
+    match fault {
+        Some(FaultClass::UnknownMethod) => StatusCode::NOT_FOUND,
+        Some(FaultClass::Mismatch) => StatusCode::BAD_REQUEST,
+        Some(FaultClass::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
+        None => StatusCode::OK,
     }
-    let code = std::str::from_utf8(response).ok().and_then(error_code);
-    match code {
-        Some(_) if is_malformed => StatusCode::BAD_REQUEST,
-        Some(-32601) if is_stateless => StatusCode::NOT_FOUND,
-        Some(-32022..=-32020) if is_stateless => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    }
-}
-
-fn error_code(response: &str) -> Option<i64> {
-    let (_, error) = raw::members(response).find(|(name, _)| name == "error")?;
-    let (_, code) = raw::members(error).find(|(name, _)| name == "code")?;
-    code.parse().ok()
 }

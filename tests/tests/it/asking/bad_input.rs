@@ -22,7 +22,7 @@ fn send(client: &mut TestClient, message: Value) -> Vec<Value> {
     client.send_raw(message.to_string().as_bytes())
 }
 
-/// Sends a message and waits for output if there is none at once.
+/// Sends a message, and waits for output unless some is available immediately.
 async fn send_and_wait(client: &mut TestClient, message: Value) -> Vec<Value> {
     let lines = send(client, message);
     if lines.is_empty() { client.next_lines().await } else { lines }
@@ -48,7 +48,7 @@ fn accept() -> Value {
 async fn responses_to_unknown_requests_are_ignored() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
-    for id in [json!(99), json!("1"), json!(-1), json!("no number"), json!(null)] {
+    for id in [json!(99), json!("1"), json!(-1), json!("not a number"), json!(null)] {
         assert_eq!(
             send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(),
             usize::from(id.is_null())
@@ -56,7 +56,7 @@ async fn responses_to_unknown_requests_are_ignored() {
     }
     assert_eq!(client.in_flight(), 1);
     let answer = json!({"jsonrpc": "2.0", "id": question, "result": accept()});
-    // Sent twice, and once more after the call has finished.
+    // Sent twice now, and a third time after the call has finished.
     send(&mut client, answer.clone());
     send(&mut client, answer.clone());
     let lines = client.settle().await;
@@ -213,8 +213,7 @@ async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
     #[tool]
     async fn spawns_task(ctx: &Context, outcome: &Outcome) -> String {
         let ctx = ctx.clone();
-        let task =
-            tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Still there?").await?.is_accepted()) });
+        let task = tokio::spawn(async move { Ok(ctx.elicit::<Confirm>("confirm", "Continue?").await?.is_accepted()) });
         tokio::task::yield_now().await;
         *outcome.lock().await = Some(task);
         "done".to_owned()

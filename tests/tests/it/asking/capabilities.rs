@@ -12,7 +12,7 @@ const ALL: [Capability; 6] = [
     Capability::Roots,
 ];
 
-/// List what the client supports.
+/// List the capabilities of the client.
 #[tool]
 fn supported(ctx: &Context) -> String {
     let supported: Vec<_> = ALL.into_iter().filter(|capability| ctx.supports(*capability)).collect();

@@ -1,4 +1,4 @@
-//! More changes than the clients read.
+//! Changes that occur faster than clients read.
 
 use super::*;
 
@@ -52,7 +52,7 @@ async fn updates_of_a_resource_are_coalesced() {
             }
             // Clients that read late get one notification per resource, however often it changed.
             _ => {
-                let mut uris: Vec<_> = last.iter().map(|told| told["params"]["uri"].as_str().unwrap()).collect();
+                let mut uris: Vec<_> = last.iter().map(|message| message["params"]["uri"].as_str().unwrap()).collect();
                 uris.sort_unstable();
                 let mut expected: Vec<_> = watched(index).collect();
                 expected.sort();

@@ -1,4 +1,4 @@
-//! What a handle does: to lists, to calls, to what clients are told.
+//! The effects of a `Handle` on lists, calls and notifications.
 
 use std::sync::{
     Arc,
@@ -9,25 +9,25 @@ use mcp_runtime::BuildError;
 
 use super::*;
 
-/// Learns another tool.
+/// Add one tool and remove another.
 #[tool]
-fn learns(handle: &Handle, ctx: &Context) -> Result<Json<bool>, BuildError> {
-    ctx.info("learning");
-    handle.add::<comes>()?;
-    Ok(Json(handle.remove::<stays>()))
+fn reconfigure(handle: &Handle, ctx: &Context) -> Result<Json<bool>, BuildError> {
+    ctx.info("reconfiguring");
+    handle.add::<optional>()?;
+    Ok(Json(handle.remove::<permanent>()))
 }
 
-/// Lists through a handle.
-#[resource("test://lists/{id}", complete(id = by_handle))]
-fn lists(id: u32) -> String {
+/// A resource whose completion uses a handle.
+#[resource("test://completed/{id}", complete(id = disable_permanent))]
+fn completed(id: u32) -> String {
     id.to_string()
 }
 
-fn by_handle(handle: &Handle) -> Vec<String> {
-    vec![handle.disable::<stays>().to_string()]
+fn disable_permanent(handle: &Handle) -> Vec<String> {
+    vec![handle.disable::<permanent>().to_string()]
 }
 
-/// A type that counts how often its schema is made.
+/// A type that counts how often its schema is generated.
 #[derive(Debug, Deserialize, Serialize)]
 struct Counted(u8);
 
@@ -44,42 +44,42 @@ impl JsonSchema for Counted {
     }
 }
 
-/// Takes and gives what is counted.
+/// A tool whose input and output schema are counted.
 #[tool]
-fn counts(counted: Counted) -> Json<Vec<Counted>> {
+fn counts_schemas(counted: Counted) -> Json<Vec<Counted>> {
     Json(vec![counted])
 }
 
 #[derive(Debug)]
-struct Needed;
+struct Missing;
 
-/// Needs what nobody gives.
+/// Depends on state that the server does not have.
 #[tool]
-fn needy(_needed: &Needed) {}
+fn needs_missing_state(_missing: &Missing) {}
 
 mod same {
     use mcp_runtime::tool;
 
-    /// Has a name that is taken.
-    #[tool(name = "stays")]
-    pub(super) fn stays() {}
+    /// Has the name of another tool.
+    #[tool(name = "permanent")]
+    pub(super) fn permanent() {}
 
-    /// A template that is taken.
+    /// Has a template that matches the same URIs as another one.
     #[mcp_runtime::resource("test://item/{number}")]
     pub(super) fn item(number: u32) -> String {
         number.to_string()
     }
 }
 
+/// Returns the capabilities that a server declares, without completions.
 async fn capabilities(server: Server, revision: Revision) -> Value {
     let mut client = TestClient::uninitialized(server, revision);
-    let result = match revision {
-        stateless if stateless.is_stateless() => client.request("server/discover", json!({})).await,
-        _ => {
-            let who = json!({"name": "test", "version": "1"});
-            let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
-            client.request("initialize", params).await
-        }
+    let result = if revision.is_stateless() {
+        client.request("server/discover", json!({})).await
+    } else {
+        let client_info = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client_info});
+        client.request("initialize", params).await
     };
     let mut capabilities = result.unwrap()["capabilities"].take();
     capabilities.as_object_mut().unwrap().remove("completions");
@@ -95,25 +95,25 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
     logging["logging"] = json!({});
     for revision in Revision::ALL {
         assert_eq!(capabilities(server(), revision).await, plain, "{revision}");
-        let taken = server();
-        let _handle = taken.handle();
-        assert_eq!(capabilities(taken, revision).await, changing, "{revision}");
-        assert_eq!(capabilities(server().with::<learns>(), revision).await, logging, "{revision}");
-        assert_eq!(capabilities(server().with::<lists>(), revision).await, changing, "{revision}");
+        let with_handle = server();
+        let _handle = with_handle.handle();
+        assert_eq!(capabilities(with_handle, revision).await, changing, "{revision}");
+        assert_eq!(capabilities(server().with::<reconfigure>(), revision).await, logging, "{revision}");
+        assert_eq!(capabilities(server().with::<completed>(), revision).await, changing, "{revision}");
     }
 }
 
 #[tokio::test]
 async fn a_handle_taken_late_affects_only_later_connections() {
-    for revision in HANDSHAKES {
+    for revision in SESSION_REVISIONS {
         let built = server().build().unwrap();
         let mut early = built.test_client(revision);
         let handle = built.handle();
         let mut late = built.test_client(revision);
-        handle.add::<comes>().unwrap();
+        handle.add::<optional>().unwrap();
         assert_eq!(methods(&mut early), Vec::<String>::new());
         assert_eq!(methods(&mut late), ["tools/list_changed"]);
-        assert_eq!(listed(&mut early, "tools/list").await, ["comes", "stays"]);
+        assert_eq!(listed(&mut early, "tools/list").await, ["optional", "permanent"]);
         assert_eq!(code(&mut early, "resources/subscribe", json!({"uri": "test://fixed"})).await, -32601);
         assert_eq!(code(&mut late, "resources/subscribe", json!({"uri": "test://fixed"})).await, 0);
     }
@@ -130,52 +130,58 @@ async fn subscription_methods_are_unknown_without_a_handle() {
     }
 }
 
-/// Everything that a handle can do, one after the other: what it says, what is listed and what clients are told then.
+/// Performs every operation of a handle in turn, and checks its return value, the list and the notifications.
 #[tokio::test]
 async fn each_operation_changes_lists_and_calls_and_notifies() {
     type Step = (&'static str, fn(&Handle) -> bool, bool, &'static [&'static str], &'static [&'static str]);
     let steps: [Step; 14] = [
-        ("add", |handle| handle.add::<comes>().is_ok(), true, &["comes", "stays"], &["tools/list_changed"]),
-        ("add again", |handle| handle.add::<comes>().is_ok(), true, &["comes", "stays"], &[]),
-        ("disable", Handle::disable::<comes>, true, &["stays"], &["tools/list_changed"]),
-        ("disable again", Handle::disable::<comes>, false, &["stays"], &[]),
+        ("add", |handle| handle.add::<optional>().is_ok(), true, &["optional", "permanent"], &["tools/list_changed"]),
+        ("add again", |handle| handle.add::<optional>().is_ok(), true, &["optional", "permanent"], &[]),
+        ("disable", Handle::disable::<optional>, true, &["permanent"], &["tools/list_changed"]),
+        ("disable again", Handle::disable::<optional>, false, &["permanent"], &[]),
         (
-            "add a disabled one",
-            |handle| handle.add::<comes>().is_ok(),
+            "add a disabled entry",
+            |handle| handle.add::<optional>().is_ok(),
             true,
-            &["comes", "stays"],
+            &["optional", "permanent"],
             &["tools/list_changed"],
         ),
-        ("disable once more", Handle::disable::<comes>, true, &["stays"], &["tools/list_changed"]),
-        ("enable", Handle::enable::<comes>, true, &["comes", "stays"], &["tools/list_changed"]),
-        ("enable again", Handle::enable::<comes>, false, &["comes", "stays"], &[]),
-        ("enable what is not there", Handle::enable::<takes_time>, false, &["comes", "stays"], &[]),
+        ("disable it again after adding", Handle::disable::<optional>, true, &["permanent"], &["tools/list_changed"]),
+        ("enable", Handle::enable::<optional>, true, &["optional", "permanent"], &["tools/list_changed"]),
+        ("enable again", Handle::enable::<optional>, false, &["optional", "permanent"], &[]),
+        ("enable an entry that was never added", Handle::enable::<slow>, false, &["optional", "permanent"], &[]),
         (
             "disable a tag",
             |handle| handle.set_enabled(|entry| !entry.has_tag("admin")),
             true,
-            &["stays"],
+            &["permanent"],
             &["tools/list_changed"],
         ),
-        ("the same", |handle| handle.set_enabled(|entry| !entry.has_tag("admin")), false, &["stays"], &[]),
-        ("remove a disabled one", Handle::remove::<comes>, true, &["stays"], &[]),
-        ("remove it again", Handle::remove::<comes>, false, &["stays"], &[]),
-        ("remove", Handle::remove::<stays>, true, &[], &["tools/list_changed"]),
+        (
+            "disable the tag again",
+            |handle| handle.set_enabled(|entry| !entry.has_tag("admin")),
+            false,
+            &["permanent"],
+            &[],
+        ),
+        ("remove a disabled entry", Handle::remove::<optional>, true, &["permanent"], &[]),
+        ("remove it again", Handle::remove::<optional>, false, &["permanent"], &[]),
+        ("remove", Handle::remove::<permanent>, true, &[], &["tools/list_changed"]),
     ];
     for revision in Revision::ALL {
         let built = server().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
         watch_lists(&mut client);
-        for (step, run, says, names, told) in steps {
-            assert_eq!(run(&handle), says, "{revision} {step}");
+        for (step, run, returned, names, notified) in steps {
+            assert_eq!(run(&handle), returned, "{revision} {step}");
             let notifications = client.notifications();
             check(revision, &notifications);
             let methods: Vec<_> =
-                notifications.iter().map(|told| method(told).trim_start_matches("notifications/")).collect();
-            assert_eq!(methods, told, "{revision} {step}");
+                notifications.iter().map(|message| method(message).trim_start_matches("notifications/")).collect();
+            assert_eq!(methods, notified, "{revision} {step}");
             assert_eq!(listed(&mut client, "tools/list").await, names, "{revision} {step}");
-            for name in ["comes", "stays"] {
+            for name in ["optional", "permanent"] {
                 let expected = if names.contains(&name) { 0 } else { -32602 };
                 assert_eq!(
                     code(&mut client, "tools/call", json!({ "name": name })).await,
@@ -187,7 +193,7 @@ async fn each_operation_changes_lists_and_calls_and_notifies() {
     }
 }
 
-/// Each kind has its own notification, and several changes before a client reads are told once.
+/// Each kind has its own notification. Changes before a client reads are merged into one.
 #[tokio::test]
 async fn pending_list_changes_are_coalesced_by_kind() {
     for revision in Revision::ALL {
@@ -204,10 +210,10 @@ async fn pending_list_changes_are_coalesced_by_kind() {
         for (kind, uri) in [(mcp_runtime::EntryKind::Resource, "test://fixed"), (mcp_runtime::EntryKind::Prompt, "")] {
             handle.set_enabled(|entry| entry.kind != kind);
             assert_eq!(
-                code(&mut client, "prompts/get", json!({"name": "asks", "arguments": {"style": "Plain"}})).await,
+                code(&mut client, "prompts/get", json!({"name": "ask", "arguments": {"style": "Plain"}})).await,
                 if uri.is_empty() { -32602 } else { 0 }
             );
-            let missing = if revision == Revision::V2026_07_28 { -32602 } else { -32002 };
+            let missing = if revision.is_stateless() { -32602 } else { -32002 };
             assert_eq!(
                 code(&mut client, "resources/read", json!({"uri": "test://fixed"})).await,
                 if uri.is_empty() { 0 } else { missing }
@@ -219,19 +225,19 @@ async fn pending_list_changes_are_coalesced_by_kind() {
 #[tokio::test]
 async fn features_appear_with_their_first_entry_and_never_disappear() {
     for revision in Revision::ALL {
-        let built = empty().with::<stays>().build().unwrap();
+        let built = empty().with::<permanent>().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
         assert_eq!(code(&mut client, "prompts/list", json!({})).await, -32601);
-        handle.add::<asks>().unwrap();
-        handle.remove::<stays>();
-        assert_eq!(listed(&mut client, "prompts/list").await, ["asks"]);
+        handle.add::<ask>().unwrap();
+        handle.remove::<permanent>();
+        assert_eq!(listed(&mut client, "prompts/list").await, ["ask"]);
         assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());
         let complete =
-            json!({"ref": {"type": "ref/prompt", "name": "asks"}, "argument": {"name": "style", "value": ""}});
+            json!({"ref": {"type": "ref/prompt", "name": "ask"}, "argument": {"name": "style", "value": ""}});
         assert_eq!(code(&mut client, "completion/complete", complete).await, 0);
         let mut late = built.test_client(revision);
-        handle.remove::<asks>();
+        handle.remove::<ask>();
         assert_eq!(listed(&mut late, "prompts/list").await, Vec::<String>::new());
         if revision.is_stateless() {
             let discovered = late.request("server/discover", json!({})).await.unwrap();
@@ -244,63 +250,63 @@ async fn features_appear_with_their_first_entry_and_never_disappear() {
 #[tokio::test]
 async fn entries_can_be_disabled_initially() {
     for revision in Revision::ALL {
-        let built = empty().with::<stays>().disabled::<comes>().disabled::<asks>().build().unwrap();
+        let built = empty().with::<permanent>().disabled::<optional>().disabled::<ask>().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
-        assert_eq!(listed(&mut client, "tools/list").await, ["stays"]);
+        assert_eq!(listed(&mut client, "tools/list").await, ["permanent"]);
         assert_eq!(listed(&mut client, "prompts/list").await, Vec::<String>::new());
-        assert!(handle.enable::<comes>());
-        assert_eq!(listed(&mut client, "tools/list").await, ["comes", "stays"]);
+        assert!(handle.enable::<optional>());
+        assert_eq!(listed(&mut client, "tools/list").await, ["optional", "permanent"]);
     }
 }
 
-/// What cannot be added leaves everything as it was.
+/// A failed operation changes nothing.
 #[tokio::test]
 async fn invalid_entries_are_rejected() {
     let early = server();
     let handle = early.handle();
-    assert!(handle.add::<comes>().unwrap_err().to_string().contains("before the server is built"));
-    assert!(!(handle.remove::<stays>() || handle.enable::<stays>() || handle.disable::<stays>()));
+    assert!(handle.add::<optional>().unwrap_err().to_string().contains("before the server is built"));
+    assert!(!(handle.remove::<permanent>() || handle.enable::<permanent>() || handle.disable::<permanent>()));
     assert!(!handle.set_enabled(|_| false));
     handle.resource_updated("test://fixed");
     let built = early.build().unwrap();
     let mut client = built.test_client(Revision::V2025_11_25);
     for (refused, why) in [
-        (handle.add::<needy>(), "needs `&it::changes::handle::Needed`"),
-        (handle.add::<takes_time>(), "it was given no state"),
-        (handle.add::<same::stays>(), "two tools are named `stays`"),
+        (handle.add::<needs_missing_state>(), "needs `&it::changes::handle::Missing`"),
+        (handle.add::<slow>(), "the server has no state"),
+        (handle.add::<same::permanent>(), "two tools are named `permanent`"),
         (handle.add::<same::item>(), "match the same URIs"),
     ] {
         let refused = refused.unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");
     }
-    handle.disable::<stays>();
-    // It may come back.
-    assert!(handle.add::<same::stays>().unwrap_err().to_string().contains("two tools are named `stays`"));
-    handle.remove::<stays>();
-    handle.add::<same::stays>().unwrap();
-    assert_eq!(listed(&mut client, "tools/list").await, ["stays"]);
+    handle.disable::<permanent>();
+    // A disabled entry keeps its name, because it may be enabled again.
+    assert!(handle.add::<same::permanent>().unwrap_err().to_string().contains("two tools are named `permanent`"));
+    handle.remove::<permanent>();
+    handle.add::<same::permanent>().unwrap();
+    assert_eq!(listed(&mut client, "tools/list").await, ["permanent"]);
     assert!(handle.set_enabled(|_| {
-        // Whoever decides may use the handle.
+        // The filter may use the handle itself.
         handle.remove::<fixed>();
         false
     }));
     drop((client, built));
-    assert!(handle.add::<comes>().unwrap_err().to_string().contains("has been dropped"));
-    assert!(!handle.remove::<stays>());
+    assert!(handle.add::<optional>().unwrap_err().to_string().contains("has been dropped"));
+    assert!(!handle.remove::<permanent>());
 }
 
 #[tokio::test]
 async fn functions_can_use_a_handle() {
     for revision in Revision::ALL {
-        let mut client = server().with::<learns>().test_client(revision);
+        let mut client = server().with::<reconfigure>().test_client(revision);
         watch_lists(&mut client);
-        let learnt = client.call("learns", ()).await.unwrap();
-        assert_eq!((learnt.text().as_str(), learnt.is_error()), ("true", false));
-        assert_eq!(listed(&mut client, "tools/list").await, ["comes", "learns"]);
+        let result = client.call("reconfigure", ()).await.unwrap();
+        assert_eq!((result.text().as_str(), result.is_error()), ("true", false));
+        assert_eq!(listed(&mut client, "tools/list").await, ["optional", "reconfigure"]);
         assert!(methods(&mut client).contains(&"tools/list_changed".to_owned()));
-        let mut client = server().with::<lists>().test_client(revision);
-        let reference = json!({"type": "ref/resource", "uri": "test://lists/{id}"});
+        let mut client = server().with::<completed>().test_client(revision);
+        let reference = json!({"type": "ref/resource", "uri": "test://completed/{id}"});
         assert_eq!(client.complete(reference, "id", "").await.unwrap(), ["true"]);
         assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());
     }
@@ -310,82 +316,83 @@ async fn functions_can_use_a_handle() {
 async fn removing_a_tool_does_not_affect_calls_in_flight() {
     for revision in Revision::ALL {
         let gate = Arc::new(Semaphore::new(0));
-        let built = empty().with::<takes_time>().with_shared(Arc::clone(&gate)).build().unwrap();
+        let built = empty().with::<slow>().with_shared(Arc::clone(&gate)).build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
-        let id = client.send_request("tools/call", json!({"name": "takes_time"}));
+        let id = client.send_request("tools/call", json!({"name": "slow"}));
         assert_eq!(client.in_flight(), 1);
-        assert!(handle.remove::<takes_time>());
-        assert_eq!(code(&mut client, "tools/call", json!({"name": "takes_time"})).await, -32602);
+        assert!(handle.remove::<slow>());
+        assert_eq!(code(&mut client, "tools/call", json!({"name": "slow"})).await, -32602);
         gate.add_permits(1);
-        assert_eq!(client.answer(id).await.unwrap()["content"][0]["text"], "took its time");
+        assert_eq!(client.answer(id).await.unwrap()["content"][0]["text"], "slow result");
     }
 }
 
-/// A change costs what changes: nothing is compiled or made again for what stays.
+/// A change regenerates nothing of the entries that it does not affect.
 #[tokio::test]
 async fn unchanged_entries_are_not_rebuilt() {
-    let built = server().with::<counts>().build().unwrap();
+    let built = server().with::<counts_schemas>().build().unwrap();
     let handle = built.handle();
     let mut client = built.test_client(Revision::V2025_11_25);
-    client.call("counts", json!({"counted": 1})).await.unwrap();
+    client.call("counts_schemas", json!({"counted": 1})).await.unwrap();
     listed(&mut client, "tools/list").await;
-    let made = SCHEMAS.load(Ordering::SeqCst);
-    assert!(made > 0);
-    handle.add::<comes>().unwrap();
-    assert_eq!(listed(&mut client, "tools/list").await, ["comes", "counts", "stays"]);
-    handle.disable::<counts>();
-    handle.remove::<comes>();
-    handle.enable::<counts>();
-    assert_eq!(listed(&mut client, "tools/list").await, ["counts", "stays"]);
-    client.call("counts", json!({"counted": 1})).await.unwrap();
-    assert_eq!(SCHEMAS.load(Ordering::SeqCst), made);
+    let generated = SCHEMAS.load(Ordering::SeqCst);
+    assert!(generated > 0);
+    handle.add::<optional>().unwrap();
+    assert_eq!(listed(&mut client, "tools/list").await, ["counts_schemas", "optional", "permanent"]);
+    handle.disable::<counts_schemas>();
+    handle.remove::<optional>();
+    handle.enable::<counts_schemas>();
+    assert_eq!(listed(&mut client, "tools/list").await, ["counts_schemas", "permanent"]);
+    client.call("counts_schemas", json!({"counted": 1})).await.unwrap();
+    assert_eq!(SCHEMAS.load(Ordering::SeqCst), generated);
 }
 
-/// A cursor that was given leads on, whatever came and went.
+/// A cursor continues after its position even if entries were removed.
 #[tokio::test]
 async fn cursors_remain_valid_after_changes() {
     for revision in Revision::ALL {
-        let built = empty().with::<stays>().with::<comes>().with::<same_page::also>().page_size(1).build().unwrap();
+        let built =
+            empty().with::<permanent>().with::<optional>().with::<earlier::also>().page_size(1).build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
         let first = client.request("tools/list", json!({})).await.unwrap();
         assert_eq!(first["tools"][0]["name"], "also");
-        handle.remove::<same_page::also>();
+        handle.remove::<earlier::also>();
         let second = client.request("tools/list", json!({"cursor": first["nextCursor"]})).await.unwrap();
-        assert_eq!(second["tools"][0]["name"], "comes");
-        handle.remove::<stays>();
+        assert_eq!(second["tools"][0]["name"], "optional");
+        handle.remove::<permanent>();
         let last = client.request("tools/list", json!({"cursor": second["nextCursor"]})).await.unwrap();
         assert_eq!((last["tools"].as_array().unwrap().len(), last.get("nextCursor")), (0, None));
         assert_eq!(code(&mut client, "tools/list", json!({"cursor": "bm9uc2Vuc2U"})).await, -32602);
     }
 }
 
-mod same_page {
+mod earlier {
     use mcp_runtime::tool;
 
-    /// Stands before the others.
+    /// Precedes the other tools in the list.
     #[tool]
     pub(super) fn also() {}
 }
 
-/// Nobody waits for a change, and nobody sees half of one.
+/// Readers do not wait for changes and never see a partial one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn readers_are_not_blocked_by_changes() {
     let built = server().page_size(1).build().unwrap();
     let handle = built.handle();
-    let over = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicBool::new(false));
     let reads = Arc::new(AtomicUsize::new(0));
     let mut readers = Vec::new();
     for revision in Revision::ALL {
-        let (built, over, reads) = (built.clone(), Arc::clone(&over), Arc::clone(&reads));
+        let (built, done, reads) = (built.clone(), Arc::clone(&done), Arc::clone(&reads));
         readers.push(tokio::spawn(async move {
             let mut client = built.test_client(revision);
-            while !over.load(Ordering::Acquire) {
-                assert_eq!(client.call("stays", ()).await.unwrap().text(), "stayed");
+            while !done.load(Ordering::Acquire) {
+                assert_eq!(client.call("permanent", ()).await.unwrap().text(), "permanent result");
                 let names = listed(&mut client, "tools/list").await;
-                assert!(names == ["stays"] || names == ["comes", "stays"], "{names:?}");
-                let code = code(&mut client, "tools/call", json!({"name": "comes"})).await;
+                assert!(names == ["permanent"] || names == ["optional", "permanent"], "{names:?}");
+                let code = code(&mut client, "tools/call", json!({"name": "optional"})).await;
                 assert!(code == 0 || code == -32602, "{code}");
                 reads.fetch_add(1, Ordering::AcqRel);
                 tokio::task::yield_now().await;
@@ -395,11 +402,11 @@ async fn readers_are_not_blocked_by_changes() {
     let changes = tokio::task::spawn_blocking(move || {
         let mut changes = 0;
         while reads.load(Ordering::Acquire) < 200 || changes < 200 {
-            handle.add::<comes>().unwrap();
-            assert!(handle.remove::<comes>());
+            handle.add::<optional>().unwrap();
+            assert!(handle.remove::<optional>());
             changes += 1;
         }
-        over.store(true, Ordering::Release);
+        done.store(true, Ordering::Release);
     });
     changes.await.unwrap();
     for reader in readers {

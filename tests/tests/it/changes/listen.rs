@@ -1,4 +1,4 @@
-//! `subscriptions/listen` of 2026-07-28, in memory and over byte streams.
+//! `subscriptions/listen` of 2026-07-28, with the in-memory client and over byte streams.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ async fn notifications_contain_the_subscription_id() {
     assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
     handle.resource_updated("test://fixed");
     handle.set_enabled(|_| false);
-    let told = client.notifications();
-    check(REVISION, &told);
+    let notifications = client.notifications();
+    check(REVISION, &notifications);
     let meta = json!({ ID: id });
     assert_eq!(
-        told,
+        notifications,
         [
             json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"_meta": meta, "uri": "test://fixed"}}),
             json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}}),
@@ -36,7 +36,7 @@ async fn notifications_contain_the_subscription_id() {
     );
 }
 
-/// What is asked for, and what of it can be had.
+/// Unsupported notifications and unknown resources are omitted from the acknowledgement.
 #[tokio::test]
 async fn the_supported_part_of_a_filter_is_acknowledged() {
     for (wanted, honoured) in [
@@ -51,18 +51,18 @@ async fn the_supported_part_of_a_filter_is_acknowledged() {
             json!({"resourceSubscriptions": ["test://item/1"]}),
         ),
     ] {
-        let built = empty().with::<stays>().with::<item>().disabled::<other>().build().unwrap();
+        let built = empty().with::<permanent>().with::<item>().disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(REVISION);
         assert_eq!(listen(&mut client, wanted.clone()).1, honoured, "{wanted}");
     }
-    let built = empty().with::<stays>().build().unwrap();
+    let built = empty().with::<permanent>().build().unwrap();
     let _handle = built.handle();
     let filter = json!({"resourcesListChanged": true, "resourceSubscriptions": ["test://item/1"]});
     assert_eq!(listen(&mut built.test_client(REVISION), filter).1, json!({}));
 }
 
-/// Nothing is told that was not asked for, and everything under the id that asked.
+/// Each notification names the subscription that requested it.
 #[tokio::test]
 async fn each_subscription_receives_only_what_it_requested() {
     let (built, handle) = built();
@@ -72,21 +72,21 @@ async fn each_subscription_receives_only_what_it_requested() {
         listen(&mut client, json!({"promptsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
     let (both, _) = listen(&mut client, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
     listen(&mut client, json!({}));
-    handle.add::<comes>().unwrap();
+    handle.add::<optional>().unwrap();
     handle.resource_updated("test://fixed");
-    handle.remove::<asks>();
+    handle.remove::<ask>();
     handle.remove::<item>();
-    let mut told: Vec<_> = client
+    let mut received: Vec<_> = client
         .notifications()
         .iter()
-        .map(|told| {
+        .map(|message| {
             (
-                told["params"]["_meta"][ID].as_u64().unwrap(),
-                method(told).trim_start_matches("notifications/").to_owned(),
+                message["params"]["_meta"][ID].as_u64().unwrap(),
+                method(message).trim_start_matches("notifications/").to_owned(),
             )
         })
         .collect();
-    told.sort();
+    received.sort();
     let expected = [
         (tools, "tools/list_changed"),
         (prompts, "prompts/list_changed"),
@@ -94,7 +94,7 @@ async fn each_subscription_receives_only_what_it_requested() {
         (both, "resources/updated"),
         (both, "tools/list_changed"),
     ];
-    assert_eq!(told, expected.map(|(id, method)| (id, method.to_owned())));
+    assert_eq!(received, expected.map(|(id, method)| (id, method.to_owned())));
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn invalid_filters_are_rejected() {
     assert_eq!(client.notifications(), Vec::<Value>::new());
 }
 
-/// An id comes back as it was written, and is taken as long as its request listens.
+/// An id keeps its JSON text, and cannot be reused while its subscription is open.
 #[tokio::test]
 async fn subscription_ids_are_returned_unchanged() {
     let (built, handle) = built();
@@ -138,14 +138,15 @@ async fn subscription_ids_are_returned_unchanged() {
     };
     let ids = ["1", "-7", "123456789012345678", r#""a \"quoted\" id""#, r#""1""#, r#""""#];
     for id in ids {
-        let told = client.send_raw(listen(id).as_bytes());
-        assert_eq!(told[0]["params"]["_meta"][ID].to_string(), id);
+        let sent = client.send_raw(listen(id).as_bytes());
+        assert_eq!(sent[0]["params"]["_meta"][ID].to_string(), id);
         let refused = client.send_raw(listen(id).as_bytes());
         assert_eq!((refused[0]["error"]["code"].as_i64(), refused.len()), (Some(-32600), 1), "{id}");
     }
-    handle.add::<comes>().unwrap();
-    let told: Vec<_> = client.notifications().iter().map(|told| told["params"]["_meta"][ID].to_string()).collect();
-    assert_eq!(told, ids);
+    handle.add::<optional>().unwrap();
+    let received: Vec<_> =
+        client.notifications().iter().map(|message| message["params"]["_meta"][ID].to_string()).collect();
+    assert_eq!(received, ids);
     let refused = client.send_raw(listen(&format!("\"{}\"", "x".repeat(1024))).as_bytes());
     assert_eq!((refused[0]["error"]["code"].as_i64(), refused.len()), (Some(-32600), 1));
 }
@@ -157,15 +158,15 @@ async fn a_cancelled_subscription_ends_without_a_response() {
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]});
     let (first, _) = listen(&mut client, filter.clone());
     let (second, _) = listen(&mut client, filter);
-    // Marked, and not told any more.
+    // The update is pending, but is not sent after the cancellation.
     handle.resource_updated("test://fixed");
     client.notify("notifications/cancelled", json!({"requestId": first}));
     client.notify("notifications/cancelled", json!({"requestId": first}));
-    handle.add::<comes>().unwrap();
-    let told = client.settle().await;
-    let ids: Vec<_> = told.iter().map(|told| told["params"]["_meta"][ID].as_u64()).collect();
-    assert_eq!(ids, [Some(second), Some(second)], "{told:?}");
-    // It does not count as a call.
+    handle.add::<optional>().unwrap();
+    let notifications = client.settle().await;
+    let ids: Vec<_> = notifications.iter().map(|message| message["params"]["_meta"][ID].as_u64()).collect();
+    assert_eq!(ids, [Some(second), Some(second)], "{notifications:?}");
+    // A subscription does not count as a call.
     assert_eq!(client.in_flight(), 0);
 }
 
@@ -183,14 +184,14 @@ async fn the_subscriptions_of_a_connection_are_limited() {
     let refused = client.request("subscriptions/listen", json!({"notifications": {}})).await.unwrap_err();
     assert_eq!(refused.code, -32603);
     assert!(refused.message.contains("the limit is 1024"), "{refused}");
-    assert_eq!(client.call("stays", ()).await.unwrap().text(), "stayed");
+    assert_eq!(client.call("permanent", ()).await.unwrap().text(), "permanent result");
     client.notify("notifications/cancelled", json!({"requestId": first}));
     listen(&mut client, json!({}));
-    handle.add::<comes>().unwrap();
+    handle.add::<optional>().unwrap();
     assert_eq!(client.notifications(), Vec::<Value>::new());
 }
 
-/// A server over a pair of byte streams, and its client.
+/// A client of a server over an in-memory byte stream.
 struct Streams {
     lines: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
@@ -219,29 +220,29 @@ impl Streams {
     async fn line(&mut self) -> Option<Value> {
         let mut line = String::new();
         let read = tokio::time::timeout(Duration::from_secs(60), self.lines.read_line(&mut line));
-        (read.await.expect("it never came").unwrap() > 0).then(|| serde_json::from_str(&line).unwrap())
+        (read.await.expect("a line within the timeout").unwrap() > 0).then(|| serde_json::from_str(&line).unwrap())
     }
 }
 
-/// At the end of the input: what was to be told, then the answer, whatever call goes on.
+/// At the end of input, pending notifications are sent, then the responses, without waiting for calls in flight.
 #[tokio::test]
 async fn subscriptions_end_with_a_response_at_the_end_of_input() {
     let gate = std::sync::Arc::new(Semaphore::new(0));
-    let server = server().with::<takes_time>().with_shared(std::sync::Arc::clone(&gate));
+    let server = server().with::<slow>().with_shared(std::sync::Arc::clone(&gate));
     let handle = server.handle();
     let mut client = Streams::open(&server.build().unwrap());
     client.send("listen", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
     assert_eq!(method(&client.line().await.unwrap()), "notifications/subscriptions/acknowledged");
-    client.send("call", "tools/call", json!({"name": "takes_time"})).await;
-    handle.add::<comes>().unwrap();
+    client.send("call", "tools/call", json!({"name": "slow"})).await;
+    handle.add::<optional>().unwrap();
     assert_eq!(method(&client.line().await.unwrap()), "notifications/tools/list_changed");
-    client.send("listen too", "subscriptions/listen", json!({"notifications": {}})).await;
-    assert_eq!(client.line().await.unwrap()["params"]["_meta"][ID], "listen too");
+    client.send("second", "subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!(client.line().await.unwrap()["params"]["_meta"][ID], "second");
 
     client.writer.shutdown().await.unwrap();
     let mut answers = [client.line().await.unwrap(), client.line().await.unwrap()];
     answers.sort_by_key(|answer| answer["id"].as_str().unwrap().to_owned());
-    for (answer, id) in answers.iter().zip(["listen", "listen too"]) {
+    for (answer, id) in answers.iter().zip(["listen", "second"]) {
         let meta = json!({ID: id, "io.modelcontextprotocol/serverInfo": {"name": "changes", "version": "1.0.0"}});
         let result = json!({"resultType": "complete", "_meta": meta});
         assert_eq!(answer, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
@@ -249,14 +250,14 @@ async fn subscriptions_end_with_a_response_at_the_end_of_input() {
             assert_eq!(official.problems(answer, Some("subscriptions/listen")), Vec::<String>::new());
         }
     }
-    // Only then, the call.
+    // The call in flight is answered last.
     gate.add_permits(1);
     assert_eq!(client.line().await.unwrap()["id"], "call");
     assert_eq!(client.line().await, None);
     client.served.await.unwrap().unwrap();
 }
 
-/// Also where the request is the last line, without an end.
+/// The end of input may follow the request immediately.
 #[tokio::test]
 async fn a_subscription_request_may_be_the_last_message() {
     let (built, _handle) = built();
@@ -269,7 +270,7 @@ async fn a_subscription_request_may_be_the_last_message() {
     client.served.await.unwrap().unwrap();
 }
 
-/// Two eras on one connection: a session is told as a session, and its requests of 2026-07-28 under their ids.
+/// The session receives its own notification, and the subscription of 2026-07-28 one with its id.
 #[tokio::test]
 async fn a_session_may_also_send_subscription_requests() {
     let (built, handle) = built();
@@ -283,7 +284,8 @@ async fn a_session_may_also_send_subscription_requests() {
     let refused = client.send_raw(json!([request]).to_string().as_bytes());
     assert_eq!(refused[0][0]["error"]["code"], -32600, "{refused:?}");
     client.send_raw(request.to_string().as_bytes());
-    handle.remove::<asks>();
-    let told: Vec<_> = client.notifications().iter().map(|told| told["params"]["_meta"][ID].as_u64()).collect();
-    assert_eq!(told, [None, Some(9)]);
+    handle.remove::<ask>();
+    let received: Vec<_> =
+        client.notifications().iter().map(|message| message["params"]["_meta"][ID].as_u64()).collect();
+    assert_eq!(received, [None, Some(9)]);
 }

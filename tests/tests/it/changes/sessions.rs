@@ -1,32 +1,34 @@
-//! Sessions of 2024-11-05 to 2025-11-25: lists that change, resources that they subscribe to.
+//! Sessions of 2024-11-05 to 2025-11-25: list changes and resource subscriptions.
 
 use super::*;
 
+/// Takes the pending notifications, which must be resource updates, and returns their URIs.
 fn uris(client: &mut TestClient) -> Vec<String> {
-    let told = client.notifications();
-    check(client.revision(), &told);
-    told.iter()
-        .map(|told| {
-            assert_eq!(method(told), "notifications/resources/updated");
-            assert_eq!(told["params"].as_object().unwrap().len(), 1, "{told}");
-            told["params"]["uri"].as_str().unwrap().to_owned()
+    let notifications = client.notifications();
+    check(client.revision(), &notifications);
+    notifications
+        .iter()
+        .map(|message| {
+            assert_eq!(method(message), "notifications/resources/updated");
+            assert_eq!(message["params"].as_object().unwrap().len(), 1, "{message}");
+            message["params"]["uri"].as_str().unwrap().to_owned()
         })
         .collect()
 }
 
 #[tokio::test]
 async fn notifications_are_encoded_for_sessions() {
-    for revision in HANDSHAKES {
+    for revision in SESSION_REVISIONS {
         let built = server().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
         client.request("resources/subscribe", json!({"uri": "test://fixed"})).await.unwrap();
         handle.resource_updated("test://fixed");
         handle.set_enabled(|_| false);
-        let told = client.notifications();
-        check(revision, &told);
+        let notifications = client.notifications();
+        check(revision, &notifications);
         assert_eq!(
-            told,
+            notifications,
             [
                 json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "test://fixed"}}),
                 json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
@@ -39,7 +41,7 @@ async fn notifications_are_encoded_for_sessions() {
 
 #[tokio::test]
 async fn only_subscribers_receive_resource_updates() {
-    for revision in HANDSHAKES {
+    for revision in SESSION_REVISIONS {
         let built = server().with::<other>().build().unwrap();
         let handle = built.handle();
         let (mut client, mut bystander) = (built.test_client(revision), built.test_client(revision));
@@ -54,7 +56,7 @@ async fn only_subscribers_receive_resource_updates() {
         assert_eq!(uris(&mut bystander), Vec::<String>::new());
         handle.resource_updated("test://fixed");
         assert_eq!(uris(&mut client), ["test://fixed"]);
-        // What was marked before is not told to one that has left.
+        // A pending update is discarded when the client unsubscribes.
         handle.resource_updated("test://fixed");
         for uri in ["test://fixed", "test://fixed", "test://never", "test://other"] {
             assert_eq!(code(&mut client, "resources/unsubscribe", json!({ "uri": uri })).await, 0, "{uri}");
@@ -70,7 +72,7 @@ async fn only_subscribers_receive_resource_updates() {
 
 #[tokio::test]
 async fn invalid_subscriptions_are_rejected() {
-    for revision in HANDSHAKES {
+    for revision in SESSION_REVISIONS {
         let built = server().disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(revision);
@@ -81,13 +83,12 @@ async fn invalid_subscriptions_are_rejected() {
         }
         for uri in ["", "test://never", "test://other", "test://item/", "test://item/{id}"] {
             let refused = client.request("resources/subscribe", json!({ "uri": uri })).await.map(drop);
-            match uri {
-                "test://item/{id}" | "test://item/" => {}
-                _ => {
-                    let refused = refused.unwrap_err();
-                    assert_eq!((refused.code, refused.data), (-32002, Some(json!({ "uri": uri }))), "{revision} {uri}");
-                }
+            // The template matches these two.
+            if matches!(uri, "test://item/{id}" | "test://item/") {
+                continue;
             }
+            let refused = refused.unwrap_err();
+            assert_eq!((refused.code, refused.data), (-32002, Some(json!({ "uri": uri }))), "{revision} {uri}");
         }
         assert_eq!(code(&mut client, "subscriptions/listen", json!({"notifications": {}})).await, -32601);
     }
@@ -109,43 +110,44 @@ async fn the_subscriptions_of_a_session_are_limited() {
     assert_eq!(code(&mut client, "resources/unsubscribe", json!({"uri": "test://item/1"})).await, 0);
     assert_eq!(code(&mut client, "resources/subscribe", one_more).await, 0);
 
-    let mut wordy = built.test_client(Revision::V2025_11_25);
+    // The total size of the URIs is limited as well.
+    let mut client = built.test_client(Revision::V2025_11_25);
     let long = |id: u32| json!({"uri": format!("test://item/{id}{}", "0".repeat(60_000))});
     for id in 1..=4 {
-        assert_eq!(code(&mut wordy, "resources/subscribe", long(id)).await, 0);
+        assert_eq!(code(&mut client, "resources/subscribe", long(id)).await, 0);
     }
-    assert_eq!(code(&mut wordy, "resources/subscribe", long(5)).await, -32602);
+    assert_eq!(code(&mut client, "resources/subscribe", long(5)).await, -32602);
 }
 
-/// What changes between `initialize` and `notifications/initialized` is told after it.
+/// Changes after `initialize` are notified once the client has sent `notifications/initialized`.
 #[tokio::test]
 async fn no_notification_precedes_initialized() {
-    for revision in HANDSHAKES {
+    for revision in SESSION_REVISIONS {
         let server = server();
         let handle = server.handle();
         let mut client = TestClient::uninitialized(server, revision);
-        let who = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": who});
+        let client_info = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client_info});
         client.request("initialize", params).await.unwrap();
-        handle.add::<comes>().unwrap();
-        handle.remove::<comes>();
+        handle.add::<optional>().unwrap();
+        handle.remove::<optional>();
         assert_eq!(methods(&mut client), Vec::<String>::new());
         client.notify("notifications/initialized", json!({}));
         assert_eq!(methods(&mut client), ["tools/list_changed"]);
         client.notify("notifications/initialized", json!({}));
-        handle.remove::<asks>();
+        handle.remove::<ask>();
         assert_eq!(methods(&mut client), ["prompts/list_changed"]);
     }
 }
 
-/// Before a session there is nobody to tell, and after it nobody either.
+/// Neither clients without a session nor closed sessions are notified.
 #[tokio::test]
 async fn clients_without_a_session_are_not_notified() {
     let built = server().build().unwrap();
     let handle = built.handle();
     let mut stateless = built.test_client(Revision::V2026_07_28);
     drop(built.test_client(Revision::V2025_11_25));
-    handle.remove::<stays>();
+    handle.remove::<permanent>();
     handle.resource_updated("test://fixed");
     assert_eq!(methods(&mut stateless), Vec::<String>::new());
 }

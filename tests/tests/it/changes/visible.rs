@@ -1,12 +1,12 @@
-//! Who sees what.
+//! `Server::visible_to`: which caller sees which entries.
 
 use mcp_runtime::{Caller, EntryInfo, EntryKind};
 
 use super::*;
 
-/// Lists for the template that some do not see.
+/// A hidden template with a list.
 #[resource("test://listed/{id}", tags("admin"), list = all)]
-fn many(id: u32) -> String {
+fn hidden_template(id: u32) -> String {
     id.to_string()
 }
 
@@ -14,14 +14,14 @@ fn all() -> Vec<mcp_runtime::ResourceLink> {
     vec![mcp_runtime::ResourceLink::new("test://listed/1", "1")]
 }
 
-/// Behind the template that some do not see.
+/// Matches the URIs of the hidden template as well.
 #[resource("test://listed/{+path}")]
 fn fallback(path: String) -> String {
     format!("fallback {path}")
 }
 
 fn everything() -> Server {
-    server().with::<comes>().with::<other>().with::<asks_more>().with::<many>().with::<fallback>()
+    server().with::<optional>().with::<other>().with::<ask_more>().with::<hidden_template>().with::<fallback>()
 }
 
 fn by_client(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
@@ -29,7 +29,7 @@ fn by_client(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
     !entry.has_tag("admin") || caller.client().is_some_and(|client| client.name == "admin")
 }
 
-/// Hidden, disabled, removed or never there: nobody can tell.
+/// Clients cannot distinguish hidden, disabled, removed and never registered entries.
 #[tokio::test]
 async fn hidden_entries_are_indistinguishable_from_missing_ones() {
     let complete = |reference: Value, name: &str| json!({"ref": reference, "argument": {"name": name, "value": ""}});
@@ -38,14 +38,14 @@ async fn hidden_entries_are_indistinguishable_from_missing_ones() {
         ("resources/list", json!({})),
         ("resources/templates/list", json!({})),
         ("prompts/list", json!({})),
-        ("tools/call", json!({"name": "comes"})),
+        ("tools/call", json!({"name": "optional"})),
         ("resources/read", json!({"uri": "test://other"})),
         ("resources/read", json!({"uri": "test://listed/1"})),
-        ("prompts/get", json!({"name": "asks_more", "arguments": {"style": "Plain"}})),
-        ("completion/complete", complete(json!({"type": "ref/prompt", "name": "asks_more"}), "style")),
+        ("prompts/get", json!({"name": "ask_more", "arguments": {"style": "Plain"}})),
+        ("completion/complete", complete(json!({"type": "ref/prompt", "name": "ask_more"}), "style")),
         ("completion/complete", complete(json!({"type": "ref/resource", "uri": "test://listed/{id}"}), "id")),
         ("resources/subscribe", json!({"uri": "test://other"})),
-        ("tools/call", json!({"name": "stays"})),
+        ("tools/call", json!({"name": "permanent"})),
         ("resources/read", json!({"uri": "test://item/1"})),
     ];
     for revision in Revision::ALL {
@@ -57,10 +57,10 @@ async fn hidden_entries_are_indistinguishable_from_missing_ones() {
         disabled.handle().set_enabled(|entry| !entry.has_tag("admin"));
         let handle = removed.handle();
         assert!(
-            handle.remove::<comes>()
+            handle.remove::<optional>()
                 && handle.remove::<other>()
-                && handle.remove::<asks_more>()
-                && handle.remove::<many>()
+                && handle.remove::<ask_more>()
+                && handle.remove::<hidden_template>()
         );
         for (name, built) in [("hidden", hidden), ("disabled", disabled), ("removed", removed)] {
             let (mut expected, mut client) = (never.test_client(revision), built.test_client(revision));
@@ -92,7 +92,7 @@ async fn visibility_depends_on_the_caller() {
             .build()
             .unwrap();
         let mut client = built.test_client(revision);
-        assert_eq!(listed(&mut client, "tools/list").await, ["comes", "stays"]);
+        assert_eq!(listed(&mut client, "tools/list").await, ["optional", "permanent"]);
         assert_eq!(listed(&mut client, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
         if revision.is_stateless() {
             let other = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "other", "version": "1"}}});
@@ -111,10 +111,10 @@ async fn pages_contain_only_visible_entries() {
         let built = everything().visible_to(by_client).page_size(1).build().unwrap();
         let mut client = built.test_client(revision);
         for (method, member, expected) in [
-            ("tools/list", "tools", &["stays"][..]),
+            ("tools/list", "tools", &["permanent"][..]),
             ("resources/templates/list", "resourceTemplates", &["test://item/{id}", "test://listed/{+path}"]),
             ("resources/list", "resources", &["test://fixed"]),
-            ("prompts/list", "prompts", &["asks"]),
+            ("prompts/list", "prompts", &["ask"]),
         ] {
             assert_eq!(listed(&mut client, method).await, expected, "{revision}");
             let first = client.request(method, json!({})).await.unwrap();
@@ -125,7 +125,7 @@ async fn pages_contain_only_visible_entries() {
     }
 }
 
-/// Whoever may keep the first page may keep the others, and those alone.
+/// A cache may share either all pages of a list or none.
 #[tokio::test]
 async fn all_pages_have_the_same_cache_scope() {
     for (server, scope) in [(everything(), "public"), (everything().visible_to(|_, _| true), "private")] {
@@ -147,17 +147,17 @@ async fn all_pages_have_the_same_cache_scope() {
     }
 }
 
-/// Whatever a client did before on its connection.
+/// Earlier requests on a connection do not affect its lists.
 #[tokio::test]
 async fn lists_do_not_depend_on_the_connection() {
     for revision in Revision::ALL {
         let built = everything().build().unwrap();
         let handle = built.handle();
         let (mut busy, mut idle) = (built.test_client(revision), built.test_client(revision));
-        busy.call("stays", ()).await.unwrap();
+        busy.call("permanent", ()).await.unwrap();
         busy.read("test://fixed").await.unwrap();
         watch_lists(&mut busy);
-        handle.remove::<comes>();
+        handle.remove::<optional>();
         for method in ["tools/list", "resources/templates/list", "resources/list", "prompts/list"] {
             let first = busy.request(method, json!({})).await.unwrap();
             assert_eq!(first, busy.request(method, json!({})).await.unwrap(), "{revision} {method}");
@@ -174,16 +174,16 @@ async fn updates_of_hidden_resources_are_not_notified() {
     let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://other", "test://fixed"]});
     let (_, honoured) = listen(&mut client, wanted);
     assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
-    handle.remove::<comes>();
+    handle.remove::<optional>();
     handle.resource_updated("test://other");
     assert_eq!(methods(&mut client), ["tools/list_changed"]);
 }
 
 #[tokio::test]
 async fn a_panic_in_the_visibility_filter_hides_the_entry() {
-    let built = server().visible_to(|_, entry| entry.name != "stays" || panic!("a secret")).build().unwrap();
+    let built = server().visible_to(|_, entry| entry.name != "permanent" || panic!("a secret")).build().unwrap();
     let mut client = built.test_client(Revision::V2025_11_25);
     assert_eq!(listed(&mut client, "tools/list").await, Vec::<String>::new());
-    let refused = client.call("stays", ()).await.unwrap_err();
-    assert_eq!((refused.code, refused.message.as_str()), (-32602, "unknown tool: stays"));
+    let refused = client.call("permanent", ()).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (-32602, "unknown tool: permanent"));
 }

@@ -1,9 +1,9 @@
-//! Decoding of answers.
+//! Decoding of the client's answers.
 
 use super::*;
 
 #[track_caller]
-fn is_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
+fn assert_rejected<A: Ask<Answer: Debug>>(ask: &A, result: &str, expected: &str) {
     assert_eq!(ask.read(result).unwrap_err().to_string(), expected, "{result}");
 }
 
@@ -70,7 +70,7 @@ fn choices_can_be_booleans() {
         (r#""sizes.s":true,"sizes.Large":true"#, r#"`sizes`: ["s","Large"] must have at most 1 item"#),
         (r#""sizes":[],"grades.b":1"#, "`grades.b`: 1 must be a boolean"),
     ] {
-        is_rejected(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
+        assert_rejected(&ask, &format!(r#"{{"action":"accept","content":{{{content}}}}}"#), expected);
     }
 }
 
@@ -134,7 +134,7 @@ fn invalid_form_content_is_rejected() {
         content.as_object_mut().unwrap().remove(name);
         let rest = content.to_string();
         let result = format!(r#"{{"action":"accept","content":{{{},{field}}}}}"#, rest.trim_matches(['{', '}']));
-        is_rejected(&every(), &result, expected);
+        assert_rejected(&every(), &result, expected);
     }
     for (result, expected) in [
         ("12345", "12345 must be an object"),
@@ -151,7 +151,7 @@ fn invalid_form_content_is_rejected() {
              `size` is required (one of \"s\", \"Large\")",
         ),
     ] {
-        is_rejected(&every(), result, expected);
+        assert_rejected(&every(), result, expected);
     }
 }
 
@@ -203,14 +203,14 @@ fn invalid_sampling_results_are_rejected() {
         ),
         (r#"{"type":"tool_use","id":"1","name":"t","input":"{}"}"#, r#"`content.input`: "{}" must be an object"#),
     ] {
-        is_rejected(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
+        assert_rejected(&ask, &format!(r#"{{"role":"assistant","model":"m","content":{content}}}"#), expected);
     }
     for (result, expected) in [
         ("[]", "[] must be an object"),
         (r#"{"role":"system","model":"m","content":[]}"#, r#"`role`: "system" must be one of "user", "assistant""#),
         (r#"{"content":[]}"#, r#"`role` is required (one of "user", "assistant"); `model` is required (string)"#),
     ] {
-        is_rejected(&ask, result, expected);
+        assert_rejected(&ask, result, expected);
     }
 }
 
@@ -229,6 +229,6 @@ fn roots_are_decoded() {
         (r#"{"roots":["file:///a"]}"#, r#"`roots[0]`: "file:///a" must be an object"#),
         (r#"{"roots":[{"name":"a"}]}"#, "`roots[0].uri` is required (string)"),
     ] {
-        is_rejected(&ListRoots, result, expected);
+        assert_rejected(&ListRoots, result, expected);
     }
 }

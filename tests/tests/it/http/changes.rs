@@ -16,7 +16,7 @@ use super::{
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Is enabled and disabled.
+/// A tool that tests add, remove and hide.
 #[tool(tags("admin"))]
 fn comes() -> &'static str {
     "came"
@@ -76,11 +76,14 @@ async fn a_subscription_request_receives_changes() {
         handle.add::<comes>().unwrap();
         handle.resource_updated("test://item/3");
         handle.resource_updated("test://item/2");
-        let told = tools.message().await.unwrap();
-        assert_eq!((method(&told), &told["params"]), ("notifications/tools/list_changed", &json!({"_meta": {ID: 1}})));
-        let told = items.message().await.unwrap();
-        assert_eq!(method(&told), "notifications/resources/updated", "{round}");
-        assert_eq!(told["params"], json!({"_meta": {ID: 1}, "uri": "test://item/2"}));
+        let notification = tools.message().await.unwrap();
+        assert_eq!(
+            (method(&notification), &notification["params"]),
+            ("notifications/tools/list_changed", &json!({"_meta": {ID: 1}}))
+        );
+        let notification = items.message().await.unwrap();
+        assert_eq!(method(&notification), "notifications/resources/updated", "{round}");
+        assert_eq!(notification["params"], json!({"_meta": {ID: 1}, "uri": "test://item/2"}));
         handle.remove::<comes>();
         assert_eq!(method(&tools.message().await.unwrap()), "notifications/tools/list_changed");
     }
@@ -132,8 +135,8 @@ async fn a_subscription_ends_with_its_response() {
     let handle = server.handle();
     let mut endpoint = Endpoint::start(server, HttpOptions::default()).await;
     let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
-    let going_on = endpoint.connect().await;
-    let going_on = tokio::spawn(async move { going_on.send(&call("waits")).await.0 });
+    let connection = endpoint.connect().await;
+    let in_flight = tokio::spawn(async move { connection.send(&call("waits")).await.0 });
     stage.has_begun(1).await;
     handle.add::<comes>().unwrap();
     endpoint.stop();
@@ -144,7 +147,7 @@ async fn a_subscription_ends_with_its_response() {
     assert_eq!(messages[1]["result"]["_meta"][ID], 1);
     assert_eq!(messages[1]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "http");
     stage.open();
-    assert_eq!(going_on.await.unwrap().text(), "waited");
+    assert_eq!(in_flight.await.unwrap().text(), "waited");
     endpoint.stopped().await;
 }
 

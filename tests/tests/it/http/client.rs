@@ -171,7 +171,7 @@ impl Connection {
         Response { status, headers, unread: Vec::new(), connection: self }
     }
 
-    /// Waits until the server closes the connection, and discards what it sends.
+    /// Waits until the server closes the connection, and discards its output.
     pub(super) async fn closed(mut self) {
         let _ = soon(self.0.read_to_end(&mut Vec::new())).await;
     }

@@ -33,9 +33,9 @@ fn respond(session: &Session<'_>, question: &Value, result: Value) -> Request {
 }
 
 /// Returns a call of 2026-07-28 from a client with the `elicitation` capability.
-fn call(name: &str, beside: Value) -> Request {
+fn call(name: &str, extra: Value) -> Request {
     let mut params = json!({"name": name, "arguments": {}});
-    params.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
+    params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     stateless("tools/call", &params).change(|message| {
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
     })
@@ -103,9 +103,9 @@ async fn a_cancelled_call_cancels_its_client_request_on_its_stream() {
         let mut stream = endpoint.open(&delete(&session, id)).await;
         let question = stream.message().await.unwrap();
         assert_eq!(endpoint.send(&session.cancel(id)).await.status, 202);
-        let taken_back = stream.message().await.unwrap();
-        assert_eq!(taken_back["method"], "notifications/cancelled");
-        assert_eq!(taken_back["params"]["requestId"], question["id"]);
+        let cancelled = stream.message().await.unwrap();
+        assert_eq!(cancelled["method"], "notifications/cancelled");
+        assert_eq!(cancelled["params"]["requestId"], question["id"]);
         assert_eq!(stream.message().await, None);
     }
 }
@@ -135,8 +135,8 @@ async fn a_round_is_a_json_response_and_a_missing_capability_a_bad_request() {
     });
     assert_eq!(endpoint.send(&call("delete", again)).await.text(), "deleted /a");
 
-    let cannot = stateless("tools/call", &json!({"name": "delete", "arguments": {"path": "/a"}}));
-    let refused = endpoint.send(&cannot).await;
+    let without_elicitation = stateless("tools/call", &json!({"name": "delete", "arguments": {"path": "/a"}}));
+    let refused = endpoint.send(&without_elicitation).await;
     assert_eq!(refused.outcome(), (400, -32021));
     assert_eq!(refused.json()["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
 }
@@ -162,9 +162,9 @@ async fn sealed_state_is_bound_to_its_principal() {
     assert!(state.is_string());
     let order = json!({"order": {"action": "accept", "content": {"name": "Ada", "size": "s", "toppings": []}}});
     let again = || call("order", json!({"requestState": state, "inputResponses": order}));
-    for (principal, is_hers) in [(Some("eve"), false), (None, false), (Some("ada"), true)] {
+    for (principal, is_accepted) in [(Some("eve"), false), (None, false), (Some("ada"), true)] {
         let response = send(again(), principal).await;
-        if is_hers {
+        if is_accepted {
             assert_eq!(response["result"]["resultType"], "input_required", "{response}");
         } else {
             assert_eq!(response["error"]["code"], -32602, "{principal:?}");

@@ -71,7 +71,7 @@ async fn messages_are_answered_on_the_stream() {
         );
     }
     // Two concurrent calls, progress, and a cancellation.
-    assert_eq!(endpoint.send(&call(3, "tells").path(&path)).await.status, 202);
+    assert_eq!(endpoint.send(&call(3, "reports").path(&path)).await.status, 202);
     assert_eq!(next(&mut stream).await["params"]["progressToken"], 3);
     assert_eq!(endpoint.send(&call(4, "waits").path(&path)).await.status, 202);
     stage.has_begun(2).await;
@@ -149,9 +149,9 @@ async fn a_blocked_session_does_not_delay_others() {
     let (stage, endpoint) = legacy().await;
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     // The blocked thread may have been driving the sockets. New work wakes another thread.
-    let (nudged, runtime) = (Arc::clone(&stage), tokio::runtime::Handle::current());
-    let nudging = std::thread::spawn(move || {
-        while !nudged.is_released.load(super::Ordering::SeqCst) {
+    let (waking, runtime) = (Arc::clone(&stage), tokio::runtime::Handle::current());
+    let waker = std::thread::spawn(move || {
+        while !waking.is_released.load(super::Ordering::SeqCst) {
             runtime.spawn(async {});
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -167,7 +167,7 @@ async fn a_blocked_session_does_not_delay_others() {
         assert_eq!(endpoint.send(&super::request::call("quick")).await.text(), "quick");
     }
     stage.is_released.store(true, super::Ordering::SeqCst);
-    nudging.join().unwrap();
+    waker.join().unwrap();
     for connection in waiting {
         assert_eq!(connection.response().await.status, 202);
     }
@@ -195,7 +195,7 @@ async fn the_stream_is_never_closed_early() {
     let (mut stream, path) = session(&endpoint, "2025-11-25").await;
     assert_eq!(endpoint.send(&call(1, "closes_stream").path(&path)).await.status, 202);
     stage.open();
-    assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], "came back");
+    assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], "reconnected");
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn the_number_of_streams_is_limited() {
     open(&endpoint).await;
 }
 
-/// A slow reader loses no response. A client that does not read at all is rejected in the end.
+/// A slow reader loses no response. Messages of a client that does not read are rejected eventually.
 #[tokio::test]
 async fn unread_output_is_limited() {
     let (_, endpoint) = legacy().await;
@@ -233,7 +233,7 @@ async fn unread_output_is_limited() {
             break response;
         }
         accepted += 1;
-        assert!(accepted < 1000, "nothing is refused");
+        assert!(accepted < 1000, "no request is rejected");
     };
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     for id in 0..accepted {

@@ -133,7 +133,7 @@ async fn a_slow_body_times_out() {
 async fn calls_in_flight_are_limited() {
     let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(2)).await;
     let session = endpoint.session("2025-11-25").await;
-    let mut streamed = endpoint.open(&session.call(1, "tells")).await;
+    let mut streamed = endpoint.open(&session.call(1, "reports")).await;
     assert!(streamed.message().await.is_some());
     let waiting = call("waits");
     let others = async {
@@ -217,7 +217,7 @@ async fn the_total_size_of_bodies_is_limited() {
         if response.status != 200 {
             break response;
         }
-        assert!(held.len() < 100, "nothing is refused");
+        assert!(held.len() < 100, "no request is rejected");
         held.push(stalled(&endpoint, MEGABYTE - 10).await);
     };
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
@@ -238,7 +238,7 @@ async fn unfetched_responses_are_limited() {
     let mut lost = Vec::new();
     for id in 0..12 {
         let session = &sessions[id % 2];
-        let params = json!({"name": "tells_long", "arguments": {"length": LENGTH}, "_meta": {"progressToken": id}});
+        let params = json!({"name": "reports_long", "arguments": {"length": LENGTH}, "_meta": {"progressToken": id}});
         let request = session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
         let mut response = endpoint.open(&request).await;
         let event = loop {
@@ -264,9 +264,9 @@ async fn unfetched_responses_are_limited() {
             }
         });
     }
-    let kept = fetched.iter().filter(|is_there| **is_there).count();
+    let kept = fetched.iter().filter(|is_kept| **is_kept).count();
     assert!(kept * LENGTH <= KEPT && kept * LENGTH >= KEPT / 2, "{fetched:?}");
-    assert!(fetched.is_sorted(), "the oldest should be forgotten first: {fetched:?}");
+    assert!(fetched.is_sorted(), "the oldest should be evicted first: {fetched:?}");
 }
 
 /// Retries until a request is accepted, and returns its connection.
@@ -327,7 +327,7 @@ async fn slow_and_idle_connections_time_out() {
     soon(trickle).await.unwrap();
     assert!(
         began.elapsed() < Duration::from_secs(20),
-        "it is not the option that ended them, but what hyper does by itself"
+        "the connections were closed by the default timeout of hyper, not by the option"
     );
     served(&endpoint).await;
 
@@ -348,7 +348,7 @@ const UNREAD: usize = 24 * MEGABYTE;
 async fn unread_streams_do_not_count_as_calls() {
     let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
     let session = endpoint.session("2025-11-25").await;
-    let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
+    let long = json!({"name": "reports_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
     let of_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long});
     for request in [stateless("tools/call", &long), session.post(&of_session)] {
         let mut unread = endpoint.open(&request).await;
@@ -380,7 +380,7 @@ async fn a_client_that_stops_reading_times_out() {
     whole.write(&stateless("tools/call", &long).bytes()).await;
     let connection = served(&endpoint).await;
 
-    let long = json!({"name": "tells_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
+    let long = json!({"name": "reports_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
     let request = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long}));
     let mut streamed = connection.open(&request).await;
     let id = streamed.event().await.unwrap().id.unwrap();
@@ -438,12 +438,12 @@ async fn malformed_http_is_rejected() {
 async fn shutdown_waits_for_calls_and_streams() {
     let (stage, mut endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
     let session = endpoint.session("2025-11-25").await;
-    let (get, tells) = (session.get(), session.call(1, "tells"));
+    let (get, reports) = (session.get(), session.call(1, "reports"));
     let idle = endpoint.connect().await.send(&call("quick")).await.1;
     let mut listening = endpoint.open(&get).await;
     let mut legacy = endpoint.open(&Request::new("GET").path("/sse")).await;
     assert!(legacy.event().await.is_some());
-    let mut streamed = endpoint.open(&tells).await;
+    let mut streamed = endpoint.open(&reports).await;
     assert!(streamed.message().await.is_some());
     let mut waiting = endpoint.connect().await;
     waiting.write(&call("waits").bytes()).await;
@@ -466,7 +466,7 @@ async fn shutdown_waits_for_calls_and_streams() {
 #[tokio::test]
 async fn shutdown_waits_for_messages_being_received() {
     let (stage, mut endpoint) = serve().await;
-    let (request, mut late) = (call("tells"), endpoint.connect().await);
+    let (request, mut late) = (call("reports"), endpoint.connect().await);
     let bytes = request.bytes();
     let (begun, rest) = bytes.split_at(bytes.len() - 10);
     late.write(begun).await;
@@ -487,7 +487,7 @@ async fn shutdown_ends_after_the_grace_period() {
     let (stage, server) = server();
     let endpoint = Endpoint::start(server.shutdown_grace(Duration::from_millis(50)), HttpOptions::default()).await;
     let address = endpoint.address;
-    let mut streamed = endpoint.open(&call("tells")).await;
+    let mut streamed = endpoint.open(&call("reports")).await;
     assert!(streamed.message().await.is_some());
     let session = endpoint.session("2025-11-25").await.call(1, "waits");
     let mut waiting = endpoint.connect().await;

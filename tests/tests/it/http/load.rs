@@ -30,12 +30,12 @@ async fn abandoned_sessions_use_little_memory() {
     let (_, connection) = abandon(server.connect().await, 100).await;
     let before = server.memory();
     let (ids, connection) = abandon(connection, 9_900).await;
-    let taken = server.memory().saturating_sub(before);
-    assert!(taken < 9_900 * 2, "{taken} kB for 9,900 sessions");
+    let used = server.memory().saturating_sub(before);
+    assert!(used < 9_900 * 2, "{used} kB for 9,900 sessions");
 
     // Beyond that, the oldest ones are evicted.
     let (_, connection) = abandon(connection, 1_000).await;
-    let grown = server.memory().saturating_sub(before + taken);
+    let grown = server.memory().saturating_sub(before + used);
     assert!(grown < 8 << 10, "{grown} kB more");
     let ping =
         |id: &str| Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).with("mcp-session-id", id);
@@ -67,9 +67,9 @@ async fn unread_streams_use_little_memory() {
         assert_eq!(response.status, 200);
         connection = kept;
     }
-    let taken = server.memory().saturating_sub(before);
-    assert!(taken < 64 << 10, "{taken} kB for 1,000 streams");
-    // They have been open all the time.
+    let used = server.memory().saturating_sub(before);
+    assert!(used < 64 << 10, "{used} kB for 1,000 streams");
+    // The streams stayed open.
     let response = soon(streams.swap_remove(500).response()).await;
     assert_eq!((response.status, response.header("content-type")), (200, Some("text/event-stream")));
 }
@@ -93,6 +93,6 @@ async fn announced_bodies_use_little_memory() {
     }
     let (response, _) = connection.send(&add()).await;
     assert_eq!(response.status, 200);
-    let taken = server.memory().saturating_sub(before);
-    assert!(taken < 64 << 10, "{taken} kB for 400 bodies");
+    let used = server.memory().saturating_sub(before);
+    assert!(used < 64 << 10, "{used} kB for 400 bodies");
 }

@@ -65,11 +65,11 @@ fn fixture(log: &str) -> Command {
 }
 
 /// Reads up to a line that contains a text.
-fn line_with(stderr: &mut BufReader<ChildStderr>, what: &str) -> String {
+fn line_with(stderr: &mut BufReader<ChildStderr>, text: &str) -> String {
     let mut line = String::new();
-    while !line.contains(what) {
+    while !line.contains(text) {
         line.clear();
-        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "the server ends");
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "stderr ended before a line with {text:?}");
     }
     line.trim_end().to_owned()
 }
@@ -88,7 +88,7 @@ async fn a_signal_lets_calls_in_flight_finish() {
     let session = opened.header("mcp-session-id").unwrap();
     let mut waiting = server.connect().await;
     waiting.write(&call(session, "wait", &json!({"milliseconds": 1000})).bytes()).await;
-    // Its id is rejected as a duplicate as soon as it is in flight.
+    // The call is in flight as soon as its id is rejected as a duplicate.
     loop {
         let (response, kept) = idle.send(&call(session, "add", &json!({"a": 1, "b": 2}))).await;
         idle = kept;
@@ -107,7 +107,7 @@ async fn a_signal_lets_calls_in_flight_finish() {
     assert_eq!(soon(ended).await.unwrap(), Some(0));
 }
 
-/// Programs learn the address from a file, without reading the log.
+/// Programs can read the address from a file instead of the log.
 #[test]
 fn the_endpoint_url_is_written_to_a_file() {
     let file = std::env::temp_dir().join(format!("mcp-address-{}", std::process::id()));

@@ -51,8 +51,8 @@ async fn ids_cannot_be_guessed() {
         assert!(session.id.len() * 6 >= 128, "{}", session.id);
         assert!(ids.insert(session.id));
     }
-    for place in 0..4 {
-        let characters: HashSet<_> = ids.iter().map(|id| id.as_bytes()[place]).collect();
+    for position in 0..4 {
+        let characters: HashSet<_> = ids.iter().map(|id| id.as_bytes()[position]).collect();
         assert!(characters.len() > 16, "{characters:?}");
     }
 }
@@ -76,7 +76,7 @@ async fn requests_are_checked() {
         ),
         ("a notification without a session", notification().without("mcp-session-id"), (400, -32600)),
         ("a stream without a session", session.get().without("mcp-session-id"), (400, -32600)),
-        ("an end without a session", session.delete().without("mcp-session-id"), (400, -32600)),
+        ("a DELETE without a session", session.delete().without("mcp-session-id"), (400, -32600)),
         ("an unknown session", good().with("mcp-session-id", "AAAA"), (404, -32600)),
         ("a long unknown session", good().with("mcp-session-id", &long), (404, -32600)),
         ("an empty session", good().with("mcp-session-id", ""), (404, -32600)),
@@ -85,9 +85,9 @@ async fn requests_are_checked() {
         ("no version", good().without("mcp-protocol-version"), (200, 0)),
         ("another version with sessions", good().with("mcp-protocol-version", "2025-03-26"), (200, 0)),
         ("an unknown version", good().with("mcp-protocol-version", "2025-01-01"), (400, -32022)),
-        ("no version at all", good().with("mcp-protocol-version", "latest"), (400, -32022)),
+        ("an invalid version", good().with("mcp-protocol-version", "latest"), (400, -32022)),
         (
-            "an unknown version of a session that is unknown as well",
+            "an unknown version and an unknown session",
             good().with("mcp-protocol-version", "2025-01-01").with("mcp-session-id", "AAAA"),
             (400, -32022),
         ),
@@ -103,11 +103,11 @@ async fn requests_are_checked() {
         ),
         ("two versions", good().and("mcp-protocol-version", "2025-06-18"), (400, -32020)),
         ("a stream of an unknown version", session.get().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
-        ("an end of an unknown version", session.delete().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
+        ("a DELETE of an unknown version", session.delete().with("mcp-protocol-version", "2025-01-01"), (400, -32600)),
         ("a second initialize", session.wrap(initialize("2025-06-18")), (200, -32600)),
         ("an unknown method", good().change(|message| message["method"] = json!("frobnicate")), (200, -32601)),
-        ("no JSON", good().body("{"), (400, -32700)),
-        ("no message", good().body("1"), (400, -32600)),
+        ("invalid JSON", good().body("{"), (400, -32700)),
+        ("not a message", good().body("1"), (400, -32600)),
         ("a batch", good().body(format!("[{}]", ping(1))), (400, -32600)),
         ("no content type", good().without("content-type"), (415, -32600)),
         ("another content type", good().with("content-type", "text/plain"), (415, -32600)),
@@ -115,7 +115,7 @@ async fn requests_are_checked() {
         ("an accept without events", good().with("accept", "application/json"), (406, -32600)),
         ("an accept without JSON", good().with("accept", "text/event-stream"), (406, -32600)),
         ("an accept of anything", good().with("accept", "*/*"), (200, 0)),
-        ("a stream that may not be one", session.get().with("accept", "application/json"), (406, -32600)),
+        ("a stream with an accept of JSON only", session.get().with("accept", "application/json"), (406, -32600)),
         ("another method", session.wrap(Request::new("PUT")), (405, -32600)),
         ("a response", session.post(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})), (202, 0)),
         (
@@ -126,7 +126,7 @@ async fn requests_are_checked() {
         ("an unknown notification", session.post(&json!({"jsonrpc": "2.0", "method": "x"})), (202, 0)),
         ("another path", good().path("/other"), (404, -32600)),
         ("a header across lines", good().with("x-a", "b\r\n c"), (400, 0)),
-        ("a header with a zero", good().with("x-a", "b\0c"), (400, 0)),
+        ("a header with a NUL byte", good().with("x-a", "b\0c"), (400, 0)),
         ("too many headers", (0..200).fold(good(), |request, n| request.with(&format!("x-{n}"), "1")), (431, 0)),
         ("headers that are too long", good().with("x-long", &"x".repeat(1 << 17)), (431, 0)),
     ] {
@@ -195,9 +195,9 @@ async fn batches_belong_to_2025_03_26() {
             assert_eq!(endpoint.send(&session.post(&batch)).await.status, status, "{batch}");
         }
         // A notification precedes the responses.
-        let told = json!([ping(1), {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
-            "params": {"name": "tells_at_once", "_meta": {"progressToken": 1}}}]);
-        let messages = endpoint.open(&session.post(&told)).await.messages().await;
+        let batch = json!([ping(1), {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "reports_at_once", "_meta": {"progressToken": 1}}}]);
+        let messages = endpoint.open(&session.post(&batch)).await.messages().await;
         assert_eq!(messages[0]["method"], "notifications/progress");
         assert_eq!(messages[1].as_array().unwrap().len(), 2);
     }
@@ -214,7 +214,7 @@ async fn a_duplicate_id_in_flight_is_rejected() {
         assert_eq!(refused.outcome(), (200, -32600));
         assert_eq!(refused.json()["id"], 1);
         assert_eq!(endpoint.send(&other).await.status, 200);
-        // In another session it is another call.
+        // Ids of different sessions are independent.
         let neighbour = endpoint.session("2025-11-25").await;
         assert_eq!(endpoint.send(&neighbour.call(1, "quick")).await.text(), "quick");
         stage.open();
@@ -266,7 +266,7 @@ async fn a_call_is_cancelled_by_another_request() {
     stage.has_dropped(1).await;
 
     // The same holds if the response is a stream already.
-    let mut streamed = endpoint.open(&session.call(2, "tells")).await;
+    let mut streamed = endpoint.open(&session.call(2, "reports")).await;
     assert!(streamed.message().await.is_some());
     assert_eq!(endpoint.send(&session.cancel(2)).await.status, 202);
     assert_eq!(streamed.messages().await, Vec::<Value>::new());
@@ -284,7 +284,7 @@ async fn a_disconnected_client_cancels_nothing() {
     for id in 0..20 {
         assert_eq!(endpoint.send(&session.call(100 + id, "quick")).await.status, 200);
     }
-    assert_eq!(endpoint.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "it is no longer in flight");
+    assert_eq!(endpoint.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "the call is still in flight");
     stage.open();
     stage.has_dropped(1).await;
 }
@@ -293,11 +293,11 @@ async fn a_disconnected_client_cancels_nothing() {
 async fn closing_a_session_ends_its_calls_and_streams() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut standing = endpoint.open(&session.get()).await;
-    let mut streamed = endpoint.open(&session.call(1, "tells")).await;
+    let mut general = endpoint.open(&session.get()).await;
+    let mut streamed = endpoint.open(&session.call(1, "reports")).await;
     assert!(streamed.message().await.is_some());
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
-    assert_eq!(soon(standing.messages()).await, Vec::<Value>::new());
+    assert_eq!(soon(general.messages()).await, Vec::<Value>::new());
     assert_eq!(soon(streamed.messages()).await, Vec::<Value>::new());
     stage.has_dropped(1).await;
 }
@@ -312,7 +312,7 @@ async fn an_idle_session_expires_unless_it_is_active() {
         endpoint.session("2025-11-25").await,
         endpoint.session("2025-11-25").await,
     );
-    let mut call = endpoint.open(&calling.call(1, "tells")).await;
+    let mut call = endpoint.open(&calling.call(1, "reports")).await;
     assert!(call.message().await.is_some());
     let listener = endpoint.open(&listening.get()).await;
     // The call continues after its client has disconnected.
@@ -346,7 +346,7 @@ async fn an_idle_session_is_evicted_when_there_are_too_many() {
     assert!(first.is_alive().await && third.is_alive().await);
 
     let listening = endpoint.open(&first.get()).await;
-    let mut call = endpoint.open(&third.call(1, "tells")).await;
+    let mut call = endpoint.open(&third.call(1, "reports")).await;
     assert!(call.message().await.is_some());
     let refused = endpoint.send(&initialize("2025-11-25")).await;
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));

@@ -68,7 +68,7 @@ async fn requests_are_checked() {
             (400, -32022),
         ),
         (
-            "an unknown version, and a session that means nothing to it",
+            "an unknown version and a session",
             good()
                 .change(version("2099-01-01"))
                 .with("mcp-protocol-version", "2099-01-01")
@@ -119,10 +119,10 @@ async fn requests_are_checked() {
             good().body(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}"#),
             (400, -32600),
         ),
-        ("no JSON", good().body("{"), (400, -32700)),
-        ("no text", good().body(b"\xff".to_vec()), (400, -32700)),
-        ("nothing", good().body(""), (400, -32700)),
-        ("no message", good().body("{}"), (400, -32600)),
+        ("invalid JSON", good().body("{"), (400, -32700)),
+        ("invalid UTF-8", good().body(b"\xff".to_vec()), (400, -32700)),
+        ("an empty body", good().body(""), (400, -32700)),
+        ("not a message", good().body("{}"), (400, -32600)),
     ] {
         let response = endpoint.send(&request).await;
         assert_eq!(response.outcome(), expected, "{name}: {response:?}");
@@ -198,12 +198,12 @@ async fn the_log_of_a_call_is_on_its_own_stream() {
     let mut listener =
         endpoint.open(&stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}))).await;
     assert_eq!(listener.message().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
-    let loud = call("floods").change(|message| {
+    let with_log = call("floods").change(|message| {
         meta(message).insert("io.modelcontextprotocol/logLevel".to_owned(), json!("error"));
     });
-    let told = endpoint.open(&loud).await.messages().await;
-    assert_eq!(told[0]["method"], "notifications/message");
-    assert_eq!(endpoint.send(&call("floods")).await.text(), "flooded", "who did not ask for the log has none");
+    let messages = endpoint.open(&with_log).await.messages().await;
+    assert_eq!(messages[0]["method"], "notifications/message");
+    assert_eq!(endpoint.send(&call("floods")).await.text(), "flooded", "a call without a log level has no log");
     handle.remove::<super::quick>();
     assert_eq!(listener.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
@@ -219,7 +219,7 @@ async fn sessions_are_ignored() {
 #[tokio::test]
 async fn messages_before_the_result_are_streamed() {
     let (stage, endpoint) = serve().await;
-    for (tool, steps, text) in [("tells", 2, "told"), ("tells_at_once", 1, "told at once")] {
+    for (tool, steps, text) in [("reports", 2, "reported"), ("reports_at_once", 1, "reported at once")] {
         let mut response = endpoint.open(&call(tool)).await;
         assert_eq!(response.status, 200);
         assert_eq!(response.header("content-type"), Some("text/event-stream"));
@@ -235,7 +235,7 @@ async fn messages_before_the_result_are_streamed() {
 }
 
 #[tokio::test]
-async fn a_call_that_only_waits_is_answered_with_json() {
+async fn a_call_without_notifications_is_answered_with_json() {
     let (stage, endpoint) = serve().await;
     let request = call("waits");
     let response = async {
@@ -249,8 +249,8 @@ async fn a_call_that_only_waits_is_answered_with_json() {
 #[tokio::test]
 async fn a_long_call_is_kept_alive() {
     use std::time::Duration;
-    let patience = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
-    let (stage, endpoint) = serve_with(patience).await;
+    let options = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
+    let (stage, endpoint) = serve_with(options).await;
     let mut response = endpoint.open(&call("waits")).await;
     assert!(response.event().await.unwrap().is_comment);
     assert!(response.event().await.unwrap().is_comment);
@@ -269,7 +269,7 @@ async fn a_disconnected_client_cancels_its_call() {
     drop(connection);
     stage.has_dropped(1).await;
 
-    let mut response = endpoint.open(&call("tells")).await;
+    let mut response = endpoint.open(&call("reports")).await;
     assert!(response.message().await.is_some());
     drop(response);
     stage.has_dropped(2).await;

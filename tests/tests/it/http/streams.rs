@@ -36,11 +36,11 @@ async fn resumed(endpoint: &Endpoint, request: Request) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn streams_have_ids_and_2025_11_25_begins_with_one() {
+async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_one() {
     let (stage, endpoint) = serve().await;
     for version in VERSIONS {
         let session = endpoint.session(version).await;
-        let mut response = endpoint.open(&session.call(1, "tells")).await;
+        let mut response = endpoint.open(&session.call(1, "reports")).await;
         assert_eq!(response.header("x-accel-buffering"), Some("no"));
         let mut ids = Vec::new();
         if version == "2025-11-25" {
@@ -55,7 +55,7 @@ async fn streams_have_ids_and_2025_11_25_begins_with_one() {
         }
         assert_eq!(ids.len(), if version == "2025-11-25" { 4 } else { 3 }, "{ids:?}");
         // Ids differ between streams.
-        let mut second = endpoint.open(&session.call(1, "tells_at_once")).await;
+        let mut second = endpoint.open(&session.call(1, "reports_at_once")).await;
         while let Some(event) = second.event().await {
             let id = event.id.unwrap();
             assert!(!ids.contains(&id), "{id}");
@@ -69,14 +69,14 @@ async fn a_result_is_delivered_after_the_client_reconnects() {
     let (stage, endpoint) = serve().await;
     for (calls, version) in VERSIONS.into_iter().enumerate() {
         let session = endpoint.session(version).await;
-        let mut lost = endpoint.open(&session.call(1, "tells")).await;
+        let mut lost = endpoint.open(&session.call(1, "reports")).await;
         let id = first_id(&mut lost).await;
         drop(lost);
         stage.open();
         stage.has_dropped(calls + 1).await;
         let messages = resumed(&endpoint, session.resume(&id)).await;
         assert_eq!(messages.len(), 2, "{messages:?}");
-        assert_eq!((messages[0]["params"]["progress"].as_u64(), text(&messages[1])), (Some(2), "told"));
+        assert_eq!((messages[0]["params"]["progress"].as_u64(), text(&messages[1])), (Some(2), "reported"));
         // It is delivered again as long as the log contains it.
         assert_eq!(resumed(&endpoint, session.resume(&id)).await, messages);
     }
@@ -86,20 +86,20 @@ async fn a_result_is_delivered_after_the_client_reconnects() {
 async fn a_stream_is_resumed_during_the_call() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut lost = endpoint.open(&session.call(1, "tells")).await;
+    let mut lost = endpoint.open(&session.call(1, "reports")).await;
     let id = first_id(&mut lost).await;
     // The first response ends, so that no message is sent twice.
-    let mut taken_up = endpoint.open(&session.resume(&id)).await;
+    let mut resumed_stream = endpoint.open(&session.resume(&id)).await;
     assert_eq!(lost.messages().await, Vec::<Value>::new());
     stage.open();
-    assert_eq!(taken_up.messages().await.len(), 2);
+    assert_eq!(resumed_stream.messages().await.len(), 2);
 }
 
 #[tokio::test]
 async fn events_belong_to_their_session() {
     let (stage, endpoint) = serve().await;
     let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
-    let mut response = endpoint.open(&session.call(1, "tells")).await;
+    let mut response = endpoint.open(&session.call(1, "reports")).await;
     let id = first_id(&mut response).await;
     stage.open();
     let mut last = id.clone();
@@ -122,9 +122,9 @@ async fn events_belong_to_their_session() {
 async fn streams_do_not_mix() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut standing = endpoint.open(&session.get()).await;
-    let mut first = endpoint.open(&session.call(1, "tells")).await;
-    let mut second = endpoint.open(&session.call(2, "tells")).await;
+    let mut general = endpoint.open(&session.get()).await;
+    let mut first = endpoint.open(&session.call(1, "reports")).await;
+    let mut second = endpoint.open(&session.call(2, "reports")).await;
     stage.has_begun(2).await;
     stage.open();
     stage.open();
@@ -135,7 +135,7 @@ async fn streams_do_not_mix() {
         assert_eq!((tokens, messages[2]["id"].as_u64()), (vec![id, id], Some(id)));
     }
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
-    assert_eq!(standing.messages().await, Vec::<Value>::new());
+    assert_eq!(general.messages().await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -157,14 +157,14 @@ async fn a_function_closes_its_stream() {
     let mut response = endpoint.open(&session.call(1, "closes_stream")).await;
     let primer = response.event().await.unwrap();
     assert_eq!((primer.data.as_str(), primer.retry), ("", None));
-    let farewell = response.event().await.unwrap();
-    assert_eq!((farewell.data.as_str(), farewell.retry), ("", Some(7)));
+    let last = response.event().await.unwrap();
+    assert_eq!((last.data.as_str(), last.retry), ("", Some(7)));
     assert_eq!(response.event().await, None);
 
-    let mut again = endpoint.open(&session.resume(&farewell.id.unwrap())).await;
+    let mut again = endpoint.open(&session.resume(&last.id.unwrap())).await;
     stage.open();
     let messages = again.messages().await;
-    assert_eq!((messages.len(), text(&messages[0])), (1, "came back"));
+    assert_eq!((messages.len(), text(&messages[0])), (1, "reconnected"));
 }
 
 /// Clients of other revisions cannot reconnect.
@@ -174,10 +174,10 @@ async fn a_function_cannot_close_the_stream_of_an_older_client() {
     for version in ["2025-03-26", "2025-06-18"] {
         let session = endpoint.session(version).await;
         stage.open();
-        assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "came back");
+        assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "reconnected");
     }
     stage.open();
-    assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "came back");
+    assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "reconnected");
 }
 
 /// The response to a long call becomes a stream, which can be resumed.
@@ -213,15 +213,15 @@ async fn the_event_log_is_limited() {
 async fn the_streams_of_a_session_are_limited() {
     let (stage, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let mut going_on = endpoint.open(&session.call(1, "tells")).await;
-    let id = first_id(&mut going_on).await;
-    drop(going_on);
-    let mut forgotten = endpoint.open(&session.call(2, "tells_at_once")).await;
-    let forgotten = first_id(&mut forgotten).await;
+    let mut in_flight = endpoint.open(&session.call(1, "reports")).await;
+    let id = first_id(&mut in_flight).await;
+    drop(in_flight);
+    let mut evicted = endpoint.open(&session.call(2, "reports_at_once")).await;
+    let evicted = first_id(&mut evicted).await;
     for _ in 0..40 {
-        assert_eq!(endpoint.open(&session.call(2, "tells_at_once")).await.messages().await.len(), 2);
+        assert_eq!(endpoint.open(&session.call(2, "reports_at_once")).await.messages().await.len(), 2);
     }
-    assert_eq!(endpoint.send(&session.resume(&forgotten)).await.outcome(), (400, -32600));
+    assert_eq!(endpoint.send(&session.resume(&evicted)).await.outcome(), (400, -32600));
     stage.open();
     assert_eq!(resumed(&endpoint, session.resume(&id)).await.len(), 2);
 }

@@ -35,7 +35,7 @@ fn about(method: &str, task: &Value) -> Request {
 }
 
 /// Polls a task until it has a status.
-async fn until_is(endpoint: &Endpoint, task: &Value, status: &str) -> Value {
+async fn wait_for_status(endpoint: &Endpoint, task: &Value, status: &str) -> Value {
     for _ in 0..2000 {
         let found = endpoint.send(&about("tasks/get", task)).await.json();
         if found["result"]["status"] == status {
@@ -43,7 +43,7 @@ async fn until_is(endpoint: &Endpoint, task: &Value, status: &str) -> Value {
         }
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    panic!("the task is never {status}");
+    panic!("the task never becomes {status}");
 }
 
 #[tokio::test]
@@ -53,9 +53,9 @@ async fn a_task_outlives_its_request() {
     let created = endpoint.send(&work()).await;
     assert_eq!((created.status, created.header("content-type")), (200, Some("application/json")));
     let task = created.json()["result"]["taskId"].clone();
-    assert_eq!(until_is(&endpoint, &task, "working").await["resultType"], "complete");
+    assert_eq!(wait_for_status(&endpoint, &task, "working").await["resultType"], "complete");
     gate.open();
-    assert_eq!(until_is(&endpoint, &task, "completed").await["result"]["content"][0]["text"], "it is done");
+    assert_eq!(wait_for_status(&endpoint, &task, "completed").await["result"]["content"][0]["text"], "it is done");
 }
 
 /// Headers mirror the task's id. Clients without the extension are rejected.
@@ -71,7 +71,7 @@ async fn requests_are_checked() {
         ("cancel of another name", about("tasks/cancel", &task).with("Mcp-Name", "other"), (400, -32020)),
         ("update of another name", request("tasks/update", answers.clone()).with("Mcp-Name", "other"), (400, -32020)),
         ("update", request("tasks/update", answers), (200, 0)),
-        ("a call that calls itself another method", work().with("Mcp-Method", "tasks/get"), (400, -32020)),
+        ("a call with another method header", work().with("Mcp-Method", "tasks/get"), (400, -32020)),
         ("unknown", about("tasks/get", &json!("gate-test")), (200, -32602)),
         ("undeclared", stateless("tasks/get", &json!({})), (400, -32021)),
         ("cancel", about("tasks/cancel", &task), (200, 0)),
@@ -91,15 +91,16 @@ async fn a_deferred_task_outlives_its_request() {
     assert_eq!(created["result"]["resultType"], "task", "{created}");
     let task = created["result"]["taskId"].clone();
     gate.open();
-    until_is(&endpoint, &task, "input_required").await;
+    wait_for_status(&endpoint, &task, "input_required").await;
     let answers = json!({"user_name": {"action": "accept", "content": {"confirm": true}}});
     let update = request("tasks/update", json!({"taskId": task, "inputResponses": answers}));
     assert_eq!(endpoint.send(&update).await.outcome(), (200, 0));
-    let text = &until_is(&endpoint, &task, "completed").await["result"]["content"][0]["text"];
+    let text = &wait_for_status(&endpoint, &task, "completed").await["result"]["content"][0]["text"];
     assert_eq!(text, "worked for Alice");
 }
 
-async fn asks(session: &Session<'_>, method: &str, params: Value) -> Value {
+/// Sends a request in a session and returns the result.
+async fn request_in(session: &Session<'_>, method: &str, params: Value) -> Value {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     session.endpoint.send(&session.post(&message)).await.json()["result"].clone()
 }
@@ -114,7 +115,7 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
     let id = endpoint.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
     let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
-    let task = asks(&session, "tools/call", call).await["task"]["taskId"].clone();
+    let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
     // After the first stream is lost, the client request is sent again on the next one.
     for is_last in [false, true] {
         let id = 2 + u64::from(is_last);
@@ -137,8 +138,8 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
         let result = stream.message().await.unwrap();
         assert_eq!(result["result"]["content"][0]["text"], "deleted a");
     }
-    let told: Vec<_> = asks(&session, "tasks/list", json!({})).await["tasks"].as_array().unwrap().clone();
-    assert_eq!((told.len(), &told[0]["status"]), (1, &json!("completed")));
+    let listed: Vec<_> = request_in(&session, "tasks/list", json!({})).await["tasks"].as_array().unwrap().clone();
+    assert_eq!((listed.len(), &listed[0]["status"]), (1, &json!("completed")));
 }
 
 /// Sends a request with a principal.

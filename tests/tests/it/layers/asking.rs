@@ -9,7 +9,7 @@ use mcp_runtime::{
 };
 use serde_json::json;
 
-use super::{Diary, Runs, Watch};
+use super::{Events, Runs, Watch};
 
 #[derive(Debug, Elicit)]
 struct Name {
@@ -32,12 +32,12 @@ async fn requests_to_the_client_pass_through() {
     for (revision, seen) in
         [(Revision::V2025_11_25, &["success"][..]), (Revision::V2026_07_28, &["input_required", "success"])]
     {
-        let (diary, runs) = (Diary::default(), Arc::new(Runs::default()));
+        let (events, runs) = (Events::default(), Arc::new(Runs::default()));
         let cache = CacheReadOnly::new(Duration::from_secs(60)).varying_by(|_| String::new());
         let server = Server::empty("layers", "1.0.0")
             .with::<greet>()
             .with_shared(Arc::clone(&runs))
-            .layer(Watch("a", diary.clone()))
+            .layer(Watch("a", events.clone()))
             .layer(MaskErrors::new())
             .layer(cache);
         let mut names = ["Ada", "Grace"].into_iter();
@@ -45,9 +45,9 @@ async fn requests_to_the_client_pass_through() {
         let mut client = client.answering(move |_| json!({"action": "accept", "content": {"name": names.next()}}));
         for name in ["Ada", "Grace"] {
             assert_eq!(client.call("greet", ()).await.unwrap().text(), format!("hello {name}"));
-            let endings: Vec<_> = diary.take().into_iter().filter(|line| line.starts_with("a <")).collect();
-            let expected: Vec<_> = seen.iter().map(|ending| format!("a < greet {ending}")).collect();
-            assert_eq!(endings, expected, "{revision}");
+            let statuses: Vec<_> = events.take().into_iter().filter(|line| line.starts_with("a <")).collect();
+            let expected: Vec<_> = seen.iter().map(|status| format!("a < greet {status}")).collect();
+            assert_eq!(statuses, expected, "{revision}");
         }
         assert_eq!(runs.total(), 2 * seen.len());
     }

@@ -239,21 +239,21 @@ fn changes(runs: &Runs) -> usize {
     runs.total()
 }
 
-/// Count what goes on out there.
+/// Count, as a function that depends on the outside world.
 #[tool(read_only, open_world)]
-fn looks_out(runs: &Runs) -> usize {
+fn counts_open_world(runs: &Runs) -> usize {
     runs.count();
     runs.total()
 }
 
-/// Count for somebody.
+/// Count, and return a member of `_meta`.
 #[tool(read_only)]
 async fn counts_for(ctx: &Context, runs: &Runs) -> String {
     runs.count();
     format!("{:?}", ctx.meta("who"))
 }
 
-/// Fail, but only at first.
+/// Fail on the first call only.
 #[tool(read_only)]
 fn fails_at_first(runs: &Runs) -> Result<usize, Fault> {
     runs.count();
@@ -268,7 +268,7 @@ fn counting() -> (Arc<Runs>, Server) {
     let server = Server::empty("cache", "1.0.0")
         .with::<counts>()
         .with::<changes>()
-        .with::<looks_out>()
+        .with::<counts_open_world>()
         .with::<counts_for>()
         .with::<fails_at_first>()
         .with_shared(Arc::clone(&runs));
@@ -295,14 +295,14 @@ async fn results_are_cached_until_they_expire() {
     }
 }
 
-/// Returns how often a function runs that is called three times.
+/// Each function is called three times, and runs as often as the table says.
 #[tokio::test]
 async fn only_cacheable_results_are_cached() {
     let cache = || CacheReadOnly::new(HOUR);
     for (cache, name, ran) in [
         (cache(), "counts", 1),
         (cache(), "changes", 3),
-        (cache(), "looks_out", 3),
+        (cache(), "counts_open_world", 3),
         (cache(), "counts_for", 3),
         (cache().varying_by(|_| String::new()), "counts_for", 1),
         (cache().varying_by(|call| call.request_id().to_owned()), "counts_for", 3),

@@ -82,11 +82,11 @@ async fn rates_are_limited_per_caller() {
 
 #[tokio::test]
 async fn a_layer_sees_the_http_request() {
-    let tells = from_fn(|call: Call, _: Next| async move {
+    let describes = from_fn(|call: Call, _: Next| async move {
         let tenant = call.caller().headers().and_then(|headers| headers.get("tenant").cloned());
         let principal = call.caller().extension::<Principal>().cloned();
         mcp_runtime::layers::Outcome::tool(&call, format!("{tenant:?} {principal:?} {:?}", call.caller().principal()))
     });
-    let answer = call(&mut service(tells), Some("ada")).await;
+    let answer = call(&mut service(describes), Some("ada")).await;
     assert_eq!(answer, r#"Some("t1") Some(Principal("ada")) Some("ada")"#);
 }

@@ -1,4 +1,4 @@
-//! Directories that a server refuses, and what becomes of files that change.
+//! Invalid directories of skills, and files that change after startup.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use super::*;
 
-/// A directory that goes when the test ends.
+/// A temporary directory, deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,6 +38,7 @@ impl Drop for Folder {
     }
 }
 
+/// Returns the problems of a server with these directories of skills.
 fn problems(directories: &[&Path]) -> Vec<String> {
     let server = directories.iter().fold(Server::empty("bad", "1.0.0"), |server, directory| server.skills(*directory));
     server.check().map_or_else(|error| error.problems().to_vec(), |()| Vec::new())
@@ -52,31 +53,31 @@ fn invalid_front_matter_is_reported() {
     let laughs: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
     let laughs = format!("---\nname: one\ndescription: D\nl0: &l0 [x, x]\n{laughs}---\n");
     for (contents, expected) in [
-        ("".as_bytes(), "it has no front matter: its first line must be `---`"),
-        (b"# One\n", "it has no front matter: its first line must be `---`"),
+        ("".as_bytes(), "it has no front matter, expected `---` as its first line"),
+        (b"# One\n", "it has no front matter, expected `---` as its first line"),
         (b"\n---\nname: one\ndescription: D\n---\n", "it has no front matter"),
         ("\u{feff}---\nname: one\ndescription: D\n---\n".as_bytes(), "it has no front matter"),
-        (b"---\nname: one\ndescription: D\n", "its front matter has no end: a second line `---` is missing"),
+        (b"---\nname: one\ndescription: D\n", "its front matter is not closed, expected a second line `---`"),
         (b"---\n---\n", "its front matter must be an object, with `name` and `description`"),
         (b"---\n- one\n---\n", "its front matter must be an object"),
-        (b"---\nname: [one\ndescription: D\n---\n", "its front matter is no YAML: "),
-        (b"---\nname: one\nname: one\ndescription: D\n---\n", "its front matter is no YAML: "),
+        (b"---\nname: [one\ndescription: D\n---\n", "its front matter is not valid YAML: "),
+        (b"---\nname: one\nname: one\ndescription: D\n---\n", "its front matter is not valid YAML: "),
         (b"---\nname: one\n---\n", "`description` is missing in its front matter"),
         (b"---\nname: one\ndescription: ' '\n---\n", "`description` in its front matter is empty"),
         (b"---\nname: one\ndescription: 7\n---\n", "`description` in its front matter must be a string, but it is 7"),
         (b"---\ndescription: D\n---\n", "`name` is missing in its front matter"),
         (b"---\nname: 1\ndescription: D\n---\n", "`name` in its front matter must be a string, but it is 1"),
         (b"---\nname: other\ndescription: D\n---\n", "the name `other` differs from that of its directory, `one`"),
-        (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is none for a skill"),
-        (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "for which JSON has no word"),
-        (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is no string"),
-        (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "for which JSON has no word"),
-        (b"---\nname: one\ndescription: \xff\n---\n", "is no UTF-8"),
+        (b"---\nname: One\ndescription: D\n---\n", "the name \"One\" is invalid, expected 1 to 64 lowercase letters"),
+        (b"---\nname: one\ndescription: D\nodd: .nan\n---\n", "which JSON cannot represent"),
+        (b"---\nname: one\ndescription: D\nodd: {1: 2}\n---\n", "a key that is not a string"),
+        (b"---\nname: one\ndescription: D\nodd: !thing 1\n---\n", "which JSON cannot represent"),
+        (b"---\nname: one\ndescription: \xff\n---\n", "is not valid UTF-8"),
         (long.as_bytes(), "its front matter has more than 65536 bytes"),
         (verbose.as_bytes(), "`description` in its front matter has more than 1024 characters"),
-        (deep.as_bytes(), "its front matter nests deeper than 32 levels"),
+        (deep.as_bytes(), "its front matter is nested more than 32 levels deep"),
         (deep_flow.as_bytes(), "its front matter "),
-        (laughs.as_bytes(), "its front matter is no YAML: "),
+        (laughs.as_bytes(), "its front matter is not valid YAML: "),
     ] {
         let folder = Folder::new();
         folder.write("one/SKILL.md", contents);
@@ -92,7 +93,7 @@ fn invalid_front_matter_is_reported() {
 fn skill_names_are_validated() {
     let longest = "a".repeat(64);
     let too_long = "a".repeat(65);
-    for (name, fits) in [
+    for (name, is_valid) in [
         ("a", true),
         ("a-1-b", true),
         ("1", true),
@@ -108,26 +109,26 @@ fn skill_names_are_validated() {
     ] {
         let folder = Folder::new();
         folder.write(&format!("{name}/SKILL.md"), format!("---\nname: \"{name}\"\ndescription: D\n---\n"));
-        assert_eq!(problems(&[&folder.0]).is_empty(), fits, "{name}");
+        assert_eq!(problems(&[&folder.0]).is_empty(), is_valid, "{name}");
     }
 }
 
-/// Everything that is wrong is told at once.
+/// All problems are reported at once.
 #[test]
 fn the_files_and_bytes_of_each_skill_are_limited() {
     let folder = Folder::new();
     folder.skill("full");
     (1..512).for_each(|number| folder.write(&format!("full/{}/{number}", number % 7), "x"));
     folder.skill("heavy");
-    let rest = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
-    folder.write("heavy/data.bin", vec![0; rest]);
+    let remaining = (16 << 20) - fs::metadata(folder.0.join("heavy/SKILL.md")).unwrap().len() as usize;
+    folder.write("heavy/data.bin", vec![0; remaining]);
     assert_eq!(problems(&[&folder.0]), [""; 0]);
     folder.write("full/one-more", "x");
     folder.write("heavy/one-more", "x");
     let path = |name: &str| folder.0.join(name).display().to_string();
     let expected = [
-        format!("`{}` is a skill that has more than 512 files, which clients need not take", path("full")),
-        format!("`{}` is a skill that has more than 16777216 bytes, which clients need not take", path("heavy")),
+        format!("`{}` is a skill with more than 512 files, the maximum that clients must accept", path("full")),
+        format!("`{}` is a skill with more than 16777216 bytes, the maximum that clients must accept", path("heavy")),
     ];
     assert_eq!(problems(&[&folder.0]), expected);
 }
@@ -144,7 +145,7 @@ fn unusable_directories_are_rejected() {
 
     let directory = Folder::new();
     directory.write("one/SKILL.md/file", "");
-    assert!(problems(&[&directory.0])[0].ends_with("SKILL.md` is a directory, where a file must be"));
+    assert!(problems(&[&directory.0])[0].ends_with("SKILL.md` is a directory, expected a file"));
 
     let file = Folder::new();
     file.write("file", "");
@@ -152,10 +153,10 @@ fn unusable_directories_are_rejected() {
 
     let deep = Folder::new();
     deep.skill(&format!("{}one", "d/".repeat(40)));
-    assert!(problems(&[&deep.0])[0].contains("stands deeper than 32 directories"));
+    assert!(problems(&[&deep.0])[0].contains("is nested more than 32 directories deep"));
 }
 
-/// Several directories are one space of names, in which nothing may stand twice.
+/// Several directories share one namespace, so their URIs must not collide.
 #[tokio::test]
 async fn several_directories_are_served_together() {
     let (first, second) = (Folder::new(), Folder::new());
@@ -166,29 +167,29 @@ async fn several_directories_are_served_together() {
     let mut client = client(server);
     let team = all(&mut client, "resources/directory/read", "resources", json!({"uri": "skill://team"})).await;
     assert_eq!(uris(&team), ["skill://team/one", "skill://team/two"]);
-    for again in ["alone", "team", "team/one", "alone/below"] {
+    for duplicate in ["alone", "team", "team/one", "alone/below"] {
         let third = Folder::new();
-        third.skill(again);
+        third.skill(duplicate);
         let problems = problems(&[&first.0, &third.0]);
-        assert_eq!(problems.len(), 1, "{again}: {problems:?}");
-        assert!(problems[0].contains("would be `skill://") && problems[0].contains("and so would"), "{problems:?}");
+        assert_eq!(problems.len(), 1, "{duplicate}: {problems:?}");
+        assert!(problems[0].contains("has the same URI `skill://"), "{problems:?}");
     }
 }
 
-/// Is where a skill is.
+/// Has the URI of a file of a skill.
 #[resource("skill://git-workflow/SKILL.md")]
-fn taken() -> &'static str {
+fn same_uri() -> &'static str {
     ""
 }
 
 #[test]
 fn a_resource_with_the_uri_of_a_skill_file_is_rejected() {
-    let error = server().with::<taken>().check().unwrap_err();
+    let error = server().with::<same_uri>().check().unwrap_err();
     assert!(
         error.problems()[0].ends_with("and a file of a skill have the same URI `skill://git-workflow/SKILL.md`"),
         "{error}"
     );
-    assert!(Server::empty("free", "1.0.0").with::<taken>().check().is_ok());
+    assert!(Server::empty("free", "1.0.0").with::<same_uri>().check().is_ok());
 }
 
 #[tokio::test]
@@ -200,7 +201,7 @@ async fn a_directory_without_skills_is_listed_as_empty() {
     assert_eq!(client.request("resources/list", json!({})).await.unwrap()["resources"], json!([]));
 }
 
-/// What was read when the server was built is served, with its digest, whatever becomes of the file.
+/// Later changes of a file affect neither its contents nor its digest.
 #[tokio::test]
 async fn files_are_served_as_read_at_startup() {
     let folder = Folder::new();
@@ -225,15 +226,15 @@ mod links {
         let outside = Folder::new();
         outside.write("secret", "secret");
         for (link, target, expected) in [
-            ("one/file", outside.0.join("secret"), Some("is a link that leads out of the directory of skills")),
-            ("one/directory", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
-            ("one/up", "../..".into(), Some("is a link that leads out of the directory of skills")),
-            ("one/root", "/".into(), Some("is a link that leads out of the directory of skills")),
-            ("beside", outside.0.clone(), Some("is a link that leads out of the directory of skills")),
-            ("one/loop", "..".into(), Some("is a link to a directory that it stands in")),
+            ("one/file", outside.0.join("secret"), Some("is a link to a target outside the directory of skills")),
+            ("one/directory", outside.0.clone(), Some("is a link to a target outside the directory of skills")),
+            ("one/up", "../..".into(), Some("is a link to a target outside the directory of skills")),
+            ("one/root", "/".into(), Some("is a link to a target outside the directory of skills")),
+            ("beside", outside.0.clone(), Some("is a link to a target outside the directory of skills")),
+            ("one/loop", "..".into(), Some("is a link to a directory that contains it")),
             ("one/itself", "itself".into(), Some("cannot be read: ")),
             ("one/dangling", "nowhere".into(), Some("cannot be read: ")),
-            ("one/null", "/dev/null".into(), Some("is a link that leads out of the directory of skills")),
+            ("one/null", "/dev/null".into(), Some("is a link to a target outside the directory of skills")),
             ("one/shared.md", "../two/SKILL.md".into(), None),
         ] {
             let folder = Folder::new();
@@ -246,7 +247,7 @@ mod links {
         }
     }
 
-    /// A pipe would be waited for.
+    /// Reading a pipe could block the server.
     #[test]
     fn special_files_are_rejected() {
         let folder = Folder::new();
@@ -255,7 +256,7 @@ mod links {
         assert!(problems(&[&folder.0])[0].ends_with("is neither a file nor a directory"));
     }
 
-    /// Links that multiply are counted.
+    /// Links to directories can multiply the paths exponentially.
     #[test]
     fn the_number_of_visited_directories_is_limited() {
         let folder = Folder::new();
@@ -268,7 +269,7 @@ mod links {
         folder.skill("25");
         let problems = problems(&[&folder.0]);
         assert!(
-            problems.iter().any(|problem| problem.contains("is one too many")),
+            problems.iter().any(|problem| problem.contains("exceeds the limit of 16384 files and directories")),
             "{:?}",
             &problems[..3.min(problems.len())]
         );

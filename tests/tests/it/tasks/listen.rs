@@ -47,7 +47,7 @@ async fn the_current_state_and_every_change_are_notified() {
     assert_eq!(last, got);
 }
 
-/// Whatever the size of the result, and however much a slow reader has not read yet.
+/// Large results and unread output do not suppress the final notification.
 #[tokio::test]
 async fn the_end_of_every_task_is_notified() {
     for lengths in [&[2 << 20][..], &[700 << 10, 700 << 10, 700 << 10]] {

@@ -66,7 +66,9 @@ pub(crate) fn call_as_task(
         }
         Err(error) => {
             let start = out.len();
-            callee.end_response(out, start, request.encoding(), request.id, Err(error));
+            if let Some(fault) = callee.end_response(out, start, request.encoding(), request.id, Err(error)) {
+                request.connection.outbox.set_fault(fault);
+            }
             return Ok(());
         }
     };

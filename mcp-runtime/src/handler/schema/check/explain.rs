@@ -32,7 +32,7 @@ pub(super) fn expected_value(values: &[&Values], json: &str) -> String {
     }
 }
 
-/// Describes the range of a number. Names both bounds, so that one correction suffices.
+/// Describes the range of a number. Names both bounds, so that a single correction suffices.
 pub(super) fn bounds(bounds: &[Bound]) -> String {
     let bounds: Vec<String> = bounds.iter().map(bound).collect();
     format!("must be {}", bounds.join(" and "))

@@ -62,7 +62,7 @@ impl Format {
     }
 }
 
-/// `full-date` of <https://www.rfc-editor.org/rfc/rfc3339#section-5.6>.
+/// Returns whether the text is a `full-date` of [RFC 3339](https://www.rfc-editor.org/rfc/rfc3339#section-5.6).
 fn is_date(text: &str) -> bool {
     let [year, month, day] = split(text, '-').map(|(part, length)| number(part, length));
     let (Some(year), Some(month), Some(day)) = (year, month, day) else { return false };
@@ -84,7 +84,8 @@ fn split(text: &str, at: char) -> [(&str, usize); 3] {
     [(next(), 4), (next(), 2), (next(), 2)]
 }
 
-/// `full-time` of the same RFC. A leap second is valid only in the last minute of a day in UTC.
+/// Returns whether the text is a `full-time` of RFC 3339. A leap second is valid only in the last minute of a day in
+/// UTC.
 fn is_time(text: &str) -> bool {
     let (Some(time), Some(rest)) = (text.get(..8), text.get(8..)) else { return false };
     let part = |range: std::ops::Range<usize>| time.get(range).and_then(|part| number(part, 2));
@@ -125,7 +126,8 @@ fn number(text: &str, digits: usize) -> Option<u16> {
     (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// A mail address in common use: no quoted local part, and a domain that is a host name or an address in brackets.
+/// Returns whether the text is a common mail address: its local part is not quoted, and its domain is a host name or an
+/// address in brackets.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let allowed =
@@ -141,12 +143,12 @@ fn is_email(text: &str) -> bool {
         && literal.map_or_else(|| is_domain(domain), address)
 }
 
-/// See <https://www.rfc-editor.org/rfc/rfc1123#section-2.1>.
+/// Returns whether the text is a host name of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123#section-2.1).
 fn is_hostname(text: &str) -> bool {
     text.is_ascii() && is_domain(text)
 }
 
-/// A host name, with letters of all scripts.
+/// Returns whether the text is a host name, with letters of all scripts.
 fn is_domain(text: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -157,7 +159,8 @@ fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(label)
 }
 
-/// A scheme, a colon, and characters that are allowed in a URI. The authority is not parsed.
+/// Returns whether the text consists of a scheme, a colon, and characters that are allowed in a URI. Does not parse the
+/// authority.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let hex = |at: usize| rest.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
