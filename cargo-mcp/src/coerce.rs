@@ -278,7 +278,7 @@ fn coerce_to_type(text: &str, name: &str, schema: Schema<'_>) -> Option<Result<V
         "number" => json().filter(Value::is_number)?,
         "object" => json().filter(Value::is_object)?,
         "array" if text.trim_start().starts_with('[') => json().filter(Value::is_array)?,
-        // A single item stands for a list.
+        // A single item is converted to a list.
         "array" => return Some(coerce(text, schema.items()).map(|item| Value::Array(vec![item]))),
         _ => return None,
     };

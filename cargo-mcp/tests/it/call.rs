@@ -181,7 +181,7 @@ fn arguments_can_be_json() {
 
 #[test]
 fn json_is_sent_without_validation() {
-    // The error comes from the server.
+    // The server reports the error.
     let message = call("everything", &["greet", "--json", r#"{"name": 5, "x": 1}"#]).expect_failure(1);
     assert!(message.starts_with("error: `greet` failed: invalid arguments for `greet`:\n"), "{message}");
 }
@@ -552,7 +552,7 @@ fn a_call_is_retried_after_the_user_visits_a_page() {
     terminal.wait_for("script asks: Sign in");
     terminal.wait_for("Open it in the browser");
     terminal.send_keys(&format!("{DOWN}{ENTER}"));
-    terminal.wait_for("CommandOutput, continue");
+    terminal.wait_for("Done, continue");
     terminal.send_keys(ENTER);
     terminal.wait_for("thank you");
     assert_eq!(terminal.exit_code(), 0);

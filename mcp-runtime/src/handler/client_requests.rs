@@ -70,8 +70,8 @@ impl ClientRequests<'_> {
             let key = question.key.clone();
             let is_valid = |result: &str| match ask.read(result) {
                 Ok(_) => true,
-                Err(why) => {
-                    tracing::debug!(key, %why, "invalid answer, asking again");
+                Err(error) => {
+                    tracing::debug!(key, %error, "invalid answer, asking again");
                     false
                 }
             };
@@ -82,11 +82,11 @@ impl ClientRequests<'_> {
             };
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
-                Err(why) if requester.retries_invalid_answers() && attempts.next().is_some() => {
-                    tracing::debug!(key, %why, "invalid answer, asking again");
+                Err(error) if requester.retries_invalid_answers() && attempts.next().is_some() => {
+                    tracing::debug!(key, %error, "invalid answer, asking again");
                 }
-                Err(why) => {
-                    return Err(Fault::internal(format!("the client's answer to `{key}` is invalid: {why}")));
+                Err(error) => {
+                    return Err(Fault::internal(format!("the client's answer to `{key}` is invalid: {error}")));
                 }
             }
         }
@@ -110,13 +110,13 @@ impl ClientRequests<'_> {
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         let Some(requester) = self.requester else { return Ok(future.await) };
-        let unusable =
-            |why: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be stored: {why}"));
+        let not_storable =
+            |error: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be stored: {error}"));
         if let Some(json) = requester.recall(&key) {
-            return serde_json::from_str(&json).map_err(unusable);
+            return serde_json::from_str(&json).map_err(not_storable);
         }
         let value = future.await;
-        let json = serde_json::to_string(&value).map_err(unusable)?;
+        let json = serde_json::to_string(&value).map_err(not_storable)?;
         requester.remember(&key, json);
         Ok(value)
     }

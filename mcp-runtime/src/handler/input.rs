@@ -97,5 +97,5 @@ impl<'a> Input<'a> {
 /// Returns the message of serde_json without line and column, which are meaningless within a single argument.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }

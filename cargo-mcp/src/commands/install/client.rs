@@ -1,4 +1,4 @@
-//! The description of an MCP client: where its configuration is, and what an entry looks like.
+//! The description of an MCP client: where its configuration is, and the format of its entries.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ pub(super) enum UrlEntry {
         /// The name of the member with the headers.
         headers: &'static str,
     },
-    /// The file cannot contain HTTP servers. The text says what to do instead.
+    /// The file cannot contain HTTP servers. The text is the help for the user.
     Unsupported(&'static str),
 }
 

@@ -7,7 +7,7 @@ use similar::TextDiff;
 
 use crate::stdout::outln;
 
-/// Prints a unified diff. `None` stands for a missing file.
+/// Prints a unified diff. `None` represents a missing file.
 pub(crate) fn print(path: &Path, before: Option<&str>, after: Option<&str>) {
     let name = |text: Option<&str>| match text {
         Some(_) => path.display().to_string(),

@@ -106,7 +106,7 @@ fn new_user_files_are_private_and_project_files_are_not() {
     assert_eq!(mode(&home.path(".mcp.json")) & 0o044, mode_of_new_files(&home) & 0o044);
 }
 
-/// Returns the permissions that the umask gives to new files.
+/// Returns the permissions of new files under the umask.
 fn mode_of_new_files(home: &Home) -> u32 {
     home.write("plain", "");
     mode(&home.path("plain"))

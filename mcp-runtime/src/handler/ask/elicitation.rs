@@ -137,7 +137,7 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
     let schema = json!({ "type": "object", "properties": all["properties"] });
     parse(&schema, &Value::Object(defaults).to_string())
         .map(drop)
-        .map_err(|why| invalid_request(format!("invalid default in the form: {why}")))
+        .map_err(|error| invalid_request(format!("invalid default in the form: {error}")))
 }
 
 /// A request to the user to open a web page, for data that must not pass through the client: secrets, payments, or the
@@ -170,8 +170,8 @@ impl Ask for UrlElicitation {
             return Err(Capability::UrlElicitation.missing());
         }
         if !is_web_page(&self.url) {
-            let why = format!("the user cannot open {:?}, expected an absolute URL such as https://…", self.url);
-            return Err(invalid_request(why));
+            let message = format!("the user cannot open {:?}, expected an absolute URL such as https://…", self.url);
+            return Err(invalid_request(message));
         }
         let mut params = Vec::new();
         let mut object = Object::begin(&mut params);

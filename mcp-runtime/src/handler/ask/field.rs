@@ -62,7 +62,8 @@ pub struct FieldType<T> {
     to_json: fn(&T) -> Value,
 }
 
-/// Describes the type of a field. All other functions accept any type, so an unsupported one is reported only here.
+/// Describes the type of a field. Generated code requires [`ElicitField`] only here, so an unsupported type causes a
+/// single error.
 pub const fn field_type<T: ElicitField>() -> FieldType<T> {
     FieldType { kind: T::KIND, optional: T::OPTIONAL, from_json: T::from_json, to_json: T::to_json }
 }

@@ -102,6 +102,6 @@ pub(super) fn parse(schema: &Value, json: &str) -> Result<Value, InvalidAnswer> 
 }
 
 /// Returns the fault for an invalid request, which the author of the server must correct.
-pub(super) fn invalid_request(why: impl Into<String>) -> Fault {
-    Fault::Internal(why.into())
+pub(super) fn invalid_request(message: impl Into<String>) -> Fault {
+    Fault::Internal(message.into())
 }

@@ -130,10 +130,10 @@ impl SampleResult {
         let mut result = parse(&SCHEMA, result)?;
         let content = match result["content"].take() {
             Value::Array(all) => {
-                let read = |(index, one)| SampleContent::read(&format!("content[{index}]"), one);
+                let read = |(index, block)| SampleContent::read(&format!("content[{index}]"), block);
                 all.into_iter().enumerate().map(read).collect::<Result<_, _>>()?
             }
-            one => vec![SampleContent::read("content", one)?],
+            block => vec![SampleContent::read("content", block)?],
         };
         Ok(Self {
             role: if result["role"] == "user" { Role::User } else { Role::Assistant },
@@ -180,7 +180,7 @@ impl SampleContent {
             Self::ToolResult(result) => {
                 object.string("type", "tool_result");
                 object.string("toolUseId", &result.tool_use_id);
-                array(object.key("content"), &result.content, |out, one| encode::content(out, features, one));
+                array(object.key("content"), &result.content, |out, block| encode::content(out, features, block));
                 if result.is_error {
                     plain(object.key("isError"), &true);
                 }
@@ -288,8 +288,8 @@ pub(super) fn write_messages(out: &mut Vec<u8>, messages: &[SampleMessage], feat
         let mut object = Object::begin(out);
         string(object.key("role"), role.as_str());
         match content {
-            [one] => one.write(object.key("content"), features),
-            several => array(object.key("content"), several, |out, one| one.write(out, features)),
+            [block] => block.write(object.key("content"), features),
+            blocks => array(object.key("content"), blocks, |out, block| block.write(out, features)),
         }
         object.end();
     });
@@ -309,7 +309,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         json!({ "type": "object", "properties": properties, "required": required })
     };
     let media = ["data", "mimeType"];
-    let one = json!({ "oneOf": [
+    let block = json!({ "oneOf": [
         content("text", &["text"]),
         content("image", &media),
         content("audio", &media),
@@ -329,7 +329,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
             "stopReason": { "type": ["string", "null"] },
         },
         "required": ["role", "content", "model"],
-        "$defs": { "content": one },
+        "$defs": { "content": block },
     })
 });
 

@@ -223,8 +223,8 @@ impl SampleRequest {
             return Err(invalid_request(format!("`temperature` is {temperature}, expected a number")));
         }
         if let Some(tool) = self.tools.iter().find(|tool| tool.schema["type"] != "object") {
-            let why = "must describe an object: expected `\"type\": \"object\"`";
-            return Err(invalid_request(format!("the schema of the tool `{}` {why}", tool.name)));
+            let problem = "must describe an object: expected `\"type\": \"object\"`";
+            return Err(invalid_request(format!("the schema of the tool `{}` {problem}", tool.name)));
         }
         let is_audio = |content: &SampleContent| matches!(content, SampleContent::Audio(_));
         if !features.has(Feature::Audio) && self.all_content().any(is_audio) {

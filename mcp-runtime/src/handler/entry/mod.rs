@@ -26,7 +26,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The fields that all kinds have in common.
+    /// Returns the fields that all kinds have in common.
     pub(crate) fn common(&self) -> &'static CommonEntry {
         match self {
             Self::Tool(entry) => &entry.common,

@@ -9,7 +9,7 @@ use super::{
     request::{Request, call, initialize, stateless},
     serve, serve_with,
 };
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, Revision};
 
 const MISMATCH: (u16, i64) = (400, -32020);
 
@@ -25,7 +25,7 @@ async fn a_request_is_answered_with_json() {
     assert_eq!(response.header("mcp-session-id"), None);
     assert_eq!(response.json()["result"]["resultType"], "complete");
     let discovered = endpoint.send(&stateless("server/discover", &json!({}))).await;
-    assert_eq!(discovered.json()["result"]["supportedVersions"][0], "2026-07-28");
+    assert_eq!(discovered.json()["result"]["supportedVersions"][0], Revision::LATEST.as_str());
 }
 
 /// Each request has one mistake.
@@ -131,7 +131,7 @@ async fn requests_are_checked() {
     let unknown = good().change(version("2099-01-01")).with("mcp-protocol-version", "2099-01-01");
     let refused = endpoint.send(&unknown).await.json();
     assert_eq!(refused["error"]["data"]["requested"], "2099-01-01");
-    assert_eq!(refused["error"]["data"]["supported"][0], "2026-07-28");
+    assert_eq!(refused["error"]["data"]["supported"][0], Revision::LATEST.as_str());
     assert_eq!(refused["id"], 1);
 }
 

@@ -75,6 +75,19 @@ pub(super) struct ActiveRequest {
     requests: mpsc::UnboundedSender<BackendRequest>,
 }
 
+/// An HTTP request that no server finishes.
+#[derive(Debug)]
+pub(super) struct BackendError {
+    reason: String,
+}
+
+impl BackendError {
+    /// Returns the reason, as the message of an error response.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
 impl Backends {
     /// Creates the backends, and the receiver for the supervisor.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<BackendRequest>) {
@@ -95,15 +108,15 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// Returns the reason if no server can be started.
-    pub(super) async fn begin(&self) -> Result<ActiveRequest, String> {
+    /// Returns an error if no server can be started.
+    pub(super) async fn begin(&self) -> Result<ActiveRequest, BackendError> {
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
         let ((started, has_started), (failed, mut failure)) = (oneshot::channel(), oneshot::channel());
         let mut queued = QueuedRequest { requests: &self.requests, id: Some(id) };
         let _ = self.requests.send(BackendRequest::Begin { id, started, failed });
         let backend = tokio::select! {
             Ok(backend) = has_started => backend,
-            why = &mut failure => return Err(why.unwrap_or_else(|_| STOPPED.to_owned())),
+            why = &mut failure => return Err(BackendError { reason: why.unwrap_or_else(|_| STOPPED.to_owned()) }),
         };
         queued.id = None;
         Ok(ActiveRequest { id, backend, failed: failure, reason: None, requests: self.requests.clone() })
@@ -190,17 +203,18 @@ impl Backend {
     /// # Errors
     ///
     /// Returns an error if the server cannot be reached or closes the connection.
-    pub(super) async fn send(&self, parts: &Parts, body: Bytes) -> Result<Response<Body>, String> {
+    pub(super) async fn send(
+        &self,
+        parts: &Parts,
+        body: Bytes,
+    ) -> Result<Response<Body>, hyper_util::client::legacy::Error> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let uri = Uri::builder().scheme("http").authority(&*self.authority).path_and_query(path).build();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = parts.method.clone();
         *request.uri_mut() = uri.unwrap_or_default();
         *request.headers_mut() = parts.headers.clone();
-        match self.client.request(request).await {
-            Ok(response) => Ok(response.map(Body::new)),
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(self.client.request(request).await?.map(Body::new))
     }
 }
 
@@ -213,16 +227,16 @@ impl ActiveRequest {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the server exits or its grace period ends.
-    pub(super) async fn send(&mut self, parts: &Parts, body: Bytes) -> Result<Response<Body>, String> {
+    /// Returns an error if the server exits or its grace period ends.
+    pub(super) async fn send(&mut self, parts: &Parts, body: Bytes) -> Result<Response<Body>, BackendError> {
         let backend = self.backend.clone();
         tokio::select! {
             biased;
             response = backend.send(parts, body) => match response {
                 Ok(response) => Ok(response),
-                Err(error) => Err(self.failure_reason(&error).await),
+                Err(error) => Err(BackendError { reason: self.failure_reason(&error.to_string()).await }),
             },
-            reason = self.failed() => Err(reason),
+            reason = self.failed() => Err(BackendError { reason }),
         }
     }
 

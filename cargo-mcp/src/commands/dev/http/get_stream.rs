@@ -57,7 +57,7 @@ pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, m
             backend
         }
         (None, Ok(request)) => request.backend().clone(),
-        (None, Err(why)) => return reject(StatusCode::SERVICE_UNAVAILABLE, &why),
+        (None, Err(error)) => return reject(StatusCode::SERVICE_UNAVAILABLE, error.reason()),
     };
     let (sender, events) = channel();
     let mut stream = GetStream {

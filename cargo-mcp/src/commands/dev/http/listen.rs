@@ -59,7 +59,7 @@ pub(super) async fn listen(
     let list_changes = proxy.backends.list_changes();
     let backend = match proxy.backends.begin().await {
         Ok(request) => request.backend().clone(),
-        Err(why) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, why)),
+        Err(error) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, error.reason())),
     };
     let (sender, events) = channel();
     let stream = ListenStream {

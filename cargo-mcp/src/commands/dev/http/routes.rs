@@ -65,11 +65,11 @@ async fn post(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Bo
     let ids = request_ids(&text);
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(why) => return fail_requests(&ids, &text, &why),
+        Err(error) => return fail_requests(&ids, &text, error.reason()),
     };
     let response = match request.send(parts, body.clone()).await {
         Ok(response) => response,
-        Err(why) => return fail_requests(&ids, &text, &why),
+        Err(error) => return fail_requests(&ids, &text, error.reason()),
     };
     let mut filter = ResponseFilter::stateless(Arc::clone(proxy), request.backend().generation, ids);
     if method == "initialize" {
@@ -98,7 +98,7 @@ async fn post_in_session(
     let fail = |why: &str| fail_requests(&ids, &text, why);
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(why) => return fail(&why),
+        Err(error) => return fail(error.reason()),
     };
     let id = match join(proxy, session, request.backend()).await {
         Ok(id) => id,
@@ -117,9 +117,9 @@ async fn post_in_session(
             let filter = ResponseFilter::in_session(Arc::clone(proxy), server, Arc::clone(session), ids);
             relay(response, filter, request).await
         }
-        Err(why) => {
+        Err(error) => {
             lock(&session.state).take_unanswered(Some(&ids), |_| true);
-            fail(&why)
+            fail(error.reason())
         }
     }
 }
@@ -150,14 +150,14 @@ async fn delete(proxy: &HttpProxy, session: &SharedSession, parts: &Parts) -> Re
 async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Body> {
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(why) => return reject(StatusCode::SERVICE_UNAVAILABLE, &why),
+        Err(error) => return reject(StatusCode::SERVICE_UNAVAILABLE, error.reason()),
     };
     match request.send(parts, body).await {
         Ok(response) => {
             let filter = ResponseFilter::stateless(Arc::clone(proxy), request.backend().generation, Vec::new());
             relay(response, filter, request).await
         }
-        Err(why) => reject(StatusCode::BAD_GATEWAY, &why),
+        Err(error) => reject(StatusCode::BAD_GATEWAY, error.reason()),
     }
 }
 
