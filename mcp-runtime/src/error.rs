@@ -102,7 +102,7 @@ impl Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultClass {
     UnknownMethod,
-    /// The version, the headers or the capabilities of the client do not fit the request.
+    /// The version, headers or capabilities of the client are invalid for the request.
     Mismatch,
     Overloaded,
 }

@@ -1,4 +1,4 @@
-//! Turn plain Rust functions into a [Model Context Protocol](https://modelcontextprotocol.io) server.
+//! Turns plain Rust functions into a [Model Context Protocol](https://modelcontextprotocol.io) server.
 //!
 //! ```no_run
 //! use mcp_runtime::tool;
@@ -19,11 +19,12 @@
 //!
 //! # Features
 //!
-//! - `log`, on unless switched off: a `tracing` subscriber on stderr, and the log of functions for clients.
-//! - `http`: HTTP, served by itself or mounted into axum.
-//! - `rate-limit`: the layer that refuses calls which come too often, see [`layers`].
-//! - `cache`: the layer that keeps the answers of tools which only read, see [`layers`].
-//! - `lock`: [`locked_test!`], which compares the server with its lock file; for `[dev-dependencies]`.
+//! - `log` (enabled by default): a `tracing` subscriber that writes to stderr, and forwarding of log events to clients.
+//! - `http`: HTTP, as a server of its own or mounted into axum.
+//! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
+//! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
+//! - `skills`: `Server::skills`, which serves directories of agent skills.
+//! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
 
 mod backend;
 mod cli;
@@ -76,7 +77,7 @@ pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
-/// Says what it needs: the feature `lock`.
+/// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]
 #[macro_export]
 macro_rules! locked_test {
