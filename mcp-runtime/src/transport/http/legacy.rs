@@ -123,8 +123,8 @@ impl LegacyService {
         let mut connection = client.connection.lock().await;
         connection.set_source(self.endpoint.request_source(request));
         let mut lines = Vec::new();
-        let receipt = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
-        if receipt.fault == Some(FaultClass::Overloaded) {
+        let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
+        if outcome.fault == Some(FaultClass::Overloaded) {
             lines.truncate(lines.trim_ascii_end().len());
             return response::overloaded_with(lines);
         }
