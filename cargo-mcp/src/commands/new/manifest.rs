@@ -219,7 +219,7 @@ mod tests {
         for template in Template::all() {
             let manifest = manifest(template, "weather", &Runtime::Version, true);
             let text = manifest.to_string();
-            for part in ["workspace", "path", "publish", "mcp-tests", "template"] {
+            for part in ["workspace", "path =", "publish", "mcp-tests", "template"] {
                 assert!(!text.contains(part), "{}: `{part}` in\n{text}", template.name());
             }
             let runtime = &manifest["dependencies"]["mcp-runtime"];
