@@ -17,7 +17,7 @@ pub(crate) struct Failure {
 pub(crate) enum FailureKind {
     /// The server reported an error, or a check found problems.
     Tool = 1,
-    /// The command line is invalid, or refers to something that is.
+    /// The command line is invalid, or a file that it names is invalid.
     Usage = 2,
     /// The server cannot be built, started or reached, or closed the connection.
     Connection = 3,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// The similarity from which a name is suggested, between 0 and 1.
+/// Only names whose similarity exceeds this value are suggested. Similarities are between 0 and 1.
 const THRESHOLD: f64 = 0.8;
 
 /// Returns the name most similar to a misspelled one, if it is similar enough.
@@ -17,7 +17,7 @@ pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
     scored.filter(|(score, _)| *score > THRESHOLD).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
-/// Adds the nearest of the available names to the failure of an unknown one, or all of them if none is similar.
+/// Adds help to the failure for an unknown name: the most similar available name, or all names if none is similar.
 pub(crate) fn suggest(failure: Failure, word: &str, names: &[&str], kind: &str) -> Failure {
     match nearest(word, names.iter().copied()) {
         Some(near) => failure.help(format_args!("did you mean `{near}`?")),

@@ -1,4 +1,4 @@
-//! A server process as a transport of the official client, with what error messages need to know about it.
+//! A server process as a transport of the official client. Records what error messages report about the process.
 
 use std::{
     io,

@@ -16,7 +16,7 @@ pub(crate) fn print(value: &Value) {
     }
 }
 
-/// Renders a value: an array of objects as a table with one row per object, an object as one with a row per member.
+/// Renders a value: an array of objects as a table with a row per object, an object as a table with a row per member.
 fn render(value: &Value, width: Option<u16>) -> String {
     match value {
         // Older revisions allow only objects, so servers wrap lists.

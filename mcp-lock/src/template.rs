@@ -15,7 +15,7 @@ pub fn covers(template: &str, uri: &str) -> bool {
 
 /// Removes the modifiers of level 4 from a template.
 ///
-/// Returns a second template if an exploded query may be absent as a whole.
+/// If the template has an exploded query, which may be absent, also returns the part before the query.
 fn without_modifiers(template: &str) -> (String, Option<String>) {
     let mut plain = String::new();
     let mut optional = None;

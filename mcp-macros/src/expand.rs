@@ -120,7 +120,7 @@ pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     with_errors(emit::elicit_stub(&elicit, &private), errors)
 }
 
-/// Keeps a function that is not called because of errors.
+/// Emits a function that nothing calls, because the macro reported errors, and suppresses the warning about it.
 fn unused(function: &Function) -> TokenStream {
     quote!(#[allow(dead_code)] #function)
 }

@@ -218,7 +218,7 @@ fn named_pairs<'t, 'u>(
         let end = ends[start];
         let pair = uri.get(start..end)?;
         let mut unused = names.iter().filter(|name| !found.iter().any(|(seen, _)| seen == *name));
-        // Comparing only as many bytes as the name has keeps the total time linear.
+        // Each comparison reads no more bytes than the name has, which keeps the total time linear.
         let Some((name, value)) = unused.find_map(|name| Some((*name, named_value(pair, name)?))) else { break };
         found.push((name, value));
         at = end;

@@ -278,7 +278,7 @@ impl Session {
         self.answer(what, responses).await
     }
 
-    /// Waits until a program has exited while the user is being asked. The client would wait for the user's answer.
+    /// Detects that the program exits while the user is asked. The client would report that only after the answer.
     async fn exited_while_asking(&self) {
         while !(self.host().is_asking() && self.observer.exit_status().is_some()) {
             tokio::time::sleep(Duration::from_millis(200)).await;

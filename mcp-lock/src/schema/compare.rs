@@ -95,7 +95,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares keywords that do not constrain values, and the header.
+    /// Compares keywords that do not constrain values, and `x-mcp-header`.
     fn annotations(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         for keyword in ["title", "description"] {
             if old.get(keyword) != new.get(keyword) {

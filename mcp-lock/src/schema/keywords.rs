@@ -101,7 +101,7 @@ pub(super) fn effect(fewer: bool, more: bool) -> Effect {
     }
 }
 
-/// Returns the value of a keyword or, if it is absent, of one of two others.
+/// Returns the value of the first of three keywords that is present.
 fn either<'a>(schema: &'a Map<String, Value>, keyword: &str, one: &str, other: &str) -> Option<&'a Value> {
     schema.get(keyword).or_else(|| schema.get(one)).or_else(|| schema.get(other))
 }

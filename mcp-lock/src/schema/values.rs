@@ -81,7 +81,7 @@ impl Types {
     }
 }
 
-/// Formats a value for a message: shortened, and types without quotes.
+/// Formats a value for a message. Shortens long values and writes the names of types without quotes.
 pub(super) fn shown(value: &Value) -> String {
     let plain = match value {
         Value::String(name) if name == "any" || NAMES.iter().any(|(known, _)| name == known) => name.clone(),
@@ -172,7 +172,8 @@ pub(super) fn accepts(schema: &Map<String, Value>, value: &Value) -> bool {
     }
 }
 
-/// Returns a bound as a number that grows as fewer values are accepted, and whether it is exclusive.
+/// Returns the tighter of an inclusive and an exclusive bound, and whether it is exclusive. The bound is multiplied by
+/// `sign`, so that a greater number always means a tighter bound.
 pub(super) fn bound(
     schema: &Map<String, Value>,
     inclusive: &str,

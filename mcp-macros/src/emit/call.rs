@@ -6,7 +6,7 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 
 /// Emits a closure that decodes the arguments, calls the function and writes its result with the function `write`.
 ///
-/// The closure is in the same body as the table of arguments, so that an invalid type is a single error.
+/// The closure is in the same body as the table of arguments, so that an invalid type is reported only once.
 ///
 /// ```text
 /// Handler::Sync(|input, reply| {

@@ -34,7 +34,7 @@ pub struct TaskRecord {
     pub poll_interval: Duration,
     /// The requests to the client whose responses the function has not received yet.
     pub inputs: Vec<TaskInput>,
-    /// The result or the error of the call. `None` until it has finished, and if it was cancelled.
+    /// The result or the error of the call. `None` if the task is unfinished or was cancelled.
     pub outcome: Option<TaskOutcome>,
 }
 

@@ -42,8 +42,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 /// # Cancel safety
 ///
 /// The runtime drops futures before they resolve: when a request times out or is cancelled, when the function finishes
-/// while its process waits for changes, at shutdown. A dropped `insert` or `replace` may still take effect, but never
-/// in part. A task whose insertion was dropped is not run by any process and eventually expires.
+/// while its process waits for changes, or at shutdown. A dropped `insert` or `replace` may still take effect, but
+/// never in part. A task whose insertion was dropped is not run by any process and eventually expires.
 ///
 /// # Errors
 ///

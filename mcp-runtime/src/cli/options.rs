@@ -31,7 +31,7 @@ impl fmt::Display for UsageError {
     }
 }
 
-/// The task of the program.
+/// What the program does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Serve,

@@ -167,7 +167,7 @@ impl Outbox {
         self.contents().lines.len()
     }
 
-    /// Adds the unread bytes to a meter, now and in the future.
+    /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
     #[cfg(feature = "http")]
     pub(crate) fn set_meter(&self, meter: Meter) {
         self.contents().meter = Some(meter);

@@ -14,7 +14,7 @@ const MAX_VALUES: usize = 100;
 pub struct EarlierArguments(pub(crate) BTreeMap<String, String>);
 
 impl EarlierArguments {
-    /// Returns the value of an argument, if the client sent it. Clients send it since revision 2025-06-18.
+    /// Returns the value of an argument, if the client sent it. Only clients of revision 2025-06-18 or later do.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Contract {
 #[derive(Debug)]
 pub(crate) struct OutputSchema {
     pub(crate) schema: Value,
-    /// Whether results are not objects, which some dialects require to be wrapped in one.
+    /// Whether results may be values other than objects, which some dialects require to be wrapped in an object.
     pub(crate) wraps: bool,
 }
 

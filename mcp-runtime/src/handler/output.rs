@@ -18,7 +18,7 @@ use crate::{
 /// - Text, numbers, `bool` and `char` become a text block. Images, audio, resources and links become a block of their
 ///   type, and a `Vec` becomes one block per element.
 /// - [`Json<T>`](Json) becomes structured content with a schema, and a text block for clients that do not support it.
-/// - `()` has no content. `None` has none either, but is `null` where `Some` is structured.
+/// - `()` and `None` have no content, except that `None` is `null` if the `Some` value would be structured.
 /// - `Err` is an error that the model reads, except for a [`Fault`], which is a protocol error.
 ///
 /// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert

@@ -99,7 +99,7 @@ impl<T> Decode for ArgumentSlot<T> {
     }
 }
 
-/// Returns whether a type has a value for a missing argument, as `Option` has. serde decides.
+/// Returns whether serde can deserialize the type from a missing argument, as it can for `Option`.
 pub(super) fn is_optional<T: DeserializeOwned>() -> bool {
     T::deserialize(Missing).is_ok()
 }

@@ -7,8 +7,8 @@ use super::{raw, write};
 /// The depth up to which values are rewritten. Deeper values are copied verbatim, so no text can exhaust the stack.
 const DEPTH: usize = 128;
 
-/// Writes JSON in canonical form: without whitespace, with sorted members, and with the last of several members of the
-/// same name.
+/// Writes JSON in canonical form: without whitespace, with sorted members, and with only the last of several members
+/// of the same name.
 ///
 /// Numbers are copied verbatim, because not all of them fit a Rust number.
 pub(crate) fn canonical(json: &str) -> String {

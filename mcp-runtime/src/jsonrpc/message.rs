@@ -46,7 +46,7 @@ pub(crate) struct Object<'a> {
     rest: usize,
 }
 
-/// The number of members that are remembered. Nearly all messages have no more parameters.
+/// The maximum number of members that are remembered. Few messages have more parameters.
 const REMEMBERED: usize = 3;
 
 impl<'a> Object<'a> {

@@ -66,7 +66,7 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     value.get(start + 1..end.checked_sub(1)?).map(Cow::Borrowed)
 }
 
-/// Returns the end of the value that starts at `at`, or after whitespace there.
+/// Returns the end of the value that starts at `at`, after optional whitespace.
 ///
 /// Does not validate: a number or a literal extends to the next delimiter.
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> usize {

@@ -24,7 +24,7 @@ const OVERHEAD: usize = 256;
 /// result is used if the arguments (in any order), the [principal](crate::Caller::principal) and the revision are the same.
 ///
 /// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for cached
-/// results. Concurrent calls with the same arguments all run until the first one has finished.
+/// results. Calls with the same arguments that start before the first one has finished all run.
 ///
 /// ```
 /// use std::{sync::atomic::{AtomicUsize, Ordering}, time::Duration};

@@ -81,7 +81,7 @@ impl RateLimit {
         }
     }
 
-    /// Sets the number of calls in a burst. The default is that of the rate.
+    /// Sets the maximum number of calls in a burst. Defaults to the `calls` passed to [`new`](Self::new).
     #[must_use]
     pub fn burst(mut self, calls: u32) -> Self {
         self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN));

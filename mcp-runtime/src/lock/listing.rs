@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::error::LockError;
 use crate::{revision, server::BuiltServer, testing::TestClient};
 
-/// Reads the lists of a server in the newest revision, which expresses the most.
+/// Reads the lists of a server in the newest revision, whose lists contain the most information.
 ///
 /// # Errors
 ///

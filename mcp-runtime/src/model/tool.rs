@@ -6,7 +6,7 @@ use super::Content;
 /// and, serialized, as text.
 ///
 /// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object:
-/// other values are wrapped as `{"result": …}` there, and the schema accordingly.
+/// for them, other values are wrapped as `{"result": …}`, and the schema is wrapped to match.
 ///
 /// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

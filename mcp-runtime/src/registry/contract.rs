@@ -1,4 +1,4 @@
-//! Compiles the contract of a function with its callers from the declarations of its parameters.
+//! Compiles the contract between a function and its callers from the declarations of the function's parameters.
 
 use crate::handler::{
     Contract,

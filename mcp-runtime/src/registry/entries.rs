@@ -22,7 +22,7 @@ pub(crate) struct Function {
     pub(crate) uses_context: bool,
     /// The permitted values of each argument. Empty if its schema does not list them.
     choices: Vec<Vec<String>>,
-    /// The list element in each revision, encoded when it is first needed. Registries share it, like the entry.
+    /// The list element in each revision, encoded on first use. Registries that share the entry also share the element.
     encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
 

@@ -52,7 +52,7 @@ impl Lists {
         Self { pages }
     }
 
-    /// Returns the page with a cursor. Returns `None` if the cursor is invalid, or from before a change.
+    /// Returns the page with a cursor. Returns `None` if the cursor is invalid or was issued before the list changed.
     pub(crate) fn page(&self, kind: ListKind, cursor: Option<&str>) -> Option<&[u8]> {
         let found = self.pages[kind as usize].iter().find(|page| page.cursor.as_deref() == cursor);
         found.map(|page| page.result.as_slice())
@@ -70,7 +70,7 @@ pub(crate) struct Pager<'a> {
 }
 
 impl Pager<'_> {
-    /// Writes one page of elements, sorted by key, with those that `sees` accepts.
+    /// Writes one page of the elements that `sees` accepts. `elements` must be sorted by key.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub(crate) struct Dialect {
     pub(super) meta_members: &'static [(&'static str, &'static str)],
 }
 
-/// A method that only the revisions that declare it have.
+/// A method that exists only in the revisions that declare it.
 #[derive(Debug)]
 pub(crate) struct Method {
     pub(super) name: &'static str,

@@ -59,7 +59,7 @@ pub(crate) enum Feature {
     RichForms,
     /// Elicitation by URL.
     UrlElicitation,
-    /// `elicitationId`, under which a session learns that an elicitation by URL is complete.
+    /// `elicitationId`, which identifies an elicitation by URL when the session is notified that it is complete.
     ElicitationIds,
     /// Tools in `sampling/createMessage`, and several contents in one of its messages.
     SamplingTools,
@@ -76,7 +76,7 @@ impl Features {
         let mut bits = 0;
         let mut index = 0;
         while index < features.len() {
-            // Every set is a constant, so this fails the build and not a server.
+            // Every set is a constant, so this fails at compile time, never in a running server.
             assert!((features[index] as u32) < u64::BITS, "more features than bits: widen `Features`");
             bits |= 1 << features[index] as u8;
             index += 1;

@@ -172,7 +172,7 @@ impl Server {
     /// a dot. A relative path is resolved against the working directory of the process.
     ///
     /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's
-    /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to this one.
+    /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to `directory`.
     /// [`only`](Self::only) and handles do not affect skills.
     ///
     /// ```no_run

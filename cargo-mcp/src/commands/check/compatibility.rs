@@ -106,7 +106,7 @@ fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &V
     findings.add(codes::SCHEMA_REF, subject, format!("`{what}` has {count} reference{s}"));
 }
 
-/// Returns whether following references leads back to a reference in `open`, which are being followed.
+/// Returns whether following references leads to the root, or back to one that is already being followed (`open`).
 fn is_recursive(schema: &Value, root: &Value, open: &mut BTreeSet<String>) -> bool {
     let mut references = Vec::new();
     walk(schema, &mut |part: &Subschema<'_>| {

@@ -1,4 +1,4 @@
-//! `cargo mcp check`: finds problems in a server, including those that only some clients have with it.
+//! `cargo mcp check`: finds errors in a server, and problems that it causes in some clients.
 
 mod codes;
 mod compatibility;

@@ -181,7 +181,7 @@ impl Builder {
         first_error
     }
 
-    /// Copies an executable to a directory that no build changes. Returns `None` if it equals the last one.
+    /// Copies an executable to where no build overwrites it. Returns `None` if its content equals the last copy's.
     async fn copy(&self, executable: PathBuf, last: Option<&LastBuild>) -> std::io::Result<Option<LastBuild>> {
         let build = last.map_or(1, |(build, _)| build + 1);
         let executables = Arc::clone(&self.executables);

@@ -36,7 +36,7 @@ impl Executables {
     /// Deletes the executables that the proxy does not start again.
     pub(super) fn remove_unused(&mut self, proxy: &Proxy) {
         for (_, path) in self.paths.extract_if(|build, _| !proxy.may_start(*build)) {
-            // Some systems do not delete one that is running. It is deleted with its directory.
+            // Some systems do not allow deleting a running executable. It is deleted later, with its directory.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -168,7 +168,7 @@ impl StdioProxy {
             }
         };
         let _ = tokio::join!(timeout(SHUTDOWN_TIMEOUT, flush), timeout(SHUTDOWN_TIMEOUT, exits));
-        // Dropping a supervision kills its process.
+        // Dropping the future that supervises a process kills the process.
         self.supervisions.shutdown().await;
     }
 }

@@ -110,7 +110,7 @@ impl Watcher {
                 () = self.state.directory_created.notified() => false,
             };
             let (state, read_sources) = (Arc::clone(&self.state), Arc::clone(&read_sources));
-            // Cargo and the file system block.
+            // Running cargo and accessing the file system block the thread.
             let watched = tokio::task::spawn_blocking(move || {
                 if let Some(sources) = reload.then(|| read_sources()).flatten() {
                     let extra = state.filter().extra().to_vec();

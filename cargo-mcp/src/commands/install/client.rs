@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// Returns a path that would exist if the client were installed, if it does not seem to be.
+    /// Returns one of the paths that indicate that the client is installed, if none of them exists.
     pub(crate) fn missing(&self, directories: &Directories) -> Option<PathBuf> {
         let mut markers = self.user.as_ref()?.markers(directories);
         if markers.iter().any(|marker| marker.exists()) { None } else { markers.pop() }
@@ -115,7 +115,7 @@ impl Client {
         self.user.is_some() && self.missing(directories).is_none()
     }
 
-    /// Returns the prefix of variables if the client will find one in an entry.
+    /// Returns the client's prefix of variables if the entry contains it, because the client would expand the variable.
     pub(crate) fn variable_prefix_in(&self, entry: &Entry) -> Option<&'static str> {
         let prefix = self.variable_prefix?;
         entry.texts().any(|text| text.contains(prefix)).then_some(prefix)

@@ -101,7 +101,7 @@ impl Document {
         self.checked(text, name, Some(entry.to_value()))
     }
 
-    /// Returns the document without an entry, and without the rest of its insertion if that is recorded.
+    /// Returns the document without an entry and, if its insertion is recorded, without anything inserted with it.
     ///
     /// # Errors
     ///

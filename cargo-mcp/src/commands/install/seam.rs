@@ -38,7 +38,7 @@ impl Seam {
         Some(format!("{}{}", before.strip_suffix(&*self.opening)?, after.strip_prefix(&*self.closing)?))
     }
 
-    /// Returns the seam of the property after `removed`, which takes over the seam of a property in an empty object.
+    /// Returns this seam for when the previous property is removed. Inherits its seam if its object was empty before.
     pub(super) fn inherit(&self, removed: &Self) -> Self {
         if removed.was_empty && !self.was_empty {
             Self { opening: self.opening.clone(), ..removed.clone() }

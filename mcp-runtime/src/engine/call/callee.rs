@@ -20,7 +20,7 @@ use crate::{
     revision::Feature,
 };
 
-/// The precision of tokio's timers. A call with less time left has timed out.
+/// The precision of tokio's timers. A call with less time left than this counts as timed out.
 const TIMER_PRECISION: Duration = Duration::from_millis(1);
 
 /// The properties of a called function that its response depends on.

@@ -87,7 +87,7 @@ pub(crate) fn call_with(
     Ok(())
 }
 
-/// Collects the properties of a call that its layers see, or that are needed to call the function after them.
+/// Collects the properties of a call that its layers see, and those that are needed to call the function afterwards.
 pub(crate) fn call_info(
     request: &RequestContext<'_>,
     function: &Function,

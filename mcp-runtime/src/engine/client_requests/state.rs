@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::jsonrpc::canonical;
 
-/// The state that a call which ends with questions needs in its next round.
+/// The state that a call carries from a round that ends with questions to the next round.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RequestState {
     /// The digests of the questions that the round ends with, by key.

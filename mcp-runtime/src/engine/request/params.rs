@@ -151,7 +151,7 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// Returns a member of an object, and the last one if there are duplicates. Arguments are decoded in the same way, so a
+/// Returns a member of an object: the last one if there are duplicates. Arguments are decoded in the same way, so a
 /// header that repeats an argument is compared with the value that the function receives.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()

@@ -5,7 +5,7 @@ use crate::{error::Fault, handler::RequestHead};
 /// The capacity of a transport that a call occupies until the permit is dropped.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
 
-/// The source of a message: the information that its transport has about it in addition to its text.
+/// The source of a message: what the transport knows about the message beyond its text.
 pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Compares a stateless request with the fields that the transport repeats.
     ///

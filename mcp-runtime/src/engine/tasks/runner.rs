@@ -43,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) callee: Callee,
     pub(crate) context: Option<Arc<Context>>,
     pub(crate) forwards_log: bool,
-    /// Whether layers wrap the function. They guard it themselves.
+    /// Whether layers wrap the function. If so, they guard it themselves.
     pub(crate) is_layered: bool,
     pub(crate) client: Arc<TaskClient>,
 }

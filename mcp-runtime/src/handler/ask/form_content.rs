@@ -10,7 +10,7 @@ use super::{
 };
 use crate::handler::schema::Violation;
 
-/// The maximum length of a list whose duplicates are removed, which takes quadratic time.
+/// The maximum length of a list from which duplicates are removed. Removal takes quadratic time.
 const MAX_DEDUPLICATED: usize = 1000;
 
 /// The validated content of a completed form.
@@ -58,7 +58,7 @@ impl FormContent {
 
 /// Removes choices that occur more than once.
 fn without_duplicates(given: &[Value]) -> Value {
-    // The schema rejects a longer list: it has duplicates, or more choices than any form.
+    // The schema rejects a longer list, because it contains duplicates or more choices than any form has.
     if given.len() > MAX_DEDUPLICATED {
         return given.into();
     }

@@ -125,8 +125,8 @@ const fn is_integral(json: &[u8]) -> bool {
     true
 }
 
-/// Returns whether the JSON is this string. JSON with escapes is assumed to be, since the default is validated again
-/// when the form is sent.
+/// Returns whether the JSON is this string. JSON with escapes is assumed to match, because the default is validated
+/// again when the form is sent.
 const fn is_quoted(json: &[u8], text: &[u8]) -> bool {
     let mut index = 0;
     while index < json.len() {

@@ -25,7 +25,7 @@ use crate::{
 struct SchemaDetail {
     /// Whether it uses keywords that revision 2025-06-18 does not support.
     rich: bool,
-    /// Whether it contains constraints that forms do not display: the range of a type, and that choices are unique.
+    /// Whether it contains constraints that forms do not display: the range of a type, and the uniqueness of choices.
     exact: bool,
 }
 

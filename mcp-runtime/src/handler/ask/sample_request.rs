@@ -204,7 +204,7 @@ impl SampleRequest {
             matches!(self.include_context, Some(IncludeContext::ThisServer | IncludeContext::AllServers));
         match (with_tools, with_context) {
             (true, _) => Capability::SamplingTools,
-            // Earlier revisions have no capability for it.
+            // Revisions without `SamplingTools` have no separate capability for context.
             (false, true) if features.has(Feature::SamplingTools) => Capability::SamplingContext,
             (false, _) => Capability::Sampling,
         }

@@ -16,12 +16,12 @@ pub(super) enum KeywordValue {
     SchemaArray,
     /// An object whose values are schemas.
     SchemaMap,
-    /// Data. Members that look like keywords are not.
+    /// Data. Its members are not keywords, even if they have the name of one.
     Data,
 }
 
 impl KeywordValue {
-    /// Returns the kind of value that a keyword of JSON Schema 2020-12 has. Unknown keywords have data.
+    /// Returns the kind of value that a keyword of JSON Schema 2020-12 has. The value of an unknown keyword is data.
     pub(super) fn of(keyword: &str) -> Self {
         match keyword {
             "items"

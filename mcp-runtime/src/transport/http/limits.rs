@@ -67,7 +67,7 @@ impl SharedLimits {
 }
 
 impl Drop for CallPermit {
-    /// Makes room for the response of the finished call, which its client may never fetch.
+    /// Evicts streams if memory is full, since the client of the finished call may never fetch its response.
     fn drop(&mut self) {
         self.sessions.evict_streams();
     }

@@ -60,7 +60,7 @@ impl HttpOptions {
     /// Allows requests to this host, as it appears in the `Host` header: `mcp.example.com`, or with a port,
     /// `mcp.example.com:8443`.
     ///
-    /// If no host is allowed explicitly, loopback names are. An allowed host is also an allowed origin.
+    /// Loopback names are allowed unless a host is allowed explicitly. An allowed host is also an allowed origin.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.allowed_hosts.push(host.into());

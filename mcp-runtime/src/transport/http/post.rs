@@ -35,7 +35,7 @@ struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<ActiveSession>,
-    /// Rejects a message that names no session, unless it is a request, which may be stateless or open a session.
+    /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
     rejection: Option<Box<HttpResponse>>,
     outcome: ReceiveOutcome,
     /// The output so far, as lines.

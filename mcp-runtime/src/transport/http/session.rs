@@ -62,7 +62,7 @@ struct SessionState {
     streams: BTreeMap<u64, Arc<EventStream>>,
 }
 
-/// A complete stream of a session that no response carries.
+/// A complete stream that no response carries, and the session it belongs to.
 struct AbandonedStream<'a> {
     session: &'a HttpSession,
     id: u64,
@@ -148,8 +148,8 @@ impl Sessions {
 
     /// Evicts abandoned streams if the memory of all streams is full: fully sent ones first, then the oldest.
     ///
-    /// A scan visits every session. After a scan that did not free enough, the next one waits for
-    /// [`FRUITLESS_SCAN_INTERVAL`] or for a considerable growth.
+    /// A scan visits every session. After a scan that did not free enough, the next one runs only when
+    /// [`FRUITLESS_SCAN_INTERVAL`] has passed or memory use has grown considerably.
     pub(super) fn evict_streams(&self) {
         if !self.memory.is_full() {
             return;

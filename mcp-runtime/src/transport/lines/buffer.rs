@@ -157,8 +157,8 @@ impl WriteBuffer {
             self.written = 0;
             self.shrink.clear(&mut self.buffer);
         } else if self.written >= CHUNK.max(self.pending()) {
-            // A client that always has a request in flight may never let the buffer run empty. Moving the rest costs no
-            // more than writing the part before it did.
+            // A client that always has a request in flight may never let the buffer run empty. The unwritten rest is no
+            // longer than the written part, so moving it is cheap in comparison.
             self.buffer.drain(..self.written);
             self.written = 0;
         }

@@ -67,7 +67,7 @@ struct LineTransport<R, W> {
     /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has already
     /// arrived and calls no function, it is answered before that.
     polls_stop: bool,
-    /// Set when reading has ended. Calls in flight may continue until then.
+    /// The end of the grace period for calls in flight. Set when reading has ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

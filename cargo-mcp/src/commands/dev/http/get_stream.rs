@@ -34,7 +34,7 @@ struct GetStream {
     sender: EventSender,
     /// Whether the client resumes the stream of a request, which the server finishes even after it is replaced.
     is_resumed: bool,
-    /// A server that was about to exit when the client resumed a stream on it.
+    /// The server that exited before the client could resume a stream on it.
     exited: Option<Generation>,
 }
 

@@ -158,7 +158,7 @@ impl ListenStream {
         }
     }
 
-    /// Waits for a newer server. Returns `None` if the client is gone, or at shutdown, when it answers the request.
+    /// Waits for a newer server. Returns `None` if the client is gone, or, after answering the request, at shutdown.
     async fn next_backend(&self, server: Generation) -> Option<Backend> {
         tokio::select! {
             newer = self.proxy.backends.newer_than(server) => {

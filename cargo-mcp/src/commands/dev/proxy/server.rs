@@ -84,7 +84,7 @@ fn handle_response(
     }
     let call = proxy.calls.get_mut(id).filter(|call| call.server == Some(server))?;
     if call.is_listening() && message.error_code() == Some(METHOD_NOT_FOUND) {
-        // The proxy keeps the subscription open: without list changes of its own, only a new build changes lists.
+        // The proxy keeps the subscription open. This server reports no list changes, so only new builds cause them.
         call.server = None;
         return call.listen.as_mut()?.acknowledge();
     }

@@ -162,8 +162,8 @@ fn remove_without_seam(text: &str, object: &Object<'_>, index: usize) -> String 
     let limit = properties.get(index + 1).map_or(close, |next| next.range.start);
     let comma_after = comma(text, end, limit);
     let end = comma_after.map_or(end, |comma| comma + 1);
-    // If nothing follows on the line, the white space before the property goes, and that after it stays with what
-    // precedes the property.
+    // If the next property is on the same line, the cut ends where it starts. Otherwise, the cut includes the white
+    // space before the removed property.
     let space = text[..start].trim_end_matches([' ', '\t', '\r', '\n']).len();
     let next_on_line = properties.get(index + 1).is_some_and(|next| !text[end..next.range.start].contains('\n'));
     let cut = if next_on_line { Range::new(start, limit) } else { Range::new(space, end) };

@@ -28,7 +28,7 @@ pub(super) struct Simplifier {
     kept: BTreeSet<String>,
     /// Definitions that authors wrote into nested schemas. They move to the root, where references to them point.
     hoisted: Map<String, Value>,
-    /// The number of enclosing schemas that define a name themselves.
+    /// For each name, the number of enclosing schemas that define it themselves.
     shadowed: BTreeMap<String, usize>,
     copied: usize,
 }

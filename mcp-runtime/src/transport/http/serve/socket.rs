@@ -18,9 +18,9 @@ use tokio::{
 
 use crate::{error::Fault, transport::http::response};
 
-/// The maximum number of connections being rejected with a response. Any others are closed without one.
+/// The maximum number of connections being rejected with a response at a time. Others are closed without a response.
 const MAX_REJECTIONS: usize = 256;
-/// The maximum time for which a rejected connection is read and its data discarded.
+/// The maximum time spent on responding to a rejected connection and discarding what it sends.
 const LINGER: Duration = Duration::from_secs(1);
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);

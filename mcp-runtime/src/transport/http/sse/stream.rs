@@ -176,7 +176,7 @@ impl EventStream {
 
     /// Waits for a message after event `at`, or for another response to take over the stream.
     pub(super) fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
-        // The lock is held throughout, so that only the current carrier registers its waker.
+        // The lock is held throughout, so that only the response that carries the stream now registers its waker.
         let log = self.log();
         if log.carrier != carrier || log.last > at {
             return Poll::Ready(());
