@@ -59,8 +59,8 @@ impl Resource {
 
 /// A link to a resource that a client can read, as an item of `resources/list` or in a tool result.
 ///
-/// As content of a tool or prompt it is sent since revision 2025-06-18. Older clients receive a line of text with the
-/// link.
+/// As content of a tool or prompt, it is sent to clients of revision 2025-06-18 or later. Older clients receive a line
+/// of text with the link.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceLink {

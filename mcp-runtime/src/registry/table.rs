@@ -46,7 +46,7 @@ impl<T: Registered> Table<T> {
         Self::new(self.rows.iter().cloned().chain(added).collect())
     }
 
-    /// Returns a table in which an entry is enabled as `decide` returns. Entries for which it returns `None` are removed.
+    /// Returns a table in which `decide` enables or disables the entries. Entries for which it returns `None` are removed.
     pub(super) fn edited(&self, decide: &impl Fn(&Function, bool) -> Option<bool>) -> Self {
         let decided = |row: &Row<T>| {
             let enabled = decide(row.entry.function(), row.enabled)?;

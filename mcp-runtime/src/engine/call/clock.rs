@@ -5,9 +5,9 @@ use std::{
 
 /// The time at which a connection last read the system clock.
 ///
-/// Reading the system clock is a considerable part of the cost of a small call. The transport therefore reads it when a message
-/// arrives, and a call reads it when its function returns. The work that precedes a call in the same read is counted as
-/// part of the call.
+/// Reading the system clock is a considerable part of the cost of a small call. The transport therefore reads it when a
+/// message arrives, and a call reads it when its function returns. The work between the previous reading and a call is
+/// counted as part of the call.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,

@@ -55,7 +55,7 @@ impl Call {
         &self.info.name
     }
 
-    /// Returns the called entry. Unlike the URI of a resource, its name is one of a fixed set.
+    /// Returns the called entry. Its name is a registered one, unlike the URI of a resource.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.info.entry
     }

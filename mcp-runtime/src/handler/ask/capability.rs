@@ -48,8 +48,8 @@ impl Capability {
         declared.is_some()
     }
 
-    /// Returns the capability that a client of a revision declares instead of this one, usually the same. Returns `None`
-    /// if the revision does not support the requests that need it.
+    /// Returns the capability with which clients of a revision declare this one, usually the same. Returns `None` if the
+    /// revision does not support the requests that need it.
     pub(crate) fn declared_as(self, features: Features) -> Option<Self> {
         match self {
             Self::Elicitation if !features.has(Feature::Elicitation) => None,

@@ -65,8 +65,8 @@ struct Label {
 #[derive(Debug)]
 pub(crate) struct Node {
     link: ResourceLink,
-    /// The skills that contain the file or directory, and for a directory also those below it. It is visible if one of them
-    /// is.
+    /// The skills that contain this file or directory and, for a directory, the skills below it. The file or directory
+    /// is visible if one of these skills is.
     labels: Vec<Arc<Label>>,
     content: Content,
 }

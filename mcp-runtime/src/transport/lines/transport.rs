@@ -64,8 +64,8 @@ struct LineTransport<R, W> {
     responses: Vec<u8>,
     /// Whether the stop signal is being polled yet.
     ///
-    /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has already
-    /// arrived and calls no function, it is answered before that.
+    /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has
+    /// already arrived and calls no function, it is answered before the handlers are registered.
     polls_stop: bool,
     /// The end of the grace period for calls in flight. Set when reading has ended.
     deadline: Option<Pin<Box<Sleep>>>,

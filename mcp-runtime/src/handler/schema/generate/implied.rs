@@ -69,8 +69,8 @@ impl Analysis<'_> {
                 length.is_some() && value.as_u64() == length.and_then(|length| u64::try_from(length).ok())
             }
             "additionalProperties" => match value {
-                // serde requires the single key that names the variant. Whether it denies unknown fields of a struct is
-                // not visible.
+                // serde requires the single key that names the variant. For a struct, the schema does not show whether
+                // serde denies unknown fields.
                 Value::Bool(false) => part == TypePart::Variant && one_required_property(schema),
                 other => self.schema(other, TypePart::Field),
             },
