@@ -18,7 +18,7 @@ pub(crate) fn elicit(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Emits a stub for an item with errors, so that uses of the type cause no further errors.
+/// Emits an empty implementation for an item with errors, so that uses of the type cause no further errors.
 pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream {
     match elicit {
         Elicit::Form { name, .. } => {

@@ -60,7 +60,7 @@ fn problems(text: &str, floors: &[(Revision, usize)]) -> Vec<String> {
     problems
 }
 
-/// Checks tables with a single row, or with something else in its place.
+/// Checks tables whose rows are valid, invalid or malformed.
 #[test]
 fn tables_are_checked() {
     let [(tested, _), (untested, _), ..] = table::HEADERS;

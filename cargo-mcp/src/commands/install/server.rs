@@ -66,7 +66,7 @@ impl ServerSpec {
         self.launch_with(args, None)
     }
 
-    /// Builds the server, copies it if `--copy-to` is given, and returns how it is started.
+    /// Builds the server, copies it if `--copy-to` is given, and returns the command that starts it.
     ///
     /// # Errors
     ///
