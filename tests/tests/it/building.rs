@@ -158,7 +158,7 @@ fn all_errors_are_reported_with_their_source_location() {
 }
 
 #[test]
-fn unusable_configuration_is_rejected() {
+fn wrong_list_parameters_and_ambiguous_templates_are_rejected() {
     let error = empty().with::<conflicting::first>().with::<conflicting::second>().check().unwrap_err();
     let problems = error.problems();
     assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
@@ -244,7 +244,7 @@ fn arguments_that_cannot_be_mirrored_are_rejected() {
 
 /// Buffered writers are flushed, and size limits are exact to the byte.
 #[tokio::test]
-async fn any_reader_and_writer_are_supported() {
+async fn buffered_writers_are_flushed_and_size_limits_are_exact() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
     let server = empty().with::<two::zebra>().max_message_bytes(100).build().unwrap();

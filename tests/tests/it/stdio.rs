@@ -384,7 +384,7 @@ fn a_terminal_shows_how_to_connect() {
 }
 
 #[test]
-fn command_line_options_are_recognised() {
+fn command_line_options_are_recognized() {
     let stdout = |arguments: &[&str]| {
         let output = run(fixture().args(arguments));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

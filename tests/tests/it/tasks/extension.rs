@@ -244,7 +244,7 @@ async fn parameters_and_methods_of_2025_11_25_are_unknown() {
 }
 
 #[tokio::test]
-async fn progress_becomes_the_status_message_and_is_not_notified() {
+async fn progress_becomes_the_status_message_instead_of_a_notification() {
     let gate = Arc::<Gate>::default();
     let mut client = connect(&gate);
     let meta = json!({"progressToken": 7, "io.modelcontextprotocol/logLevel": "debug",
