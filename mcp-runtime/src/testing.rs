@@ -43,7 +43,7 @@ pub struct TestClient {
     responder: Option<Responder>,
 }
 
-/// Answers the requests of the server.
+/// The closure that answers the requests of the server.
 struct Responder(Box<dyn FnMut(&ServerRequest) -> Value + Send>);
 
 impl fmt::Debug for Responder {
