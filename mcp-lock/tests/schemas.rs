@@ -20,7 +20,7 @@ fn one(schema: Value) -> Value {
     json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false})
 }
 
-/// Each row states whether the change breaks callers that send the value, and callers that receive it.
+/// Checks for each row whether the change breaks callers that send the value, and callers that receive it.
 #[test]
 fn changes_of_a_value_break_senders_or_receivers() {
     let (breaks, keeps) = (true, false);

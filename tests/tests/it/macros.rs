@@ -1,6 +1,6 @@
 //! The static data that the macros generate from functions.
 
-#![allow(missing_docs, clippy::too_many_arguments, reason = "they imitate the functions of an author")]
+#![allow(missing_docs, clippy::too_many_arguments, reason = "the functions imitate those of an author")]
 
 use mcp_runtime::{
     __private::{
