@@ -98,7 +98,7 @@ impl Fault {
     }
 }
 
-/// The class of a fault for which HTTP responses have a specific status.
+/// The faults for which a transport does more than send the error response: over HTTP, each class has its own status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultClass {
     UnknownMethod,

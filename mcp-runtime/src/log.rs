@@ -75,7 +75,7 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
     }
 }
 
-/// A visitor that collects the fields of an event.
+/// The fields of an event.
 struct Fields(Map<String, Value>);
 
 impl Fields {

@@ -51,7 +51,7 @@ struct Options {
     update_bounds: bool,
     builds: bool,
     rounds: usize,
-    /// Restricts the measurement to the loads whose titles contain this text.
+    /// Restricts the measurement to the workloads whose titles contain this text.
     only: Option<String>,
 }
 
@@ -182,8 +182,8 @@ impl Options {
         let table = table::write(&rows);
         print!("\n{table}");
         let text = format!(
-            "# Results\n\n{machine}; medians of {rounds} rounds; server and load have one core each. `bench/README.md` explains how to read it.\n\n\
-             {table}\n## Every load\n\n{details}",
+            "# Results\n\n{machine}; medians of {rounds} rounds; the server and the load generator have one core each. `bench/README.md` explains how to read it.\n\n\
+             {table}\n## All workloads\n\n{details}",
             rounds = self.rounds,
             details = table::write_details(&measured.samples),
         );

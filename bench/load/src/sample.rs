@@ -1,4 +1,4 @@
-//! Samples of a load.
+//! Samples of a workload.
 
 use std::time::{Duration, Instant};
 

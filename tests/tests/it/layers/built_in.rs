@@ -324,11 +324,11 @@ async fn only_cacheable_results_are_cached() {
         let (runs, server) = server();
         let mut client = server.layer(cache()).test_client(Revision::V2026_07_28);
         for _ in 0..3 {
+            // One of these calls has the wrong arguments, so it is rejected before the function runs.
             let _ = client.call(name, json!({"number": 1})).await;
             let _ = client.call(name, ()).await;
         }
-        let calls_that_fit = if matches!(name, "aside" | "later") { ran } else { 3 };
-        assert_eq!(runs.total(), calls_that_fit, "{name}");
+        assert_eq!(runs.total(), ran, "{name}");
     }
 }
 
@@ -352,9 +352,9 @@ async fn a_shared_cache_can_be_cleared() {
     let (runs, server) = counting();
     let cache = Arc::new(CacheReadOnly::new(HOUR));
     let mut client = server.layer(Arc::clone(&cache)).test_client(Revision::V2025_11_25);
-    for ran in [1, 1] {
+    for _ in 0..2 {
         client.call("counts", ()).await.unwrap();
-        assert_eq!(runs.total(), ran);
+        assert_eq!(runs.total(), 1);
     }
     cache.clear();
     client.call("counts", ()).await.unwrap();
