@@ -185,6 +185,56 @@ fn schemas_of_other_dialects_are_rejected() {
     assert!(error.contains(r##"unsupported `$schema` "http://json-schema.org/draft-07/schema#""##), "{error}");
 }
 
+/// Types whose schemas have keywords that the server does not enforce.
+mod unenforced {
+    use mcp_runtime::tool;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+    #[schemars(extend("unevaluatedProperties" = false))]
+    #[allow(dead_code)]
+    pub(super) struct Closed {
+        number: u8,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[schemars(extend("$schema" = "https://json-schema.org/draft/2020-12/schema", "$dynamicAnchor" = "node"))]
+    #[allow(dead_code)]
+    pub(super) struct Node {
+        number: u8,
+    }
+
+    /// Has a parameter with an unsupported keyword.
+    #[tool]
+    pub(super) fn parameter(_closed: Vec<Closed>) {}
+
+    /// Has a default, which is checked first.
+    #[tool]
+    pub(super) fn with_default(#[arg(default)] _closed: Vec<Closed>) {}
+
+    /// Has a schema that is listed as written.
+    #[tool]
+    pub(super) fn flattened(#[arg(flatten)] _node: Node) {}
+}
+
+#[test]
+fn unenforced_keywords_are_rejected() {
+    let server =
+        empty().with::<unenforced::parameter>().with::<unenforced::with_default>().with::<unenforced::flattened>();
+    let error = server.check().unwrap_err();
+    let problems = error.problems();
+    for (problem, tool, place) in [
+        (&problems[0], "`parameter`", "`unevaluatedProperties` at `/properties/_closed/items`"),
+        (&problems[1], "`with_default`", "argument `_closed`: unsupported keyword `unevaluatedProperties` at `/items`"),
+        (&problems[2], "`flattened`", "`$dynamicAnchor` at the root"),
+    ] {
+        assert!(problem.starts_with(&format!("the schema of {tool} (")), "{problem}");
+        assert!(problem.contains(place), "{problem}");
+    }
+    assert_eq!(problems.len(), 3, "{error}");
+}
+
 /// Arguments that HTTP headers cannot mirror.
 mod mirrored {
     use mcp_runtime::tool;
