@@ -15,6 +15,9 @@ pub(crate) struct Session {
     pub(super) id: OnceLock<String>,
     pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
+    /// The principal that opened the session, which nobody else may use.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
+    pub(crate) principal: Option<Box<str>>,
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
     /// The requests to the client that it has not yet answered.

@@ -162,9 +162,7 @@ pub(crate) struct LiveRequester {
 
 impl LiveRequester {
     fn send(&self, question: &Question) -> Result<PendingRequest, Fault> {
-        if !question.capability.is_declared_in(&self.capabilities) {
-            return Err(Fault::MissingCapability { required: question.capability.required() });
-        }
+        question.check_capabilities(&self.capabilities)?;
         send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params)
     }
 }

@@ -62,11 +62,11 @@ impl ClientRequester for TaskClient {
     }
 
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        if !question.capability.is_declared_in(&self.capabilities) {
-            let fault = Fault::MissingCapability { required: question.capability.required() };
-            return Box::pin(ready(Err(fault)));
-        }
-        let (key, response) = self.inbox.ask(&question);
+        let asked = question.check_capabilities(&self.capabilities).and_then(|()| self.inbox.ask(&question));
+        let (key, response) = match asked {
+            Ok(asked) => asked,
+            Err(fault) => return Box::pin(ready(Err(fault))),
+        };
         let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
         Box::pin(async move {
             let response = response.await;
