@@ -1,8 +1,6 @@
 //! `ctx.supports`, `ctx.require` and the missing-capability error.
 
-use mcp_runtime::{
-    Capability, Context, Fault, IncludeContext, Revision, SampleRequest, Server, TestClient, tool,
-};
+use mcp_runtime::{Capability, Context, Fault, IncludeContext, Revision, SampleRequest, Server, TestClient, tool};
 use serde_json::{Value, json};
 
 const ALL: [Capability; 6] = [
@@ -135,7 +133,8 @@ async fn sampling_is_refused_before_it_is_sent_if_the_client_lacks_a_capability(
                 || lines[0]["method"] == "sampling/createMessage";
             assert_eq!(sent, missing.is_none(), "{case}: {lines:?}");
             if let Some(missing) = missing {
-                let names: Vec<_> = missing.as_object().unwrap().keys().map(|part| format!("`sampling.{part}`")).collect();
+                let names: Vec<_> =
+                    missing.as_object().unwrap().keys().map(|part| format!("`sampling.{part}`")).collect();
                 let message = format!("the client has not declared the capability {}", names.join(", "));
                 assert_eq!(lines[0]["error"]["message"], message, "{case}");
             }

@@ -219,7 +219,8 @@ async fn plain_state_is_bound_to_its_principal() {
     };
     let asked = json_of(send_as(&mut service, delete(json!({})), Some("ada")).await).await;
     let again = json!({"requestState": asked["result"]["requestState"], "inputResponses": {"confirm": accept()}});
-    for (principal, expected) in [(Some("eve"), "input_required"), (None, "input_required"), (Some("ada"), "complete")] {
+    for (principal, expected) in [(Some("eve"), "input_required"), (None, "input_required"), (Some("ada"), "complete")]
+    {
         let response = json_of(send_as(&mut service, delete(again.clone()), principal).await).await;
         assert_eq!(response["result"]["resultType"], expected, "{principal:?}: {response}");
     }
