@@ -28,6 +28,7 @@ pub(crate) struct Session {
     pub(crate) level: Arc<SessionLevel>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// Its subscriptions. `None` if the server did not declare in `initialize` that its lists may change.
+    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
+    /// change.
     pub(super) subscriber: Option<Subscriber>,
 }

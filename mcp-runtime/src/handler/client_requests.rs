@@ -23,7 +23,7 @@ const MAX_ATTEMPTS: u32 = 10;
 /// The future of the client's result, as JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
 
-/// Sends the requests of one call to its client.
+/// The channel through which one call sends requests to its client.
 pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the capabilities that the client declared, as JSON.
     fn capabilities(&self) -> &str;

@@ -223,7 +223,7 @@ fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
     round.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Withdraws a question when the last future that waits for its response is dropped.
+/// A guard that withdraws a question when the last future that waits for its response is dropped.
 struct WithdrawOnDrop {
     round: Arc<Mutex<Round>>,
     key: String,

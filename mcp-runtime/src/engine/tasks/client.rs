@@ -97,7 +97,7 @@ impl ClientRequester for TaskClient {
     }
 }
 
-/// Withdraws a question when the future that waits for its response is dropped.
+/// A guard that withdraws a question when the future that waits for its response is dropped.
 struct WithdrawOnDrop {
     inbox: Arc<TaskInbox>,
     key: String,

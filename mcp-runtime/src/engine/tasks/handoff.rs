@@ -33,7 +33,7 @@ pub(crate) struct DeferredTask {
     client: Arc<TaskClient>,
     is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// Taken when the handoff begins.
+    /// `None` once the handoff has begun.
     pending: Mutex<Option<PendingTask>>,
 }
 

@@ -94,7 +94,7 @@ impl TaskInbox {
         self.is_task.wait().await;
     }
 
-    /// Takes the changes since the last call.
+    /// Takes the changes that were made since this method was last called.
     pub(super) fn take_update(&self) -> InboxUpdate {
         std::mem::take(&mut self.contents().update)
     }

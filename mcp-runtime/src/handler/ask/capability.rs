@@ -6,7 +6,7 @@ use crate::{
     revision::{Feature, Features},
 };
 
-/// A capability that a client must declare before the server may send it the requests that need it.
+/// A capability that a client must declare before the server may send the requests that require it.
 ///
 /// [`Context::supports`](crate::Context::supports) returns whether the client has declared it.
 ///
@@ -48,8 +48,8 @@ impl Capability {
         declared.is_some()
     }
 
-    /// Returns the capability with which clients of a revision declare this one, usually the same. Returns `None` if the
-    /// revision does not support the requests that need it.
+    /// Returns the capability that clients of a revision declare to support this one, which is usually the same.
+    /// Returns `None` if the revision does not support the requests that require it.
     pub(crate) fn declared_as(self, features: Features) -> Option<Self> {
         match self {
             Self::Elicitation if !features.has(Feature::Elicitation) => None,

@@ -170,7 +170,7 @@ impl Ask for UrlElicitation {
             return Err(Capability::missing(&[Capability::UrlElicitation]));
         }
         if !is_web_page(&self.url) {
-            let message = format!("the user cannot open {:?}, expected an absolute URL such as https://…", self.url);
+            let message = format!("the user cannot open `{}`, expected an absolute URL such as `https://…`", self.url);
             return Err(invalid_request(message));
         }
         let mut params = Vec::new();

@@ -41,7 +41,7 @@ pub trait Ask: Send + Sync + 'static {
 /// An encoded request to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Identifies the request among those of a call.
+    /// The key, which identifies the request among those of a call.
     pub(crate) key: String,
     /// The method.
     pub(crate) method: &'static str,

@@ -56,7 +56,7 @@ struct Client {
     outbox: Arc<Outbox>,
 }
 
-/// Removes a client when its stream ends.
+/// A guard that removes a client when its stream ends.
 #[derive(Debug)]
 struct RemoveOnDrop {
     clients: Arc<Clients>,

@@ -84,7 +84,7 @@ fn is_stateless(request: &Parts) -> bool {
     version.is_some_and(|version| revision::stateless(version.trim()).is_some())
 }
 
-/// Rejects a version that has no sessions.
+/// Rejects a version that is unknown or has no sessions.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
 fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {

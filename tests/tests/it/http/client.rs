@@ -76,7 +76,7 @@ impl Endpoint {
         drop(self.stop.take());
     }
 
-    /// Waits until the server has stopped.
+    /// Stops the server and waits until it has ended.
     pub(super) async fn stopped(mut self) {
         self.stop();
         soon(self.running).await.unwrap().unwrap();

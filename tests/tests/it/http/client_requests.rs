@@ -123,7 +123,7 @@ async fn closing_a_session_ends_its_client_requests() {
 }
 
 #[tokio::test]
-async fn a_round_is_a_json_response_and_a_missing_capability_a_bad_request() {
+async fn rounds_are_json_responses_and_missing_capabilities_are_bad_requests() {
     let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
     let asked = endpoint.send(&call("delete", json!({"arguments": {"path": "/a"}}))).await;
     assert_eq!((asked.status, asked.header("content-type")), (200, Some("application/json")));
