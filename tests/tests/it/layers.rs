@@ -513,7 +513,7 @@ async fn layers_see_the_caller() {
     }
 }
 
-/// Each call of a batch passes through the layers.
+/// Layers around the calls of a batch do not split its response.
 #[tokio::test]
 async fn a_batch_gets_a_single_response() {
     let (_, server) = server();
