@@ -55,7 +55,7 @@ pub(super) trait PendingNotifications: Send + Sync {
 /// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// Notified when the transport has taken the contents.
+    /// The signal that the transport has taken the contents.
     drained: Arc<Notify>,
     level: Arc<SessionLevel>,
 }

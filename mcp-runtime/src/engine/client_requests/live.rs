@@ -27,7 +27,8 @@ pub(crate) struct PendingRequests(Mutex<Pending>);
 #[derive(Debug, Default)]
 struct Pending {
     last_id: u64,
-    /// At most as many as the session may have calls in flight (see [`send_request`]).
+    /// The receivers of the responses, by id: at most as many as the session may have calls in flight (see
+    /// [`send_request`]).
     waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
 }
 

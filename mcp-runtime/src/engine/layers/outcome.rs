@@ -22,9 +22,9 @@ pub struct Outcome {
 /// The kinds of errors that become results for the model to read.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelErrors {
-    /// Errors that the function returns.
+    /// Whether errors that the function returns become results.
     failures: bool,
-    /// Invalid arguments.
+    /// Whether invalid arguments become results.
     arguments: bool,
 }
 

@@ -78,8 +78,8 @@ impl ClientRequester for TaskClient {
         })
     }
 
-    /// With the extension, a question stays open until its response is valid. In a session, a response answers a
-    /// JSON-RPC request and cannot be repeated.
+    /// Returns `true` with the extension, where a question stays open until its response is valid. In a session, a
+    /// response answers a JSON-RPC request and cannot be repeated.
     fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
     }

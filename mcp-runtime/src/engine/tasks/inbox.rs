@@ -30,9 +30,9 @@ const MAX_KEY_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct TaskInbox {
     contents: Mutex<Contents>,
-    /// Notified when the function asks or withdraws a question.
+    /// The signal that the function has asked or withdrawn a question.
     pub(super) questions_changed: Notify,
-    /// Notified when the function sets the status message.
+    /// The signal that the function has set the status message.
     pub(super) message_changed: Notify,
     /// Whether the call has become a task, once that is decided.
     is_task: SetOnce<bool>,
