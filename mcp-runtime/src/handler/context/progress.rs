@@ -105,8 +105,13 @@ amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn notifications_keep_their_distance_and_increase() {
+    #[test]
+    fn notifications_keep_their_distance_and_increase() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(check_distances());
+    }
+
+    async fn check_distances() {
         let limiter = ProgressLimiter::default();
         for (millis, done, total, admitted) in [
             (0, 1.0, None, true),

@@ -95,12 +95,12 @@ async fn conversations_match_the_golden_files() {
         let mut golden = GoldenFiles::open("conversations", revision);
         for case in cases() {
             let (name, method) = (case.name, case.method);
-            let said = converse(case, revision).await;
-            for message in said.iter().filter_map(|line| line.get("server")) {
+            let transcript = converse(case, revision).await;
+            for message in transcript.iter().filter_map(|line| line.get("server")) {
                 let found = official.as_mut().map(|official| official.problems(message, Some(method)));
                 found.into_iter().flatten().for_each(|problem| golden.report(name, &problem));
             }
-            golden.check(name, &masked(Value::Array(said)));
+            golden.check(name, &masked(Value::Array(transcript)));
         }
         problems.extend(golden.finish());
     }

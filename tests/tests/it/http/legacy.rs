@@ -111,8 +111,8 @@ async fn requests_are_checked() {
     let response = next(&mut stream).await;
     assert_eq!((&response["error"]["code"], &response["id"]), (&json!(-32700), &Value::Null));
     // A body with several lines is one message.
-    let across = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
-    assert_eq!(endpoint.send(&across).await.status, 202);
+    let multiline = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
+    assert_eq!(endpoint.send(&multiline).await.status, 202);
     assert_eq!(next(&mut stream).await["id"], 5);
 }
 

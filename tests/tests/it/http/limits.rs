@@ -27,12 +27,12 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
         }
         std::future::pending::<std::io::Result<()>>().await
     });
-    let mut head = vec![0; 4096];
+    let mut buffer = vec![0; 4096];
     let mut length = 0;
     soon(async {
-        while !head[..length].ends_with(b"}}") {
+        while !buffer[..length].ends_with(b"}}") {
             reader.readable().await.unwrap();
-            match reader.try_read(&mut head[length..]) {
+            match reader.try_read(&mut buffer[length..]) {
                 Ok(0) => break,
                 Ok(read) => length += read,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -43,7 +43,7 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
     })
     .await;
     writing.abort();
-    let response = String::from_utf8(head[..length].to_vec()).unwrap();
+    let response = String::from_utf8(buffer[..length].to_vec()).unwrap();
     let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
     let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
@@ -228,7 +228,7 @@ async fn the_total_size_of_bodies_is_limited() {
     soon(async { while endpoint.send(&long).await.status != 200 {} }).await;
 }
 
-/// The oldest ones are evicted, over all sessions.
+/// The oldest ones are evicted, across all sessions.
 #[tokio::test]
 async fn unfetched_responses_are_limited() {
     const LENGTH: usize = 8 * MEGABYTE;
@@ -462,7 +462,7 @@ async fn shutdown_waits_for_calls_and_streams() {
     endpoint.stopped().await;
 }
 
-/// A partly received message is received completely, and its call is in flight.
+/// Shutdown waits for the rest of a partly received message, and for its call.
 #[tokio::test]
 async fn shutdown_waits_for_messages_being_received() {
     let (gate, mut endpoint) = serve().await;
@@ -470,7 +470,7 @@ async fn shutdown_waits_for_messages_being_received() {
     let bytes = request.bytes();
     let (begun, rest) = bytes.split_at(bytes.len() - 10);
     late.write(begun).await;
-    // The server has no reason to wait before the head has arrived.
+    // Until the head has arrived, shutdown does not wait for the request.
     tokio::time::sleep(Duration::from_millis(100)).await;
     endpoint.stop();
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -28,7 +28,7 @@ async fn a_request_is_answered_with_json() {
     assert_eq!(discovered.json()["result"]["supportedVersions"][0], Revision::LATEST.as_str());
 }
 
-/// Each request has one mistake.
+/// Each row changes a valid request.
 #[tokio::test]
 async fn requests_are_checked() {
     let (_, endpoint) = serve().await;
@@ -238,11 +238,11 @@ async fn messages_before_the_result_are_streamed() {
 async fn a_call_without_notifications_is_answered_with_json() {
     let (gate, endpoint) = serve().await;
     let request = call("waits");
-    let response = async {
+    let release = async {
         gate.has_begun(1).await;
         gate.open();
     };
-    let (response, ()) = tokio::join!(endpoint.send(&request), response);
+    let (response, ()) = tokio::join!(endpoint.send(&request), release);
     assert_eq!(response.text(), "waited");
 }
 

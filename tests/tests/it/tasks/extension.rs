@@ -30,7 +30,7 @@ async fn wait_for_inputs(client: &mut ValidatingClient, task: &str, keys: &[&str
         }
         sleep(Duration::from_millis(1)).await;
     }
-    panic!("{keys:?} are never asked");
+    panic!("the task never asks for {keys:?}");
 }
 
 #[tokio::test]
