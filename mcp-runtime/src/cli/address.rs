@@ -10,7 +10,8 @@ use std::{
 use super::package::Package;
 use crate::random;
 
-/// The environment variable that names the file to which the endpoint's URL is written once the server accepts connections.
+/// The environment variable that names the file to which the endpoint's URL is written once the server accepts
+/// connections.
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 
 /// Reports the URL of the endpoint.
