@@ -85,7 +85,7 @@ async fn too_large_events_end_the_stream() {
     ];
     for (reason, repeated) in streams {
         let chunks = stream::once(async { "data: first\n\n" }).chain(stream::repeat(repeated));
-        let body = Body::from_stream(chunks.map(|chunk| Ok::<_, Infallible>(chunk)));
+        let body = Body::from_stream(chunks.map(Ok::<_, Infallible>));
         let mut reader = EventReader::with_limit(body, LIMIT);
         let first = reader.next().await.expect("an event").expect("an event");
         assert_eq!(first.data.as_deref(), Some("first"));
