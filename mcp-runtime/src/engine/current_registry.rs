@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CurrentRegistry {
     registry: ArcSwap<Registry>,
-    /// Held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
     changing: Mutex<()>,
 }
 

@@ -65,7 +65,7 @@ impl<'a> Object<'a> {
         found.chain(raw::members_from(self.json, self.rest))
     }
 
-    /// Remembers the next member, which ends at `end`.
+    /// Remembers the next member, which ends at `end`, unless [`REMEMBERED`] members are remembered already.
     fn remember(&mut self, name: &'a str, value: &'a str, end: usize) {
         if let Some(slot) = self.found.get_mut(self.count) {
             *slot = (name, value);

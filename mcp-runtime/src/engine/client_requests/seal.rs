@@ -274,6 +274,28 @@ mod tests {
     }
 
     #[test]
+    fn a_generated_key_still_opens_after_one_rotation_but_not_after_two() {
+        let keys = StateKeys::new(Vec::new(), MIN_ROTATION);
+        let binding = binding().digest();
+        let seal_with_new_key = || {
+            // The key that seals has reached the age at which it is replaced.
+            let mut ring = keys.ring();
+            ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
+            drop(ring);
+            keys.seal(&binding, state()).unwrap()
+        };
+        let first = seal_with_new_key();
+        let second = seal_with_new_key();
+        assert_eq!(keys.open(&binding, &first).unwrap(), state());
+        assert_eq!(keys.open(&binding, &second).unwrap(), state());
+        assert_eq!(keys.ring().keys.len(), 2);
+        let third = seal_with_new_key();
+        for (sealed, opens) in [(first, false), (second, true), (third, true)] {
+            assert_eq!(keys.open(&binding, &sealed).is_ok(), opens);
+        }
+    }
+
+    #[test]
     fn states_above_the_size_limit_are_rejected() {
         let once = HashMap::from([("page".to_owned(), "x".repeat(MAX_STATE_LEN))]);
         let state = RequestState { once, ..RequestState::default() };

@@ -19,7 +19,7 @@ pub(super) struct InputClaims {
     /// The request that has claimed each question.
     holders: Mutex<HashMap<InputId, RequestOrder>>,
     next: AtomicU64,
-    /// Notified when a claim is released or taken over.
+    /// The signal that a claim was released or taken over.
     changed: Notify,
 }
 

@@ -51,7 +51,7 @@ struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 /// A client with an open stream.
 #[derive(Debug)]
 struct Client {
-    /// Locked while a message is received, so that messages are received one at a time.
+    /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
 }

@@ -24,7 +24,7 @@ const MAX_STREAMS: usize = 32;
 /// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.
 const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
+/// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
 type Table = HashMap<Arc<str>, Arc<HttpSession>, foldhash::fast::RandomState>;
 
 /// All sessions of one server.
