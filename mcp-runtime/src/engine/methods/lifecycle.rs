@@ -6,11 +6,15 @@ use crate::{
     engine::{
         call::{batch::Sink, response},
         outbox::Outbox,
-        request::context::{ConnectionContext, RequestContext, client_info},
+        request::{
+            context::{ConnectionContext, RequestContext, client_info},
+            params::check_capabilities_size,
+        },
         session::Session,
         subscriptions::subscriber::Subscriber,
     },
     error::Fault,
+    excerpt::excerpt,
     revision::{self, encode::Object},
 };
 
@@ -28,10 +32,12 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     }
     let version = request.params.string("protocolVersion")?;
     let dialect = revision::handshake(&version).unwrap_or_else(revision::newest_handshake);
+    let capabilities = request.params.member("capabilities");
+    check_capabilities_size(capabilities, "capabilities")?;
     let client = client_info(request.params.member("clientInfo"));
     tracing::info!(
         client = client.as_ref().map(|client| client.name.as_str()),
-        requested = &*version,
+        requested = &*excerpt(&version),
         version = dialect.name(),
         "session opened"
     );
@@ -48,7 +54,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         dialect,
         client,
         principal: request.principal().map(Into::into),
-        capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
+        capabilities: capabilities.unwrap_or("{}").into(),
         pending_requests: Arc::default(),
         in_flight: Arc::clone(&connection.in_flight),
         flow,

@@ -9,6 +9,10 @@ use crate::{
     revision::Dialect,
 };
 
+/// The maximum size of the JSON of a client's capabilities in bytes. A session, or the task of a stateless request, keeps
+/// it for as long as it lives.
+const MAX_CAPABILITIES_BYTES: usize = 16 << 10;
+
 /// The JSON of the members of `params` that frequently called methods read.
 #[derive(Default)]
 pub(crate) struct Params<'a> {
@@ -146,9 +150,23 @@ impl<'a> Meta<'a> {
             let message = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
             return Err(Fault::invalid_params(message));
         }
+        check_capabilities_size(self.client_capabilities, "_meta.io.modelcontextprotocol/clientCapabilities")?;
         let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
         Ok((dialect, level.transpose()?))
     }
+}
+
+/// Checks the size of the JSON of a client's capabilities. `name` is for error messages.
+///
+/// # Errors
+///
+/// Returns a fault if it exceeds [`MAX_CAPABILITIES_BYTES`].
+pub(crate) fn check_capabilities_size(json: Option<&str>, name: &str) -> Result<(), Fault> {
+    let bytes = json.map_or(0, str::len);
+    if bytes <= MAX_CAPABILITIES_BYTES {
+        return Ok(());
+    }
+    Err(Fault::InvalidParams(format!("`{name}` is {bytes} bytes long, expected at most {MAX_CAPABILITIES_BYTES}")))
 }
 
 /// Returns a member of an object: the last one if there are duplicates. Arguments are decoded in the same way, so a

@@ -76,6 +76,71 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (413, -32600));
 }
 
+/// Sends 100 MB that the server rejects, and returns how much of it the server and the system have accepted.
+async fn accepted_of(endpoint: &Endpoint, request: &Request, piece: &[u8]) -> usize {
+    let mut connection = endpoint.connect().await;
+    connection.write(request.head().as_bytes()).await;
+    let mut accepted = 0;
+    let writing = async {
+        while accepted < 100 * MEGABYTE && connection.0.get_mut().write_all(piece).await.is_ok() {
+            accepted += piece.len();
+        }
+    };
+    soon(writing).await;
+    accepted
+}
+
+/// Not to its end, however much the client sends.
+#[tokio::test]
+async fn a_rejected_body_is_read_for_a_while() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(MEGABYTE)).await;
+    let length = (100 * MEGABYTE).to_string();
+    let bytes = vec![b' '; MEGABYTE];
+    let chunk = [b"100000\r\n", bytes.as_slice(), b"\r\n"].concat();
+    let chunked = || call("quick").without("content-length").with("transfer-encoding", "chunked");
+    for (request, piece) in [
+        (call("quick").with("content-length", &length), &bytes),
+        (call("quick").with("content-length", &length).with("mcp-session-id", "unknown"), &bytes),
+        (chunked(), &chunk),
+    ] {
+        let accepted = accepted_of(&endpoint, &request, piece).await;
+        assert!(accepted < 40 * MEGABYTE, "{accepted}");
+    }
+}
+
+/// Sessions keep the capabilities of their clients, and so do tasks of stateless requests.
+#[tokio::test]
+async fn the_size_of_the_capabilities_of_a_client_is_limited() {
+    const MAX: usize = 16 << 10;
+    let (_, endpoint) = serve().await;
+    let initialize_with =
+        |value: &Value| initialize("2025-11-25").change(|it| it["params"]["capabilities"] = value.clone());
+    let call_with = |value: &Value| {
+        call("quick").change(|it| {
+            it["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = value.clone();
+        })
+    };
+    let capabilities = |size: usize| {
+        let empty = json!({"experimental": {"x": ""}}).to_string().len();
+        json!({"experimental": {"x": "x".repeat(size - empty)}})
+    };
+    let (fits, exceeds) = (capabilities(MAX), capabilities(MAX + 1));
+    assert!(endpoint.send(&initialize_with(&fits)).await.header("mcp-session-id").is_some());
+    assert_eq!(endpoint.send(&call_with(&fits)).await.text(), "quick");
+    for (request, name) in [
+        (initialize_with(&exceeds), "capabilities"),
+        (call_with(&exceeds), "_meta.io.modelcontextprotocol/clientCapabilities"),
+    ] {
+        let refused = endpoint.send(&request).await;
+        let why = format!("invalid params: `{name}` is 16385 bytes long, expected at most 16384");
+        assert_eq!(
+            (&refused.json()["error"]["code"], &refused.json()["error"]["message"]),
+            (&json!(-32602), &json!(why))
+        );
+        assert_eq!(refused.header("mcp-session-id"), None);
+    }
+}
+
 #[tokio::test]
 async fn an_incomplete_body_is_rejected() {
     let (_, endpoint) = serve().await;
