@@ -55,7 +55,7 @@ pub(super) trait PendingNotifications: Send + Sync {
 /// requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// Notified when the transport has taken the contents.
+    /// Notified when the transport has taken the contents, or when it begins to read.
     drained: Arc<Notify>,
     level: Arc<SessionLevel>,
 }
@@ -72,6 +72,8 @@ struct Contents {
     questions: usize,
     /// The number of listeners whose responses will arrive here.
     listeners: usize,
+    /// The number of streams that carry the output to the client.
+    readers: usize,
     waker: Option<Waker>,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     close_after: Option<Duration>,
@@ -177,6 +179,35 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn wake(&self) {
         self.contents().wake();
+    }
+
+    /// Counts a stream that carries the output to the client.
+    pub(crate) fn open_reader(&self) {
+        self.contents().readers += 1;
+        self.drained.notify_waiters();
+    }
+
+    /// Removes a stream from the count.
+    #[cfg(feature = "http")]
+    pub(crate) fn close_reader(&self) {
+        self.contents().readers -= 1;
+    }
+
+    /// Returns whether a stream carries the output to the client.
+    pub(super) fn has_reader(&self) -> bool {
+        self.contents().readers > 0
+    }
+
+    /// Waits until a stream carries the output to the client.
+    pub(super) async fn until_read(&self) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.drained.notified();
+            if self.has_reader() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.

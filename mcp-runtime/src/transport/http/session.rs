@@ -140,8 +140,7 @@ impl Sessions {
         sessions.into_values().for_each(|session| session.end());
     }
 
-    /// Removes expired sessions. They need not be ended: an idle session has no calls to cancel, and no response carries its
-    /// streams.
+    /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its streams.
     pub(super) fn sweep(&self, now: Instant) {
         self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
     }
@@ -206,7 +205,7 @@ impl HttpSession {
 
     /// Cancels the session's calls and ends its streams.
     fn end(&self) {
-        self.session.in_flight.cancel_all();
+        self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
         streams.values().for_each(|stream| stream.end());
     }
@@ -269,6 +268,12 @@ impl HttpSession {
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HttpSession {
+    fn drop(&mut self) {
+        self.session.end();
     }
 }
 

@@ -96,6 +96,7 @@ impl EventStream {
     /// Marks the stream as held by a response, or by a request about to open one.
     pub(in crate::transport::http) fn attach(self: &Arc<Self>) -> AttachedStream {
         self.attached.fetch_add(1, Ordering::AcqRel);
+        self.outbox.open_reader();
         AttachedStream(Arc::clone(self))
     }
 
@@ -204,6 +205,7 @@ impl Deref for AttachedStream {
 impl Drop for AttachedStream {
     fn drop(&mut self) {
         self.0.attached.fetch_sub(1, Ordering::AcqRel);
+        self.0.outbox.close_reader();
     }
 }
 
