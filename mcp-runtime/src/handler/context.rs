@@ -347,6 +347,9 @@ impl Context {
 
     /// Requests the directories and files that the client lets the server work on.
     ///
+    /// If the client announces changes of its roots, the answer is cached in the session until the next change. See
+    /// [`Server::on_roots_changed`](crate::Server::on_roots_changed).
+    ///
     /// # Errors
     ///
     /// Same as [`elicit`](Self::elicit).
@@ -361,6 +364,10 @@ impl Context {
     ///
     /// A function may convert [`Fault::MissingCapability`] to its own error type: the missing capability is still
     /// reported to the client.
+    ///
+    /// In revisions with a handshake, the request is not sent before the client has sent `notifications/initialized`. It
+    /// waits for the notification for at most 10 seconds, or [`Server::ask_timeout`](crate::Server::ask_timeout) if that
+    /// is shorter.
     ///
     /// # Errors
     ///

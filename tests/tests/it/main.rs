@@ -13,6 +13,7 @@ mod lock;
 mod macros;
 mod property;
 mod requirements;
+mod sessions;
 mod skills;
 mod specification;
 #[cfg(unix)]

@@ -132,6 +132,7 @@ async fn converse(case: Case, revision: Revision) -> Vec<Value> {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
             "clientInfo": {"name": "scripted", "version": "1.0.0"}});
         client.send_raw(message(0, "initialize", params).to_string().as_bytes());
+        client.notify("notifications/initialized", json!({}));
     }
     let request = |id: u64, mut params: Value| {
         if stateless {

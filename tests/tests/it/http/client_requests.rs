@@ -20,7 +20,9 @@ fn accept() -> Value {
 async fn session<'a>(endpoint: &'a Endpoint, version: &'static str) -> Session<'a> {
     let request = initialize(version).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
     let opened = endpoint.send(&request).await;
-    Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+    let session = Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() };
+    session.initialized().await;
+    session
 }
 
 fn delete(session: &Session<'_>, id: u64) -> Request {

@@ -166,6 +166,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     let opened = endpoint.send(&opening).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
     let question = asking.message().await.unwrap();

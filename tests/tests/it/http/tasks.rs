@@ -114,6 +114,7 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
     });
     let id = endpoint.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
     let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
     let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
     // After the first stream is lost, the client request is sent again on the next one.

@@ -145,6 +145,7 @@ async fn one_request_at_a_time_asks_a_question() {
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     client.client = TestClient::uninitialized(super::server(&Arc::default()), REVISION);
     client.client.send_raw(capable.to_string().as_bytes());
+    client.client.notify("notifications/initialized", json!({}));
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
     client.notifications();
@@ -176,6 +177,7 @@ async fn an_error_response_of_the_client_fails_the_task() {
     let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     client.client.send_raw(capable.to_string().as_bytes());
+    client.client.notify("notifications/initialized", json!({}));
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
     client.notifications();
@@ -186,6 +188,25 @@ async fn an_error_response_of_the_client_fails_the_task() {
     client.client.send_raw(error.to_string().as_bytes());
     let failed = client.answer(waiting, "tasks/result").await.unwrap_err();
     assert!(failed.message.ends_with("not available"), "{failed}");
+}
+
+#[tokio::test]
+async fn questions_of_tasks_wait_until_the_client_is_initialized() {
+    let mut client = connect(&Arc::default());
+    client.client = TestClient::uninitialized(server(&Arc::default()), REVISION);
+    let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
+        "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
+    client.client.send_raw(capable.to_string().as_bytes());
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    client.wait_for_status(&id, "input_required").await;
+    client.notifications();
+    client.send("tasks/result", json!({"taskId": id}));
+    // A question would precede the response to this later request.
+    client.wait_for_status(&id, "input_required").await;
+    assert_eq!(client.notifications(), [] as [Value; 0]);
+    client.client.notify("notifications/initialized", json!({}));
+    let asked = client.client.next_lines().await;
+    assert_eq!(asked[0]["method"], "elicitation/create", "{asked:?}");
 }
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! Tool calls that are tasks or may become tasks.
 
-use std::{
-    future::ready,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use crate::{
     engine::{
