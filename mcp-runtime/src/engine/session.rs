@@ -29,6 +29,7 @@ pub(crate) struct Session {
     /// The executions of the function that runs when the roots change.
     pub(super) roots_hook_runs: CoalescedRuns,
     pub(crate) in_flight: Arc<InFlight>,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) level: Arc<SessionLevel>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
