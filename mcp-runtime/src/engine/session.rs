@@ -8,7 +8,8 @@ use tokio::{sync::SetOnce, time::timeout};
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
-    outbox::{Outbox, SessionLevel},
+    outbox::Outbox,
+    rates::FlowControl,
     runs::CoalescedRuns,
     subscriptions::subscriber::Subscriber,
     weak_set::Registration,
@@ -21,6 +22,9 @@ pub(crate) struct Session {
     /// The id that owns the session's tasks if there is no principal. Generated for the first request about tasks.
     pub(super) id: OnceLock<String>,
     pub(crate) info: Arc<SessionInfo>,
+    /// The principal that opened the session, which nobody else may use.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
+    pub(crate) principal: Option<Box<str>>,
     /// The requests to the client that it has not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
     /// How long the client may take to answer a question.
@@ -30,10 +34,11 @@ pub(crate) struct Session {
     pub(super) roots_hook_runs: CoalescedRuns,
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
-    pub(crate) level: Arc<SessionLevel>,
+    pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// Its subscriptions. `None` if the server did not declare in `initialize` that its lists may change.
+    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
+    /// change.
     pub(super) subscriber: Option<Subscriber>,
     pub(super) lifecycle: Lifecycle,
     /// Lists the session among those of the server.

@@ -79,13 +79,13 @@ pub(crate) struct ContextParts {
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
-/// Receives the status messages of a task.
+/// The receiver of the status messages of a task.
 pub(crate) trait StatusMessages: Send + Sync {
     /// Replaces the previous message.
     fn set(&self, message: &str);
 }
 
-/// Turns a running call into a task.
+/// The handoff of a running call to a task.
 ///
 /// It is declared next to [`Context`] because the two refer to each other: the rest of the call runs with the same
 /// context.
@@ -151,12 +151,13 @@ impl Context {
 
     /// Sends a log message with the name of a logger. See [`log`](Self::log).
     pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
-        if self.inner.lifetime.has_ended() || !self.logs(level) {
+        let parts = &self.inner.parts;
+        if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
             return;
         }
         match log::notification(logger, level, &data) {
             Ok(message) => {
-                self.inner.parts.peer.notify(&message);
+                parts.peer.notify(&message);
             }
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }

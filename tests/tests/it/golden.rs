@@ -58,7 +58,7 @@ async fn structured_results_match_their_schemas() {
 
 /// Plays a case with a new server: either a method with parameters, or raw lines.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
-    let mut client = if case["silent"] == true {
+    let mut client = if case["uninitialized"] == true {
         TestClient::uninitialized(server(), revision)
     } else {
         server().test_client(revision)

@@ -315,7 +315,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_message_gets_exactly_one_answer(
+    fn every_request_gets_exactly_one_response(
         script in vec(line(), 1..25),
         pieces in vec(1usize..400, 1..8),
         revision in proptest::sample::select(Revision::ALL.to_vec()),

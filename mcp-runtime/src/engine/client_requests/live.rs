@@ -78,8 +78,8 @@ impl ClientRequester for LiveRequester {
     }
 
     fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        if !question.capability.is_declared_in(&self.info.capabilities) {
-            return Box::pin(ready(Err(question.capability.missing())));
+        if let Err(fault) = question.check_capabilities(&self.info.capabilities) {
+            return Box::pin(ready(Err(fault)));
         }
         let Some(session) = self.open_session() else { return Box::pin(ready(Err(session_ended()))) };
         if let Some(known) = session.roots.answer(&question).filter(|answer| is_valid(answer)) {

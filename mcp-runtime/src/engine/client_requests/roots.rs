@@ -35,7 +35,7 @@ impl RootsCache {
 
     /// Returns the cached answer to a question. `None` unless the question is about roots.
     pub(crate) fn answer(&self, question: &Question) -> Option<String> {
-        let is_cached = self.is_enabled && question.capability == Capability::Roots;
+        let is_cached = self.is_enabled && question.capabilities == [Capability::Roots];
         is_cached.then(|| self.state().answer.as_deref().map(str::to_owned))?
     }
 
@@ -46,7 +46,7 @@ impl RootsCache {
 
     /// Caches the answer to a question about roots, unless they have changed since `version` or the answer is too long.
     pub(crate) fn store(&self, question: &Question, version: RootsVersion, answer: &str) {
-        if !self.is_enabled || question.capability != Capability::Roots || answer.len() > MAX_CACHED_BYTES {
+        if !self.is_enabled || question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
             return;
         }
         let mut state = self.state();

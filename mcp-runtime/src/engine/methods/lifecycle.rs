@@ -38,9 +38,9 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         version = dialect.name(),
         "session opened"
     );
-    let level = Arc::clone(&connection.level);
+    let flow = Arc::clone(&connection.flow);
     let outbox = if connection.is_single_exchange {
-        Arc::new(Outbox::new(Arc::clone(&level)))
+        Arc::new(Outbox::new(Arc::clone(&flow)))
     } else {
         Arc::clone(&connection.outbox)
     };
@@ -51,11 +51,12 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         id: OnceLock::new(),
         roots: RootsCache::new(&capabilities),
         roots_hook_runs: CoalescedRuns::default(),
+        principal: request.principal().map(Into::into),
         info: Arc::new(SessionInfo { dialect, client, capabilities }),
         pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
         answer_timeout: engine.limits.answer_timeout,
         in_flight: Arc::clone(&connection.in_flight),
-        level,
+        flow,
         outbox,
         subscriber,
         lifecycle: Lifecycle::default(),

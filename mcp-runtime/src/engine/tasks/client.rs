@@ -61,6 +61,11 @@ impl TaskClient {
         Some(LiveRequester::of_session(&self.session.as_ref()?.session.upgrade()?))
     }
 
+    /// Returns the outbox of the session that created the task, if both still exist.
+    fn outbox(&self) -> Option<Arc<Outbox>> {
+        self.session.as_ref()?.outbox()
+    }
+
     /// Notifies the session of the status of the task.
     pub(super) fn notify_status(&self, task: &TaskRecord) {
         let Some(session) = &self.session else { return };
@@ -75,8 +80,8 @@ impl ClientRequester for TaskClient {
     }
 
     fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        if !question.capability.is_declared_in(&self.capabilities) {
-            return Box::pin(ready(Err(question.capability.missing())));
+        if let Err(fault) = question.check_capabilities(&self.capabilities) {
+            return Box::pin(ready(Err(fault)));
         }
         let session = self.session.as_ref().map(|session| Weak::clone(&session.session)).unwrap_or_default();
         let known = session.upgrade().and_then(|session| session.roots.answer(&question));
@@ -84,7 +89,10 @@ impl ClientRequester for TaskClient {
             return Box::pin(ready(Ok(known)));
         }
         let version = session.upgrade().map(|session| session.roots.version());
-        let (key, response) = self.inbox.ask(&question);
+        let (key, response) = match self.inbox.ask(&question) {
+            Ok(asked) => asked,
+            Err(fault) => return Box::pin(ready(Err(fault))),
+        };
         let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
         Box::pin(async move {
             let response = response.await;
@@ -100,8 +108,8 @@ impl ClientRequester for TaskClient {
         })
     }
 
-    /// With the extension, a question stays open until its response is valid. In a session, a response answers a
-    /// JSON-RPC request and cannot be repeated.
+    /// Returns `true` with the extension, where a question stays open until its response is valid. In a session, a
+    /// response answers a JSON-RPC request and cannot be repeated.
     fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
     }
@@ -130,7 +138,7 @@ impl ClientRequester for TaskClient {
     }
 }
 
-/// Withdraws a question when the future that waits for its response is dropped.
+/// A guard that withdraws a question when the future that waits for its response is dropped.
 struct WithdrawOnDrop {
     inbox: Arc<TaskInbox>,
     key: String,
@@ -168,8 +176,11 @@ impl Peer for TaskClient {
     }
 
     fn session_level(&self) -> Level {
-        let outbox = self.session.as_ref().and_then(TaskSession::outbox);
-        outbox.map_or(Level::Info, |outbox| outbox.session_level())
+        self.outbox().map_or(Level::Info, |outbox| outbox.session_level())
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.outbox().is_some_and(|outbox| outbox.admits_log_message())
     }
 
     fn close_sse_stream(&self, _: Duration) {}
