@@ -1,6 +1,7 @@
 //! A server with a function for every part of the protocol, and support for the integration tests.
 
 pub mod golden;
+pub mod messages;
 pub mod schemas;
 
 use std::time::Duration;
