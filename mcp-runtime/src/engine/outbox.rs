@@ -394,3 +394,31 @@ impl Outbox {
         self.contents().is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Changed;
+
+    impl PendingNotifications for Changed {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"changed\n");
+        }
+
+        fn is_ended(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_of_a_listener_follows_its_pending_notifications() {
+        let outbox = Outbox::new(Arc::default());
+        outbox.open_listener(b"acknowledged\n");
+        outbox.enqueue(Arc::new(Changed));
+        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
+        let mut written = Vec::new();
+        assert!(outbox.drain(&mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
+    }
+}

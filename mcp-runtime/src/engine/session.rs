@@ -28,3 +28,21 @@ pub(crate) struct Session {
     /// Its subscriptions. `None` if the server did not declare in `initialize` that its lists may change.
     pub(super) subscriber: Option<Subscriber>,
 }
+
+#[cfg(all(test, feature = "http"))]
+impl Session {
+    pub(crate) fn for_test() -> Self {
+        let level = Arc::<SessionLevel>::default();
+        Self {
+            id: OnceLock::new(),
+            dialect: crate::revision::newest_handshake(),
+            client: None,
+            capabilities: "{}".into(),
+            pending_requests: Arc::default(),
+            in_flight: Arc::default(),
+            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
+            level,
+            subscriber: None,
+        }
+    }
+}
