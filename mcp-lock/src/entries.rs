@@ -7,7 +7,7 @@ use crate::{
     schema::{self, Difference, Role},
 };
 
-/// Collects the changes of the current entry.
+/// The changes found so far, and the name of the current entry.
 struct Changes {
     entry: String,
     found: Vec<Change>,

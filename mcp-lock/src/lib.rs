@@ -57,7 +57,7 @@ impl std::error::Error for LockError {}
 impl Lock {
     /// Creates a lock of everything that callers rely on, sorted by name.
     ///
-    /// Leaves out icons, sizes, `_meta`, task support and the version of the server, which do not affect calls, and
+    /// Omits icons, sizes, `_meta`, task support and the version of the server, which do not affect calls, and
     /// resources that a template covers, which are data.
     #[must_use]
     pub fn of(listing: &Listing) -> Self {

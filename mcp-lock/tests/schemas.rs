@@ -20,7 +20,7 @@ fn one(schema: Value) -> Value {
     json!({"type": "object", "properties": {"x": schema}, "required": ["x"], "additionalProperties": false})
 }
 
-/// Each row states whether the change breaks callers that send the value, and callers that receive it.
+/// Checks for each row whether the change breaks callers that send the value, and callers that receive it.
 #[test]
 fn changes_of_a_value_break_senders_or_receivers() {
     let (breaks, keeps) = (true, false);
@@ -55,6 +55,32 @@ fn changes_of_a_value_break_senders_or_receivers() {
         ("enum reordered", json!({"enum": ["a", "b"]}), json!({"enum": ["b", "a"]}), keeps, keeps),
         ("enum of one value to const", json!({"enum": ["a"]}), json!({"const": "a"}), keeps, keeps),
         ("enum added", json!({"type": "string"}), json!({"type": "string", "enum": ["a"]}), breaks, keeps),
+        ("boolean to its two values", json!({"type": "boolean"}), json!({"enum": [true, false]}), keeps, keeps),
+        ("two values to boolean", json!({"enum": [false, true]}), json!({"type": "boolean"}), keeps, keeps),
+        (
+            "boolean to its two values and null",
+            json!({"type": "boolean"}),
+            json!({"enum": [true, false, null]}),
+            keeps,
+            breaks,
+        ),
+        ("one value of a boolean", json!({"type": "boolean"}), json!({"enum": [true]}), breaks, keeps),
+        ("one boolean listed twice", json!({"type": "boolean"}), json!({"enum": [true, true]}), breaks, keeps),
+        (
+            "nullable boolean to its values",
+            json!({"type": ["boolean", "null"]}),
+            json!({"enum": [true, false, null]}),
+            keeps,
+            keeps,
+        ),
+        (
+            "values to a nullable boolean",
+            json!({"enum": [true, null, false]}),
+            json!({"type": ["null", "boolean"]}),
+            keeps,
+            keeps,
+        ),
+        ("null to its only value", json!({"type": "null"}), json!({"const": null}), keeps, keeps),
         ("enum removed", json!({"type": "string", "enum": ["a"]}), json!({"type": "string"}), keeps, breaks),
         (
             "enum to a constraint that rejects a value",

@@ -3,7 +3,7 @@
 use mcp_lock::{Role, compare};
 use serde_json::{Value, json};
 
-/// Schemas of all kinds, compared pairwise.
+/// Returns schemas of all kinds, which the test compares pairwise.
 fn schemas() -> Vec<Value> {
     let text = || json!({"type": "string"});
     let object = |more: Value| {

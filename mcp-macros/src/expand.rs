@@ -82,7 +82,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
             return with_errors(item, errors);
         }
     };
-    let is_sound = check_block(&block, &mut errors);
+    let is_collectable = check_block(&block, &mut errors);
     let ToolsSyntax { block, methods, krate } = ToolsSyntax::read(options, block, &mut errors);
     let tools = Tools::check((*block.self_ty).clone(), methods, krate, &mut errors);
     let private = crate_name::private(tools.krate.as_ref());
@@ -90,7 +90,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
         let collected = emit::tools(&tools, &private);
         return quote!(#block #collected);
     }
-    let collected = is_sound.then(|| emit::collected(tools.of.to_token_stream(), &[], &[], &private));
+    let collected = is_collectable.then(|| emit::collected(tools.ty.to_token_stream(), &[], &[], &private));
     with_errors(quote!(#[allow(dead_code)] #block #collected), errors)
 }
 

@@ -16,19 +16,19 @@ use proc_macro::TokenStream;
 
 /// Turns a function into a tool that a model can call.
 ///
-/// Parameters by value are arguments, parameters by reference are provided by the server. Doc comments become
+/// Parameters by value are arguments; parameters by reference are provided by the server. Doc comments become
 /// descriptions.
 ///
 /// Options: `name = "…"`, `title = "…"`, `description = "…"`, `read_only`, `destructive`, `idempotent`, `open_world`
 /// (alone, or with `= true` or `= false`), `scopes("…")`, `tags("…")`, `icon = "https://…"`, `icons("…")`,
-/// `timeout = "30s"` (units `ms`, `s`, `m`, `h`), `blocking` (runs the function on a thread that may block),
+/// `timeout = "30s"` (units `ms`, `s`, `m`, `h`), `blocking` (runs the function on a thread where it may block),
 /// `meta("key" = literal)`, `crate = path` (the path of `mcp_runtime`, if it is re-exported).
 ///
 /// With `task`, a call of a long-running function becomes a task for clients that support tasks: the client polls for
-/// the result instead of waiting. For all other clients it stays a plain call. With `task = "required"`, clients
-/// without support for tasks are rejected in revisions that have them. With `task = "deferred"`, a call becomes a task
-/// only when the function calls `ctx.become_task().await`. The function must be `async` or `blocking`. Without a
-/// `timeout`, a task may run until it expires.
+/// the result instead of waiting. For all other clients it stays a plain call. In revisions that define tasks,
+/// `task = "required"` rejects clients that do not use them. With `task = "deferred"`, a call becomes a task when the
+/// function calls `ctx.become_task().await`, except that a client of 2025-11-25 that requests a task receives it at
+/// once. The function must be `async` or `blocking`. Without a `timeout`, a task may run until it expires.
 ///
 /// Options of a parameter, in `#[arg(…)]`: `default` or `default = …`, `range = 1..=9`, `length = 1..=9`,
 /// `pattern = "…"`, `format = "…"`, `examples(…)`, `rename = "…"`, `title = "…"`, `description = "…"`, `header = "…"`.

@@ -98,7 +98,7 @@ impl Fault {
     }
 }
 
-/// The faults for which a transport does more than send the error response: over HTTP, they have a status of their own.
+/// The faults for which a transport does more than send the error response: over HTTP, each class has its own status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultClass {
     UnknownMethod,

@@ -16,11 +16,12 @@ use crate::{
     registry::{Registry, Selection},
 };
 
-/// Changes a running server: adds, removes, enables and disables functions, and announces updated resources.
+/// A handle that changes a running server: it adds, removes, enables and disables functions, and announces updated
+/// resources.
 ///
-/// [`Server::handle`](crate::Server::handle) and [`BuiltServer::handle`](crate::BuiltServer::handle) return a handle, and
-/// annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle declares that its
-/// lists can change, and notifies clients of changes. Calls in flight are not affected.
+/// [`Server::handle`](crate::Server::handle) and [`BuiltServer::handle`](crate::BuiltServer::handle) return a handle,
+/// and annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle
+/// declares that its lists can change, and notifies clients of changes. Calls in flight are not affected.
 ///
 /// ```
 /// use mcp_runtime::{Handle, Revision, Server, tool};
@@ -82,13 +83,14 @@ impl Handle {
         let _ = self.target.engine.set(Arc::downgrade(engine));
     }
 
-    /// Adds a function, or the functions of a `#[tools]` block. `C` is the type of the same name. Enables functions that
-    /// have already been added.
+    /// Adds a function, or the functions of a `#[tools]` block. `C` is the type of the same name. Enables functions
+    /// that have already been added.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`Server::build`](crate::Server::build): duplicate names, missing state, invalid schemas.
-    /// In that case, nothing is added. Also returns an error if the server has not been built yet or has been dropped.
+    /// Returns the same errors as [`Server::build`](crate::Server::build): duplicate names, missing state, invalid
+    /// schemas. In that case, nothing is added. Also returns an error if the server has not been built yet or has been
+    /// dropped.
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
@@ -113,7 +115,8 @@ impl Handle {
         self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
 
-    /// Enables the functions for which `decide` returns `true`, and disables all others. Returns whether anything changed.
+    /// Enables the functions for which `decide` returns `true`, and disables all others. Returns whether anything
+    /// changed.
     ///
     /// ```
     /// # use mcp_runtime::{Server, tool};
@@ -139,8 +142,8 @@ impl Handle {
 
     /// Notifies the clients that are subscribed to a resource that it has changed.
     ///
-    /// Notifications about the same resource are coalesced until the client reads them. Without subscribers, the cost is
-    /// negligible.
+    /// Notifications about the same resource are coalesced until the client reads them. Without subscribers, the cost
+    /// is negligible.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());

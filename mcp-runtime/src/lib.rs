@@ -20,7 +20,7 @@
 //! # Features
 //!
 //! - `log` (enabled by default): a `tracing` subscriber that writes to stderr, and forwarding of log events to clients.
-//! - `http`: HTTP, as a server of its own or mounted into axum.
+//! - `http`: HTTP, served standalone or mounted into axum.
 //! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `skills`: `Server::skills`, which serves directories of agent skills.
@@ -83,7 +83,8 @@ pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`locked_test!` needs the feature `lock` of `mcp-runtime`: `cargo add --dev mcp-runtime --features lock`"
+            "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
+             help: run `cargo add --dev mcp-runtime --features lock`"
         );
     };
 }

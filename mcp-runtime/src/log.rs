@@ -18,8 +18,8 @@ use crate::{handler::current_call, model::Level};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
-/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already includes it. The layer does
-/// nothing unless [`Server::forward_log`](crate::Server::forward_log) is set.
+/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already includes it. The layer
+/// does nothing unless [`Server::forward_log`](crate::Server::forward_log) is set.
 pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
     ForwardToClient
 }
@@ -75,7 +75,7 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
     }
 }
 
-/// Collects the fields of an event.
+/// The fields of an event.
 struct Fields(Map<String, Value>);
 
 impl Fields {

@@ -53,7 +53,7 @@ pub struct TestClient {
     max_wait: Duration,
 }
 
-/// Answers the requests of the server.
+/// The closure that answers the requests of the server.
 struct Responder(Box<dyn FnMut(&ServerRequest) -> Value + Send>);
 
 impl fmt::Debug for Responder {
@@ -412,7 +412,7 @@ impl TestClient {
     /// [answers](Self::answering) them.
     pub fn notifications(&mut self) -> Vec<Value> {
         let lines = self.lines();
-        self.sort(lines);
+        self.store(lines);
         std::mem::take(&mut self.notifications)
     }
 
@@ -422,13 +422,13 @@ impl TestClient {
         self.lines()
     }
 
-    /// Waits until the server writes and returns the lines.
+    /// Waits until the server writes, then returns the lines.
     pub async fn next_lines(&mut self) -> Vec<Value> {
         self.wait().await;
         self.lines()
     }
 
-    /// Waits until no request is in flight and returns all lines that the server wrote.
+    /// Waits until no request is in flight, then returns all lines that the server wrote.
     pub async fn settle(&mut self) -> Vec<Value> {
         let mut lines = self.lines();
         while self.in_flight() > 0 {
@@ -499,12 +499,12 @@ impl TestClient {
         let mut lines = self.lines();
         let at = lines.iter().position(|line| line["id"] == id && line.get("method").is_none());
         let response = at.map(|at| lines.remove(at));
-        self.sort(lines);
+        self.store(lines);
         response
     }
 
     /// Stores notifications and requests; responses stay unread until they are waited for.
-    fn sort(&mut self, lines: Vec<Value>) {
+    fn store(&mut self, lines: Vec<Value>) {
         for line in lines {
             if line.get("method").is_some() {
                 self.notifications.push(line);

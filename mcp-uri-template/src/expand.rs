@@ -5,7 +5,7 @@ use crate::{
     percent::{encode, encode_reserved},
 };
 
-/// Expands a template. Variables without a value are left out; of several values with the same name, the first is used.
+/// Expands a template. Omits variables without a value. If several values have the same name, uses the first.
 pub fn expand<S: AsRef<str>, V: AsRef<[S]>>(parts: &[Part<S, V>], values: &[(&str, &str)]) -> String {
     let mut uri = String::new();
     for part in parts {

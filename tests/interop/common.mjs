@@ -133,11 +133,11 @@ async function check(t, client, revision) {
         if (tool.outputSchema) checkSchema(t, tool.outputSchema, `${tool.name}.outputSchema`);
     }
     const { add_note, search_notes, delete_note, count_notes } = tools;
-    t.equal([...add_note.inputSchema.required].sort(), ['body', 'title'], 'what add_note requires');
+    t.equal([...add_note.inputSchema.required].sort(), ['body', 'title'], 'the required arguments of add_note');
     const { title, tags } = add_note.inputSchema.properties;
     t.equal([title.type, title.minLength, title.maxLength], ['string', 1, 200], 'the schema of title');
     t.equal([tags.type, tags.items.type], ['array', 'string'], 'the schema of tags');
-    t.equal(search_notes.inputSchema.required, ['query'], 'what search_notes requires');
+    t.equal(search_notes.inputSchema.required, ['query'], 'the required arguments of search_notes');
     const { limit } = search_notes.inputSchema.properties;
     t.equal([limit.type, limit.minimum, limit.maximum, limit.default], ['integer', 1, 100, 10], 'the schema of limit');
     t.equal(delete_note.inputSchema.properties.id.type, 'integer', 'the schema of id');

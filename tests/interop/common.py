@@ -143,8 +143,8 @@ async def check(t: Checks, client: Any, revision: str) -> None:
         t.equal(tool["inputSchema"]["type"], "object", f"the input of {name} is an object")
         t.ok("properties" in tool["inputSchema"], f"the input of {name} declares properties, even if empty", tool)
     schemas = {name: tool["inputSchema"] for name, tool in tools.items()}
-    t.equal(sorted(schemas["add_note"]["required"]), ["body", "title"], "what add_note requires")
-    t.equal(schemas["search_notes"]["required"], ["query"], "what search_notes requires")
+    t.equal(sorted(schemas["add_note"]["required"]), ["body", "title"], "the required arguments of add_note")
+    t.equal(schemas["search_notes"]["required"], ["query"], "the required arguments of search_notes")
     limit = schemas["search_notes"]["properties"]["limit"]
     t.equal([limit.get(key) for key in ("type", "minimum", "maximum", "default")], ["integer", 1, 100, 10], "the schema of limit")
     annotations = {name: tool.get("annotations", {}) for name, tool in tools.items()}

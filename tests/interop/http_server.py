@@ -20,7 +20,7 @@ class HttpServer:
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        self.reader = threading.Thread(target=self._listen, daemon=True)
+        self.reader = threading.Thread(target=self._read_output, daemon=True)
         self.reader.start()
         deadline = time.monotonic() + TIMEOUT
         while not self.url and self.process.poll() is None and time.monotonic() < deadline:
@@ -36,12 +36,12 @@ class HttpServer:
             self.process.kill()
         self.process.wait()
 
-    def complaints(self) -> list[str]:
-        """Returns the log lines that no client may cause: panics, warnings and errors."""
+    def logged_problems(self) -> list[str]:
+        """Returns the log lines about problems that no client may cause: panics, warnings and errors."""
         return [line.rstrip() for line in self.output if "panicked at" in line or " WARN " in line or " ERROR " in line]
 
     def stop(self) -> str | None:
-        """Terminates the server with SIGTERM. Returns what is wrong with its exit, if anything."""
+        """Terminates the server with SIGTERM. Returns a description of the problem if it does not exit with status 0."""
         if self.process.poll() is not None:
             return f"the server exited without a signal, with {self.process.returncode}"
         self.process.send_signal(signal.SIGTERM)
@@ -52,7 +52,7 @@ class HttpServer:
         self.reader.join(2)
         return f"the server exited with {code} after SIGTERM" if code else None
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         for line in self.process.stdout:
             self.output.append(line)
             if not self.url and " listens on http://" in line:

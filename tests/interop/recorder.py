@@ -4,7 +4,7 @@
     recorder.py DIRECTORY COMMAND [ARGUMENT]…
 
 Each start writes a file in DIRECTORY with one JSON object per line: `{"from": "client" | "server" | "stderr", "line": …}`, and finally
-how the server exited: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that were sent to it and the time from the end
+its exit: `{"exit": 0, "signals": [], "seconds": 0.01}`, with the signals that were sent to it and the time from the end
 of its input to its exit. Clients do not observe all of this.
 """
 

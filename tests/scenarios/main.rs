@@ -31,7 +31,7 @@ fn play_all(revision: Revision, transport: &str, connect: impl Fn() -> Box<dyn T
     let mut problems = Vec::new();
     let mut played = 0;
     let official = Rc::new(RefCell::new(Official::load(revision)));
-    for scenario in SCENARIOS.iter().filter(|scenario| (scenario.has)(revision)) {
+    for scenario in SCENARIOS.iter().filter(|scenario| (scenario.applies_to)(revision)) {
         let mut client = Client::connect(connect(), revision, Rc::clone(&official));
         let outcome = (scenario.play)(&mut client);
         let found = outcome.err().into_iter().chain(client.end());

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, RpcError};
 
-/// A scenario, named as in the official suite if it is part of it.
+/// A scenario. Those of the official suite keep their names.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    pub(crate) has: Revisions,
+    pub(crate) applies_to: Revisions,
     pub(crate) play: fn(&mut Client) -> Outcome,
 }
 
 type Outcome = Result<(), String>;
 
-/// Selects the revisions that have a scenario.
+/// Returns whether a scenario applies to a revision.
 type Revisions = fn(Revision) -> bool;
 
 const ALL: Revisions = |_| true;
@@ -27,7 +27,7 @@ const RICH_FORMS: Revisions = |revision| revision >= Revision::V2025_11_25;
 macro_rules! scenarios {
     ($($name:literal $revisions:ident $play:ident)+) => {
         pub(crate) const SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: $name, has: $revisions, play: $play }),+];
+            &[$(Scenario { name: $name, applies_to: $revisions, play: $play }),+];
     };
 }
 
@@ -225,7 +225,7 @@ fn mixed_content(client: &mut Client) -> Outcome {
 fn error(client: &mut Client) -> Outcome {
     let result = call(client, "test_error_handling", json!({}))?;
     ensure(result["isError"] == true, "isError", &result)?;
-    ensure(content(&result, "text").is_some(), "why", &result)
+    ensure(content(&result, "text").is_some(), "content", &result)
 }
 
 fn unknown_tool(client: &mut Client) -> Outcome {
@@ -423,9 +423,9 @@ fn listens(client: &mut Client) -> Outcome {
     call(client, "test_trigger_tool_change", json!({}))?;
     let changed = client.wait_for("notifications/tools/list_changed")?;
     ensure(id.is_number() && subscription_id(&changed["params"]) == id, "subscription", &changed)?;
-    let is_not_notified =
+    let has_no_prompt_change =
         client.notifications.iter().all(|message| message["method"] != "notifications/prompts/list_changed");
-    ensure(is_not_notified, "notifications", &json!(client.notifications))
+    ensure(has_no_prompt_change, "notifications", &json!(client.notifications))
 }
 
 fn tools_change(client: &mut Client) -> Outcome {
@@ -445,8 +445,8 @@ fn lists_prompts(client: &mut Client) -> Outcome {
 fn prompt(client: &mut Client, name: &str, arguments: Value) -> Result<Value, String> {
     let result = request(client, "prompts/get", json!({"name": name, "arguments": arguments}))?;
     let messages = result["messages"].as_array().cloned().unwrap_or_default();
-    let is_whole = |message: &Value| message["role"].is_string() && message["content"].is_object();
-    ensure(!messages.is_empty() && messages.iter().all(is_whole), "messages", &result)?;
+    let is_valid = |message: &Value| message["role"].is_string() && message["content"].is_object();
+    ensure(!messages.is_empty() && messages.iter().all(is_valid), "messages", &result)?;
     Ok(result)
 }
 

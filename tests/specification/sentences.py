@@ -69,7 +69,7 @@ def blocks(page):
     page = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.S)
     page = re.sub(r"^(\s*)(```|~~~)(.*?)^\s*\2\s*$", lambda fence: comments(fence.group(3)), page, flags=re.S | re.M)
     page = re.sub(r"\{/\*.*?\*/\}", "", page, flags=re.S)
-    # What introduces the lists around the current block: the indentation of each introduction (-1 for a paragraph), and its text.
+    # The introductions of the lists around the current block: the indentation of each (-1 for a paragraph), and its text.
     introductions = []
     lines, level = [], -1
 
@@ -98,7 +98,7 @@ def blocks(page):
                 yield stripped.strip("|"), []
         elif stripped:
             if not lines:
-                # A paragraph ends the lists that it is not indented under.
+                # A paragraph ends every list under which it is not indented.
                 width = len(line) - len(line.lstrip())
                 level = width - 1
                 introductions = [entry for entry in introductions if width and entry[0] < level]
@@ -123,7 +123,7 @@ def sentences_of(page):
             elif index == 0 and KEYWORDS.search(lead):
                 found.append(f"{lead} {sentence}")
                 repeated.add(lead)
-    # The items of the list that a sentence introduces repeat it, unless each of them has a keyword of its own.
+    # An introduction that an item repeats is omitted.
     return [sentence for sentence in dict.fromkeys(found) if sentence not in repeated]
 
 

@@ -9,7 +9,7 @@ use std::{
 use mcp_runtime::Revision;
 use serde_json::Value;
 
-/// The command that writes every golden file, those of a new revision included.
+/// The command that writes every golden file, including those of a new revision.
 pub const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden";
 
 /// The golden files of one revision in one folder.

@@ -34,7 +34,7 @@ pub struct BuildCost {
 }
 
 impl BuildCost {
-    /// Copies a package of `smallest/` to a project of its own and builds it from scratch.
+    /// Copies a package of `smallest/` to a separate project and builds it from scratch.
     pub fn measure(bench: &Path, scratch: &Path, name: &str, cores: &Cores) -> Result<Self> {
         let project = Project::copy(bench, scratch, name)?;
         cores.on_all(|| project.build())?.map_err(|failure| failure.during(name))

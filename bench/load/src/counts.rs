@@ -13,7 +13,7 @@ use crate::{
     error::{Failure, Result},
     http,
     machine::Cores,
-    message::{Request, Revision, Task},
+    message::{Operation, Request, Revision},
     server::{Implementation, Program},
     stdio,
     workload::{Programs, Transport},
@@ -21,16 +21,16 @@ use crate::{
 
 /// The number of calls before counting starts, in which buffers reach their final size.
 const WARM_UP: usize = 200;
-/// The tolerated relative excess of instructions over their bound. If they fall below the bound by more, it should be
-/// tightened.
+/// The fraction by which instructions may exceed their bound. If they are below the bound by more than this fraction, the
+/// bound should be tightened.
 const TOLERANCE: f64 = 0.10;
 
 /// The counted workloads, by their names in `bounds.toml`.
-pub const COUNTED: [(&str, Transport, Task); 4] = [
-    ("stdio_echo", Transport::Stdio, Task::Echo),
-    ("stdio_search", Transport::Stdio, Task::Search),
-    ("http_echo_2025_11_25", Transport::Http(Revision::Session), Task::Echo),
-    ("http_echo_2026_07_28", Transport::Http(Revision::Stateless), Task::Echo),
+pub const COUNTED: [(&str, Transport, Operation); 4] = [
+    ("stdio_echo", Transport::Stdio, Operation::Echo),
+    ("stdio_search", Transport::Stdio, Operation::Search),
+    ("http_echo_2025_11_25", Transport::Http(Revision::Session), Operation::Echo),
+    ("http_echo_2026_07_28", Transport::Http(Revision::Stateless), Operation::Echo),
 ];
 
 /// The counts of one call.
@@ -45,7 +45,7 @@ impl Counts {
     /// Counts the allocations and instructions of one implementation.
     pub fn measure(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<Self> {
         let mut counts = Self::default();
-        for (name, transport, task) in COUNTED {
+        for (name, transport, operation) in COUNTED {
             let program = programs.named(match (implementation, transport) {
                 (Implementation::Peer, _) => "peer-counting",
                 (Implementation::Limit, Transport::Stdio) => "limit-stdio",
@@ -53,11 +53,11 @@ impl Counts {
                 (Implementation::Ours, _) => "ours-counting",
             });
             if implementation != Implementation::Limit {
-                let count = allocations(&program, transport, task, cores);
+                let count = allocations(&program, transport, operation, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
             if has_valgrind() {
-                let count = instructions(&program, transport, task, programs.folder, cores);
+                let count = instructions(&program, transport, operation, programs.folder, cores);
                 counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
         }
@@ -116,7 +116,7 @@ pub fn has_valgrind() -> bool {
 }
 
 /// Returns the allocations per call: the difference between N and 2 N calls.
-fn allocations(program: &Program, transport: Transport, task: Task, cores: &Cores) -> Result<u64> {
+fn allocations(program: &Program, transport: Transport, operation: Operation, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 1000;
     let mut responses = Vec::new();
     match transport {
@@ -124,7 +124,7 @@ fn allocations(program: &Program, transport: Transport, task: Task, cores: &Core
             let mut process = program.stdio(cores)?;
             let mut client = stdio::Client::connect(&mut process)?;
             for calls in [WARM_UP, CALLS, 2 * CALLS] {
-                client.call(task, calls)?;
+                client.call(operation, calls)?;
                 responses.push(client.ask(&Request::call("allocations", Revision::Session))?);
             }
         }
@@ -133,7 +133,7 @@ fn allocations(program: &Program, transport: Transport, task: Task, cores: &Core
             let mut connection = http::Connection::open(address)?;
             let client = http::Client::connect_on(&mut connection, revision)?;
             for calls in [WARM_UP, CALLS, 2 * CALLS] {
-                client.call(&mut connection, task, calls)?;
+                client.call(&mut connection, operation, calls)?;
                 responses.push(client.ask(&mut connection, &Request::call("allocations", revision), "allocations")?);
             }
         }
@@ -147,17 +147,23 @@ fn allocations(program: &Program, transport: Transport, task: Task, cores: &Core
 }
 
 /// Returns the instructions per call: the difference between two processes with N and 2 N calls.
-fn instructions(program: &Program, transport: Transport, task: Task, folder: &Path, cores: &Cores) -> Result<u64> {
+fn instructions(
+    program: &Program,
+    transport: Transport,
+    operation: Operation,
+    folder: &Path,
+    cores: &Cores,
+) -> Result<u64> {
     const CALLS: usize = 500;
-    let once = instructions_of(program, transport, task, WARM_UP + CALLS, folder, cores)?;
-    let twice = instructions_of(program, transport, task, WARM_UP + 2 * CALLS, folder, cores)?;
+    let once = instructions_of(program, transport, operation, WARM_UP + CALLS, folder, cores)?;
+    let twice = instructions_of(program, transport, operation, WARM_UP + 2 * CALLS, folder, cores)?;
     Ok(per_call(once, twice, CALLS))
 }
 
 fn instructions_of(
     program: &Program,
     transport: Transport,
-    task: Task,
+    operation: Operation,
     calls: usize,
     folder: &Path,
     cores: &Cores,
@@ -170,14 +176,14 @@ fn instructions_of(
     match transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;
-            stdio::Client::connect(&mut process)?.call(task, calls)?;
+            stdio::Client::connect(&mut process)?.call(operation, calls)?;
             process.wait()?;
         }
         Transport::Http(revision) => {
             // Valgrind also writes to stderr, but never an address.
             let (process, address) = program.http(cores)?;
             let mut connection = http::Connection::open(address)?;
-            http::Client::connect_on(&mut connection, revision)?.call(&mut connection, task, calls)?;
+            http::Client::connect_on(&mut connection, revision)?.call(&mut connection, operation, calls)?;
             process.stop()?;
         }
     }

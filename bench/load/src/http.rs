@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{INITIALIZED, Request, ResponseChecker, Revision, Task, excerpt},
+    message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
     response::Response,
-    sample::{Length, Meter, Sample},
+    sample::{Durations, Meter, Sample},
     server::Process,
 };
 
@@ -63,9 +63,9 @@ impl Client {
     }
 
     /// Makes calls one at a time.
-    pub fn call(&self, connection: &mut Connection, task: Task, times: usize) -> Result<()> {
-        let (request, mut checker) = (Request::new(task, self.revision), ResponseChecker::new(task));
-        let head = self.head(Some((task.method(), task.tool())));
+    pub fn call(&self, connection: &mut Connection, operation: Operation, times: usize) -> Result<()> {
+        let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
+        let head = self.head(Some((operation.method(), operation.tool())));
         let mut body = Vec::new();
         for _ in 0..times {
             body.clear();
@@ -76,9 +76,15 @@ impl Client {
     }
 
     /// Keeps one call in flight on each of several connections.
-    pub fn load(&self, process: &Process, task: Task, connections: usize, length: Length) -> Result<Sample> {
-        let (request, mut checker) = (Request::new(task, self.revision), ResponseChecker::new(task));
-        let head = self.head(Some((task.method(), task.tool())));
+    pub fn load(
+        &self,
+        process: &Process,
+        operation: Operation,
+        connections: usize,
+        durations: Durations,
+    ) -> Result<Sample> {
+        let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
+        let head = self.head(Some((operation.method(), operation.tool())));
         let mut connections: Vec<_> =
             (0..connections).map(|_| Connection::open(self.address)).collect::<Result<Vec<_>>>()?;
         let epoll = Epoll::new(EpollCreateFlags::empty())?;
@@ -95,7 +101,7 @@ impl Client {
         for connection in &mut connections {
             send(connection, &mut checker)?;
         }
-        let mut meter = Meter::new(process, length);
+        let mut meter = Meter::new(process, durations);
         let mut events = [EpollEvent::empty(); 64];
         loop {
             let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
@@ -118,7 +124,7 @@ impl Client {
     }
 
     /// Returns the head of a request, up to the value of `Content-Length`.
-    fn head(&self, what: Option<(&str, Option<&str>)>) -> String {
+    fn head(&self, method_and_tool: Option<(&str, Option<&str>)>) -> String {
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
             self.address
@@ -129,7 +135,7 @@ impl Client {
         if self.revision == Revision::Stateless || self.session.is_some() {
             head += &format!("MCP-Protocol-Version: {}\r\n", self.revision.as_str());
         }
-        if let (Revision::Stateless, Some((method, name))) = (self.revision, what) {
+        if let (Revision::Stateless, Some((method, name))) = (self.revision, method_and_tool) {
             head += &format!("Mcp-Method: {method}\r\n");
             if let Some(name) = name {
                 head += &format!("Mcp-Name: {name}\r\n");

@@ -13,7 +13,7 @@ const ARTICLES: usize = 20;
 
 /// A kind of request, whose response can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Task {
+pub enum Operation {
     Echo,
     /// `echo` with a text of 1 MiB.
     BigEcho,
@@ -42,7 +42,7 @@ impl Revision {
     }
 }
 
-impl Task {
+impl Operation {
     pub fn method(self) -> &'static str {
         match self {
             Self::List(_) => "tools/list",
@@ -119,10 +119,12 @@ pub struct Request {
 }
 
 impl Request {
-    pub fn new(task: Task, revision: Revision) -> Self {
-        match task.tool() {
-            Some(name) => Self::of(task.method(), json!({ "name": name, "arguments": task.arguments() }), revision),
-            None => Self::of(task.method(), json!({}), revision),
+    pub fn new(operation: Operation, revision: Revision) -> Self {
+        match operation.tool() {
+            Some(name) => {
+                Self::of(operation.method(), json!({ "name": name, "arguments": operation.arguments() }), revision)
+            }
+            None => Self::of(operation.method(), json!({}), revision),
         }
     }
 
@@ -167,15 +169,16 @@ pub const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/init
 ///
 /// A response is parsed only if it differs from a correct one in more than the id.
 pub struct ResponseChecker {
-    task: Task,
+    operation: Operation,
     waiting: HashMap<u64, Instant>,
     next: u64,
+    /// The bytes before and after the id in a correct response.
     known: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl ResponseChecker {
-    pub fn new(task: Task) -> Self {
-        Self { task, waiting: HashMap::new(), next: 1, known: None }
+    pub fn new(operation: Operation) -> Self {
+        Self { operation, waiting: HashMap::new(), next: 1, known: None }
     }
 
     /// Returns the id for a request that is sent now.
@@ -208,8 +211,8 @@ impl ResponseChecker {
         if message["jsonrpc"] != "2.0" || !message["result"].is_object() {
             return Err(wrong("response without a result"));
         }
-        if let Some(why) = self.task.check(&message["result"]) {
-            return Err(wrong(&format!("the result of {:?} {why}", self.task)));
+        if let Some(why) = self.operation.check(&message["result"]) {
+            return Err(wrong(&format!("the result of {:?} {why}", self.operation)));
         }
         let encoded = format!(r#""id":{id}"#);
         self.known = find(response, encoded.as_bytes()).map(|at| {

@@ -67,11 +67,11 @@ impl Measurements {
             let mut build = |title, unit, targets, value: fn(&BuildCost) -> f64| {
                 rows.push(self.build(title, kind, unit, value).targeting(targets));
             };
-            build(cold, Unit::Seconds, SMALLER, |cost| cost.cold);
-            build(release, Unit::Seconds, SMALLER, |cost| cost.cold_release);
-            build(cpu, Unit::Seconds, SMALLER, |cost| cost.cold_release_cpu);
+            build(cold, Unit::Seconds, SMALLEST_TARGETS, |cost| cost.cold);
+            build(release, Unit::Seconds, SMALLEST_TARGETS, |cost| cost.cold_release);
+            build(cpu, Unit::Seconds, SMALLEST_TARGETS, |cost| cost.cold_release_cpu);
             build(incremental, Unit::Seconds, &[], |cost| cost.incremental);
-            build(size, Unit::Bytes, SMALLER, |cost| cost.size);
+            build(size, Unit::Bytes, SMALLEST_TARGETS, |cost| cost.size);
             build(crates, Unit::Count, &[], |cost| cost.crates);
         }
         rows.retain(|row| row.ours.is_some());
@@ -110,7 +110,7 @@ impl Measurements {
 }
 
 /// The targets for the smallest server.
-const SMALLER: &[Target] = &[Times(0.6, Implementation::Peer)];
+const SMALLEST_TARGETS: &[Target] = &[Times(0.6, Implementation::Peer)];
 
 /// The titles of the build costs, and the kind of server.
 const BUILDS: [[&str; 7]; 2] = [

@@ -121,6 +121,7 @@ pub struct Process {
     pid: Pid,
     /// The time at which it was started.
     pub began: Instant,
+    /// Kills the process after `TIMEOUT` unless this is dropped first.
     _alive: mpsc::Sender<()>,
 }
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{INITIALIZED, Request, ResponseChecker, Revision, Task, excerpt},
-    sample::{Length, Meter, Sample},
+    message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
+    sample::{Durations, Meter, Sample},
     server::Process,
 };
 
@@ -54,8 +54,8 @@ impl Client {
     }
 
     /// Makes calls one at a time.
-    pub fn call(&mut self, task: Task, times: usize) -> Result<()> {
-        let (request, mut checker) = (Request::new(task, Revision::Session), ResponseChecker::new(task));
+    pub fn call(&mut self, operation: Operation, times: usize) -> Result<()> {
+        let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..times {
             self.write(&request, &mut checker);
             self.send()?;
@@ -67,12 +67,18 @@ impl Client {
     }
 
     /// Keeps a number of calls in flight.
-    pub fn load(&mut self, process: &Process, task: Task, in_flight: usize, length: Length) -> Result<Sample> {
-        let (request, mut checker) = (Request::new(task, Revision::Session), ResponseChecker::new(task));
+    pub fn load(
+        &mut self,
+        process: &Process,
+        operation: Operation,
+        in_flight: usize,
+        durations: Durations,
+    ) -> Result<Sample> {
+        let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);
         }
-        let mut meter = Meter::new(process, length);
+        let mut meter = Meter::new(process, durations);
         loop {
             self.send()?;
             self.read()?;

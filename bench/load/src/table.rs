@@ -7,7 +7,7 @@ use crate::{server::Implementation, workload};
 /// The unit of a number.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
-    /// Calls per second. The only unit of which more is better.
+    /// Calls per second. The only unit for which more is better.
     Rate,
     Seconds,
     Bytes,
@@ -34,7 +34,7 @@ impl Unit {
     }
 }
 
-/// A bound for our number: at least this where more is better, otherwise at most.
+/// A target for our number: a minimum if more is better, otherwise a maximum.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// A multiple of the number of another implementation.
@@ -142,7 +142,7 @@ fn times(ratio: f64) -> String {
     }
 }
 
-/// Formats the results of all loads as Markdown.
+/// Formats the results of all workloads as Markdown.
 pub fn write_details(samples: &workload::Samples) -> String {
     let mut out = String::from(
         "| workload | server | calls/s | CPU per call | p50 | p99 |\n| --- | --- | ---: | ---: | ---: | ---: |\n",

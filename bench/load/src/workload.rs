@@ -1,4 +1,4 @@
-//! Loads, start-up times and memory.
+//! Workloads, start-up times and memory.
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
@@ -6,13 +6,13 @@ use crate::{
     error::Result,
     http,
     machine::Cores,
-    message::{Revision, Task},
-    sample::{Length, Sample, median},
+    message::{Operation, Revision},
+    sample::{Durations, Sample, median},
     server::{Implementation, Process, Program},
     stdio,
 };
 
-/// The number of tools of a server, unless a load says otherwise.
+/// The default number of tools of a server.
 pub const TOOLS: usize = 103;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,30 +21,30 @@ pub enum Transport {
     Http(Revision),
 }
 
-/// A load on a server.
+/// The requests that a client sends, and how many at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Workload {
     pub transport: Transport,
-    pub task: Task,
+    pub operation: Operation,
     /// The number of calls in flight. Over HTTP, also the number of connections.
     pub in_flight: usize,
     pub tools: usize,
 }
 
 impl Workload {
-    const fn stdio(task: Task, in_flight: usize) -> Self {
-        Self { transport: Transport::Stdio, task, in_flight, tools: TOOLS }
+    const fn stdio(operation: Operation, in_flight: usize) -> Self {
+        Self { transport: Transport::Stdio, operation, in_flight, tools: TOOLS }
     }
 
-    const fn http(revision: Revision, task: Task, in_flight: usize) -> Self {
-        Self { transport: Transport::Http(revision), task, in_flight, tools: TOOLS }
+    const fn http(revision: Revision, operation: Operation, in_flight: usize) -> Self {
+        Self { transport: Transport::Http(revision), operation, in_flight, tools: TOOLS }
     }
 
     const fn with_tools(self, tools: usize) -> Self {
         Self { tools, ..self }
     }
 
-    /// Returns the implementations that support the load: the limit has a fixed number of tools.
+    /// Returns the implementations that support the workload: the limit has a fixed number of tools.
     fn implementations(&self) -> impl Iterator<Item = Implementation> {
         let is_usual = self.tools == TOOLS;
         Implementation::ALL
@@ -57,12 +57,12 @@ impl Workload {
             Transport::Stdio => "stdio".to_owned(),
             Transport::Http(revision) => format!("HTTP {}", revision.as_str()),
         };
-        let task = match self.task {
-            Task::Echo => "echo".to_owned(),
-            Task::BigEcho => "echo of 1 MiB".to_owned(),
-            Task::Add => "add".to_owned(),
-            Task::Search => "search".to_owned(),
-            Task::List(tools) => format!("tools/list of {tools}"),
+        let operation = match self.operation {
+            Operation::Echo => "echo".to_owned(),
+            Operation::BigEcho => "echo of 1 MiB".to_owned(),
+            Operation::Add => "add".to_owned(),
+            Operation::Search => "search".to_owned(),
+            Operation::List(tools) => format!("tools/list of {tools}"),
         };
         let load = match (self.transport, self.in_flight) {
             (_, 1) => "one at a time".to_owned(),
@@ -70,19 +70,19 @@ impl Workload {
             (Transport::Http(_), connections) => format!("{connections} connections"),
         };
         match self.tools {
-            TOOLS => format!("{transport}: {task}, {load}"),
-            1 => format!("{transport}: {task}, {load}, 1 tool"),
-            tools => format!("{transport}: {task}, {load}, {tools} tools"),
+            TOOLS => format!("{transport}: {operation}, {load}"),
+            1 => format!("{transport}: {operation}, {load}, 1 tool"),
+            tools => format!("{transport}: {operation}, {load}, {tools} tools"),
         }
     }
 }
 
-pub const STDIO_ECHO_64: Workload = Workload::stdio(Task::Echo, 64);
-pub const STDIO_ECHO: Workload = Workload::stdio(Task::Echo, 1);
-pub const STDIO_SEARCH: Workload = Workload::stdio(Task::Search, 1);
-pub const STDIO_LIST: Workload = Workload::stdio(Task::List(TOOLS), 1);
-pub const HTTP_ECHO_SESSION: Workload = Workload::http(Revision::Session, Task::Echo, 16);
-pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Task::Echo, 16);
+pub const STDIO_ECHO_64: Workload = Workload::stdio(Operation::Echo, 64);
+pub const STDIO_ECHO: Workload = Workload::stdio(Operation::Echo, 1);
+pub const STDIO_SEARCH: Workload = Workload::stdio(Operation::Search, 1);
+pub const STDIO_LIST: Workload = Workload::stdio(Operation::List(TOOLS), 1);
+pub const HTTP_ECHO_SESSION: Workload = Workload::http(Revision::Session, Operation::Echo, 16);
+pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Operation::Echo, 16);
 pub const ONE_TOOL: Workload = STDIO_ECHO_64.with_tools(1);
 pub const THOUSAND_TOOLS: Workload = STDIO_ECHO_64.with_tools(1000);
 
@@ -90,12 +90,12 @@ pub const ALL: [Workload; 11] = [
     STDIO_ECHO_64,
     STDIO_ECHO,
     STDIO_SEARCH,
-    Workload::stdio(Task::Search, 64),
-    Workload::stdio(Task::BigEcho, 1),
+    Workload::stdio(Operation::Search, 64),
+    Workload::stdio(Operation::BigEcho, 1),
     STDIO_LIST,
     HTTP_ECHO_SESSION,
     HTTP_ECHO_STATELESS,
-    Workload::http(Revision::Stateless, Task::Search, 16),
+    Workload::http(Revision::Stateless, Operation::Search, 16),
     ONE_TOOL,
     THOUSAND_TOOLS,
 ];
@@ -138,12 +138,12 @@ impl Samples {
         Some(median(samples.iter().map(value).collect()))
     }
 
-    /// Measures each load whose title contains `part` once. The implementations take turns, so that noise affects all
+    /// Measures each workload whose title contains `part` once. The implementations take turns, so that noise affects all
     /// of them alike.
-    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, length: Length, part: &str) -> Result<()> {
+    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, durations: Durations, part: &str) -> Result<()> {
         for workload in ALL.into_iter().filter(|workload| workload.title().contains(part)) {
             for implementation in workload.implementations() {
-                let sample = measure(&programs.of(implementation, &workload), &workload, cores, length)
+                let sample = measure(&programs.of(implementation, &workload), &workload, cores, durations)
                     .map_err(|failure| failure.during(format_args!("{implementation}, {}", workload.title())))?;
                 self.0.entry((workload, implementation)).or_default().push(sample);
             }
@@ -152,16 +152,16 @@ impl Samples {
     }
 }
 
-fn measure(program: &Program, workload: &Workload, cores: &Cores, length: Length) -> Result<Sample> {
+fn measure(program: &Program, workload: &Workload, cores: &Cores, durations: Durations) -> Result<Sample> {
     match workload.transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;
             let mut client = stdio::Client::connect(&mut process)?;
-            client.load(&process, workload.task, workload.in_flight, length)
+            client.load(&process, workload.operation, workload.in_flight, durations)
         }
         Transport::Http(revision) => {
             let (process, address) = program.http(cores)?;
-            http::Client::connect(address, revision)?.load(&process, workload.task, workload.in_flight, length)
+            http::Client::connect(address, revision)?.load(&process, workload.operation, workload.in_flight, durations)
         }
     }
 }
@@ -175,18 +175,18 @@ pub fn verify(programs: &Programs<'_>, cores: &Cores) -> Result<()> {
 }
 
 fn verify_one(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<()> {
-    let tasks = [Task::Echo, Task::Add, Task::Search, Task::BigEcho, Task::List(TOOLS)];
+    let operations = [Operation::Echo, Operation::Add, Operation::Search, Operation::BigEcho, Operation::List(TOOLS)];
     let mut process: Process = programs.of(implementation, &STDIO_ECHO).stdio(cores)?;
     let mut client = stdio::Client::connect(&mut process)?;
-    for task in tasks {
-        client.call(task, 2)?;
+    for operation in operations {
+        client.call(operation, 2)?;
     }
     for revision in [Revision::Session, Revision::Stateless] {
         let (_process, address) = programs.of(implementation, &HTTP_ECHO_SESSION).http(cores)?;
         let mut connection = http::Connection::open(address)?;
         let client = http::Client::connect_on(&mut connection, revision)?;
-        for task in tasks {
-            client.call(&mut connection, task, 2)?;
+        for operation in operations {
+            client.call(&mut connection, operation, 2)?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! Tools that ask the user before they act: a confirmation, and a form with several steps.
 //!
-//! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25) and clients that retry the
-//! call with the answers (2026-07-28). In the latter case the function runs from its start each time, so side effects that
-//! must happen only once are wrapped in `ctx.once`.
+//! The same code serves clients that are asked while the call waits (2025-06-18 and 2025-11-25) and clients that retry
+//! the call with the answers (2026-07-28). In the latter case the function runs from its start each time, so side
+//! effects that must happen only once are wrapped in `ctx.once`.
 //!
 //! ```text
 //! cargo run -p ask

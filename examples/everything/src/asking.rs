@@ -15,7 +15,7 @@ async fn test_sampling(
     Ok(format!("LLM response: {}", answer.text()))
 }
 
-/// Ask the user for a name and an address.
+/// Ask the user for a name and an e-mail address.
 #[tool(read_only)]
 async fn test_elicitation(
     ctx: &Context,

@@ -1,5 +1,5 @@
-//! Every feature of the framework in one server: the functions that the official conformance suite calls, one module per
-//! topic.
+//! Every feature of the framework in one server: the functions that the official conformance suite calls, one module
+//! per topic.
 //!
 //! ```text
 //! cargo run -p everything -- --http 127.0.0.1:8080

@@ -1,5 +1,5 @@
-//! A tool with a schema that no Rust type can express: either a phone number or an address is required, depending on another
-//! field.
+//! A tool with a schema that no Rust type can express: either a phone number or an e-mail address is required,
+//! depending on another field.
 
 use std::borrow::Cow;
 

@@ -36,7 +36,8 @@ async fn slow_compute(
     format!("{} took {seconds} s", label.as_deref().unwrap_or("The computation"))
 }
 
-/// Fail after a while with an error that the model can read. Clients without tasks cannot call this tool.
+/// Fail after a while with an error that the model can read. In revisions with tasks, clients must use them to call this
+/// tool.
 #[tool(task = "required")]
 async fn failing_job() -> Result<String, &'static str> {
     sleep(Duration::from_secs(1)).await;

@@ -1,5 +1,5 @@
-//! Serves a directory as resources. Nothing outside the directory can be read: not through `..`, absolute paths or symbolic
-//! links.
+//! Serves a directory as resources. Nothing outside the directory can be read: not through `..`, absolute paths or
+//! symbolic links.
 //!
 //! ```text
 //! cargo run -p files -- --root docs
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with some files, a secret next to it, and links to the secret.
+    /// Serves a directory with some files, and with links to a secret that is next to the directory.
     fn client() -> (tempfile::TempDir, TestClient) {
         let top = tempfile::tempdir().unwrap();
         let served = top.path().join("served");

@@ -8,20 +8,20 @@ use std::{
 use cap_std::{ambient_authority, fs::Dir};
 
 /// The maximum number of files listed.
-const MOST: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 /// The maximum size of a file, in bytes.
-const LARGEST: u64 = 8 << 20;
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// The directory.
 pub(crate) struct Root {
     dir: Dir,
 }
 
-/// A file in it.
+/// A file in the directory.
 pub(crate) struct Found {
-    /// With slashes, relative to the directory.
+    /// The path relative to the directory, with slashes.
     pub(crate) path: String,
-    /// In bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
 }
 
@@ -43,11 +43,14 @@ impl Root {
             return Err(missing());
         }
         let file = self.dir.open(path).map_err(|_| missing())?;
-        if metadata.len() > LARGEST {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("the file has more than {LARGEST} bytes")));
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("the file has more than {MAX_FILE_BYTES} bytes"),
+            ));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST).read_to_end(&mut bytes)?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -62,7 +65,7 @@ impl Root {
 
 fn visit(dir: &Dir, prefix: &str, found: &mut Vec<Found>) -> io::Result<()> {
     for entry in dir.entries()?.flatten() {
-        if found.len() >= MOST {
+        if found.len() >= MAX_FILES {
             break;
         }
         let name = entry.file_name();

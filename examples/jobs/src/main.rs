@@ -45,7 +45,7 @@ async fn print(
 
 /// Archive everything that was printed.
 ///
-/// This takes too long to wait for, so clients without tasks receive an error.
+/// This takes too long to wait for, so in revisions with tasks, clients that do not use them receive an error.
 #[tool(task = "required", destructive = false, idempotent)]
 async fn archive(ctx: &Context, jobs: &ActiveJobs) -> String {
     let _job = jobs.start("archive");

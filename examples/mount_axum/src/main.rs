@@ -63,8 +63,8 @@ async fn home(State(pot): State<Arc<Pot>>) -> String {
     format!("{} cups of tea so far; the MCP server is at /mcp\n", pot.cups.load(Relaxed))
 }
 
-/// Inserts the user into the extensions of the request. Requests without a user are not rejected: each function decides what
-/// anonymous users may do.
+/// Inserts the user into the extensions of the request. Requests without a user are not rejected: each function decides
+/// what anonymous users may do.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let credentials = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(user) = credentials.and_then(|value| value.strip_prefix("Bearer ")).and_then(user_of) {

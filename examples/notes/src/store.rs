@@ -38,7 +38,7 @@ pub(crate) struct Store {
     connection: Mutex<Connection>,
 }
 
-/// Selects the columns of a note. The labels are joined by line breaks, which labels cannot contain.
+/// The query for the columns of a note. The labels are joined by line breaks, which labels cannot contain.
 const NOTES: &str = "SELECT id, title, body, created,
         (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tags WHERE note = id ORDER BY tag)) FROM notes";
 

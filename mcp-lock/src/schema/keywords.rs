@@ -31,8 +31,7 @@ pub(super) fn enumerations(report: &mut Report, old: &Map<String, Value>, new: &
         let what = if listed { "`enum` now contains" } else { "now accepts" };
         report.difference(Effect::Widened, format!("{what} {}", list(&added)));
     }
-    // Only the values of a boolean can be listed completely.
-    let is_partial = |values: &[Value], schema| Types::of(schema) != Types::BOOLEAN || values.len() < 2;
+    let is_partial = |values: &[Value], schema| !is_complete(values, Types::of(schema));
     match (&before, &after) {
         (None, Some(after)) if is_partial(after, old) => {
             report.difference(Effect::Narrowed, format!("`enum` added: {}", list(&after.iter().collect::<Vec<_>>())));
@@ -43,6 +42,16 @@ pub(super) fn enumerations(report: &mut Report, old: &Map<String, Value>, new: &
         _ => {}
     }
     before.is_some() || after.is_some()
+}
+
+/// Returns whether a list contains every value of the types. Only `null` and booleans can be listed completely.
+fn is_complete(values: &[Value], types: Types) -> bool {
+    let listable = [Value::Null, Value::Bool(false), Value::Bool(true)];
+    types.is_within(Types::NULL.union(Types::BOOLEAN))
+        && listable
+            .iter()
+            .filter(|value| types.overlaps(Types::of_value(value)))
+            .all(|value| values::contains(values, value))
 }
 
 /// Compares the bounds and the divisor of numbers. Bounds of integers (`whole`) are rounded.

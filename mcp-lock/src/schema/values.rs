@@ -10,6 +10,7 @@ const NAMES: [(&str, u8); 7] =
     [("null", 1), ("boolean", 2), ("object", 4), ("array", 8), ("string", 16), ("number", 32 | 64), ("integer", 32)];
 
 impl Types {
+    pub(super) const NULL: Self = Self(1);
     pub(super) const BOOLEAN: Self = Self(2);
     pub(super) const OBJECT: Self = Self(4);
     pub(super) const ARRAY: Self = Self(8);

@@ -103,7 +103,11 @@ impl Length {
             None => Some(None),
         };
         let (least, most) = (to_length(low)?, to_length(high)?);
-        Some(Self { least, most: most.map(|most| most - u64::from(half_open && most > 0)) })
+        if half_open && most == Some(0) {
+            errors.help(given, "the range `..0` is empty", "write `..=0` for the length `0`");
+            return None;
+        }
+        Some(Self { least, most: most.map(|most| most - u64::from(half_open)) })
     }
 
     pub(super) fn contains(&self, length: u64) -> bool {

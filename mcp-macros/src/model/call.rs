@@ -8,7 +8,7 @@ pub(crate) struct Call {
     pub(crate) enclosing_type: EnclosingType,
     pub(crate) function: Ident,
     pub(crate) execution: Execution,
-    /// In the order of the parameters.
+    /// The sources of the values, in the order of the parameters.
     pub(crate) parameters: Vec<ParameterSource>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) output: TokenStream,

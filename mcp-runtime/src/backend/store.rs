@@ -23,16 +23,16 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 /// # Callers
 ///
 /// The process that received the call inserts the task before its client learns the id. From then on, that process
-/// *runs* the task: it waits for changes, and replaces the record when the function reports progress, sends a request to
-/// its client, or finishes. Any process, the running one included, loads and lists tasks for clients, waits for changes
-/// for `tasks/result` and `subscriptions/listen`, and replaces a record to cancel its task or to store a response. The
-/// methods are therefore called concurrently, even for the same task.
+/// *runs* the task: it waits for changes, and replaces the record when the function reports progress, sends a request
+/// to its client, or finishes. Any process, the running one included, loads and lists tasks for clients, waits for
+/// changes for `tasks/result` and `subscriptions/listen`, and replaces a record to cancel its task or to store a
+/// response. The methods are therefore called concurrently, even for the same task.
 ///
 /// # Atomicity
 ///
 /// [`insert`](Self::insert) and [`replace`](Self::replace) are atomic. When one of them has resolved to `true`, every
-/// later [`load`](Self::load) in any process returns that record or a newer one. Of several concurrent replacements
-/// with the same version, exactly one succeeds; the runtime reloads and retries the others.
+/// later [`load`](Self::load) in any process returns that record or a newer one. Exactly one of several concurrent
+/// replacements with the same version succeeds; the runtime reloads and retries the others.
 ///
 /// # Expiry
 ///
@@ -48,8 +48,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 /// # Errors
 ///
 /// A failed operation may or may not have written the record. Errors are logged; the client only learns that the server
-/// failed. An error fails the request in which it occurs. If it occurs in the process that runs the task, that process drops the
-/// function and marks the task as failed, retrying for a few seconds while the store keeps failing.
+/// failed. An error fails the request in which it occurs. If it occurs in the process that runs the task, that process
+/// drops the function and marks the task as failed, retrying for a few seconds while the store keeps failing.
 pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     /// Adds a task. Resolves to `false`, leaving the store as it was, if the id is taken or a limit is reached.
     ///
@@ -64,8 +64,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     /// and changes nothing.
     fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool>;
 
-    /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor). Starts after the cursor
-    /// `after` if there is one; its task need not exist any more.
+    /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor). Starts after the
+    /// cursor `after` if there is one; its task need not exist any more.
     fn page<'a>(
         &'a self,
         owner: &'a str,

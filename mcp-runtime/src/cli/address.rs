@@ -9,7 +9,8 @@ use std::{
 
 use super::package::Package;
 
-/// The environment variable that names the file to which the endpoint's URL is written once the server accepts connections.
+/// The environment variable that names the file to which the endpoint's URL is written once the server accepts
+/// connections.
 const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 
 /// Reports the URL of the endpoint.

@@ -54,7 +54,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ("--call <TOOL> [JSON]", "Call a tool, and print the request and the response"),
         (
             "--state-key <KEY>",
-            "Seal the state of requests with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
+            "Seal request state with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
         ),
         ("-h, --help", "Print help"),
         ("-V, --version", "Print version"),

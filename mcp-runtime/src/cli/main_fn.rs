@@ -10,7 +10,7 @@ use crate::{
     server::Server,
 };
 
-/// Decodes the flags of the command line and configures the server.
+/// The function that decodes the flags of the command line and configures the server.
 pub type MainFn = for<'a> fn(Server, Input<'a>) -> Result<ServerFuture, HandlerError>;
 
 /// The future of a [`MainFn`], which resolves to the configured server.
@@ -53,7 +53,7 @@ impl<E: Display> IntoServer for Result<Server, E> {
     }
 }
 
-/// The [`MainFn`] of `main!()`, which does not change the server.
+/// Returns the server unchanged. This is the [`MainFn`] of `main!()`.
 pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }

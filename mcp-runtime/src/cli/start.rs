@@ -22,8 +22,8 @@ const USAGE: u8 = 2;
 
 /// Expands to a `main` function that serves every annotated function of the program.
 ///
-/// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration, write
-/// a `main` function with [`#[server]`](crate::server) instead.
+/// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration,
+/// write a `main` function with [`#[server]`](crate::server) instead.
 ///
 /// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
 /// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
@@ -176,7 +176,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
 }
 
-/// Locks the server that a command line describes, instead of serving it.
+/// Returns the lock of the server that a command line describes.
 #[cfg(feature = "lock")]
 fn lock(
     package: &Package,

@@ -11,8 +11,8 @@ use crate::{
     revision::{Dialect, Feature, Revision, encode, encode::Object},
 };
 
-/// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover` returns
-/// the full identity.
+/// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
+/// returns the full identity.
 pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
     Encoding {

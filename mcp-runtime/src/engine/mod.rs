@@ -1,7 +1,7 @@
 //! The protocol engine: messages in, messages out.
 //!
-//! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no I/O:
-//! transports pass messages to a [`Connection`] and take its output.
+//! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
+//! I/O: transports pass messages to a [`Connection`] and take its output.
 
 mod call;
 mod client_requests;

@@ -51,11 +51,11 @@ pub(super) trait PendingNotifications: Send + Sync {
 
 /// Encoded messages that are waiting for the transport.
 ///
-/// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops reading
-/// requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
+/// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops
+/// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// Notified when the transport has taken the contents.
+    /// The signal that the transport has taken the contents.
     drained: Arc<Notify>,
     level: Arc<SessionLevel>,
 }
@@ -64,7 +64,8 @@ pub(crate) struct Outbox {
 struct Contents {
     /// Encoded lines.
     lines: Vec<u8>,
-    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the outbox.
+    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
+    /// outbox.
     pending: Vec<Arc<dyn PendingNotifications>>,
     /// The number of calls whose responses will arrive here.
     calls: usize,
@@ -120,7 +121,8 @@ impl Outbox {
         self.contents().close_after.is_some()
     }
 
-    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should reconnect.
+    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should
+    /// reconnect.
     #[cfg(feature = "http")]
     pub(crate) fn take_close_request(&self) -> Option<Duration> {
         self.contents().close_after.take()
@@ -154,7 +156,8 @@ impl Outbox {
         if self.call_count() == 0 { Poll::Ready(()) } else { output }
     }
 
-    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE stream.
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE
+    /// stream.
     #[cfg(feature = "http")]
     pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let output = self.poll_output(cx);

@@ -15,6 +15,9 @@ pub(crate) struct Session {
     pub(super) id: OnceLock<String>,
     pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
+    /// The principal that opened the session, which nobody else may use.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
+    pub(crate) principal: Option<Box<str>>,
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
     /// The requests to the client that it has not yet answered.
@@ -25,7 +28,8 @@ pub(crate) struct Session {
     pub(crate) level: Arc<SessionLevel>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// Its subscriptions. `None` if the server did not declare in `initialize` that its lists may change.
+    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
+    /// change.
     pub(super) subscriber: Option<Subscriber>,
 }
 
@@ -38,6 +42,7 @@ impl Session {
             dialect: crate::revision::newest_handshake(),
             client: None,
             capabilities: "{}".into(),
+            principal: None,
             pending_requests: Arc::default(),
             in_flight: Arc::default(),
             outbox: Arc::new(Outbox::new(Arc::clone(&level))),

@@ -2,7 +2,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{current_call, enter_call};
 
-/// Limits how many blocking functions run at once in a process. Further ones wait for a permit.
+/// The permits for blocking functions. A process runs at most 256 at once; further ones wait for a permit.
 static PERMITS: Semaphore = Semaphore::const_new(256);
 
 /// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.

@@ -23,7 +23,7 @@ const MAX_ATTEMPTS: u32 = 10;
 /// The future of the client's result, as JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
 
-/// Sends the requests of one call to its client.
+/// The channel through which one call sends requests to its client.
 pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the capabilities that the client declared, as JSON.
     fn capabilities(&self) -> &str;
@@ -131,7 +131,7 @@ impl ClientRequests<'_> {
         if self.supports(capability) {
             return Ok(());
         }
-        Err(capability.missing()).inspect_err(|fault| self.wait.record_missing_capability(fault))
+        Err(Capability::missing(&[capability])).inspect_err(|fault| self.wait.record_missing_capability(fault))
     }
 }
 

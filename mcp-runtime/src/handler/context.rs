@@ -78,13 +78,13 @@ pub(crate) struct ContextParts {
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
-/// Receives the status messages of a task.
+/// The receiver of the status messages of a task.
 pub(crate) trait StatusMessages: Send + Sync {
     /// Replaces the previous message.
     fn set(&self, message: &str);
 }
 
-/// Turns a running call into a task.
+/// The handoff of a running call to a task.
 ///
 /// It is declared next to [`Context`] because the two refer to each other: the rest of the call runs with the same
 /// context.

@@ -17,14 +17,15 @@ const DEFAULT_MAX_BYTES: usize = 16 << 20;
 /// The estimated overhead of an entry in bytes.
 const OVERHEAD: usize = 256;
 
-/// Caches the results of read-only tools.
+/// A layer that caches the results of read-only tools.
 ///
-/// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`. With a
-/// context, the result may depend on anything; [`varying_by`](Self::varying_by) enables the cache for such functions. A cached
-/// result is used if the arguments (in any order), the [principal](crate::Caller::principal) and the revision are the same.
+/// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`.
+/// With a context, the result may depend on anything; [`varying_by`](Self::varying_by) enables the cache for such
+/// functions. A cached result is used if the arguments (in any order), the [principal](crate::Caller::principal) and
+/// the revision are the same.
 ///
-/// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for cached
-/// results. Calls with the same arguments that start before the first one has finished all run.
+/// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for
+/// cached results. Calls with the same arguments that start before the first one has finished all run.
 ///
 /// ```
 /// use std::{sync::atomic::{AtomicUsize, Ordering}, time::Duration};
@@ -115,15 +116,16 @@ impl CacheReadOnly {
         Self { ttl, vary: None, results: Mutex::new(results) }
     }
 
-    /// Sets the approximate maximum size of the cache. The default is 16 MiB. The least recently used entries are evicted.
+    /// Sets the approximate maximum size of the cache. The default is 16 MiB. The least recently used entries are
+    /// evicted.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
         self.results().max_bytes = bytes;
         self
     }
 
-    /// Adds a component to the cache key, such as the value of a header. Functions that take `&Context` are then cached as
-    /// well.
+    /// Adds a component to the cache key, such as the value of a header. Functions that take `&Context` are then cached
+    /// as well.
     ///
     /// ```
     /// # use mcp_runtime::layers::CacheReadOnly;

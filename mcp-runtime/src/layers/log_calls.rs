@@ -3,11 +3,11 @@ use std::time::Instant;
 use super::{Call, Layer, LayerFuture, Next};
 use crate::handler::entry::EntryKind;
 
-/// Logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`, `outcome` and
-/// `elapsed`.
+/// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
+/// `outcome` and `elapsed`.
 ///
-/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out. Results are
-/// never logged, and arguments only if [enabled](Self::with_arguments).
+/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out.
+/// Results are never logged, and arguments only if [enabled](Self::with_arguments).
 ///
 /// ```
 /// # use mcp_runtime::{Server, layers::LogCalls};
@@ -26,7 +26,7 @@ impl LogCalls {
         Self::default()
     }
 
-    /// Also logs the arguments, in the field `arguments`. They may contain confidential data.
+    /// Logs the arguments as well, in the field `arguments`. They may contain confidential data.
     #[must_use]
     pub fn with_arguments(self) -> Self {
         Self { arguments: true }
@@ -45,7 +45,7 @@ impl Layer for LogCalls {
     }
 }
 
-/// Logs the call when it is dropped.
+/// A guard that logs the call when it is dropped.
 struct CallLog {
     call: Call,
     arguments: bool,

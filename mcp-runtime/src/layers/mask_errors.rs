@@ -3,12 +3,13 @@ use std::{any::TypeId, fmt::Write as _};
 use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::random;
 
-/// Hides the messages of errors from clients. The client receives a neutral message with a reference, and the log contains
-/// the original message with the same reference.
+/// A layer that hides the messages of errors from clients. The client receives a neutral message with a reference, and
+/// the log contains the original message with the same reference.
 ///
-/// Use this layer if clients or models are not trusted. It masks the errors that functions return, which would otherwise
-/// reach the model unchanged. It does not mask deliberate messages: a [`Fault`](crate::Fault), a
-/// [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a type that is [shown](Self::show).
+/// Use this layer if clients or models are not trusted. It masks the errors that functions return, which would
+/// otherwise reach the model unchanged. It does not mask deliberate messages: a [`Fault`](crate::Fault), a
+/// [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a type that is
+/// [shown](Self::show).
 ///
 /// ```
 /// use std::fmt;
@@ -67,7 +68,7 @@ impl Layer for MaskErrors {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let outcome = next.run(call.clone()).await;
-            let Some((reason, error_type)) = outcome.failure_of() else { return outcome };
+            let Some((reason, error_type)) = outcome.failure_with_type() else { return outcome };
             if self.shown.contains(&error_type) {
                 return outcome;
             }

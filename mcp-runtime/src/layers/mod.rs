@@ -1,8 +1,8 @@
 //! Middleware for calls of tools, resources and prompts.
 //!
-//! A [`Layer`] wraps calls as an HTTP middleware wraps requests. [`Server::layer`](crate::Server::layer) adds a layer to all
-//! calls, and [`Server::layer_for`](crate::Server::layer_for) to the calls of some functions. The first layer added is the
-//! outermost: it receives the call first and its outcome last.
+//! A [`Layer`] wraps calls as an HTTP middleware wraps requests. [`Server::layer`](crate::Server::layer) adds a layer
+//! to all calls, and [`Server::layer_for`](crate::Server::layer_for) to the calls of some functions. The first layer
+//! added is the outermost: it receives the call first and its outcome last.
 //!
 //! The following layers are available, and [`from_fn`] creates one from an async function:
 //!

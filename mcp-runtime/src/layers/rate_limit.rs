@@ -19,17 +19,17 @@ use tokio::time::Instant;
 use super::{Call, Layer, LayerFuture, Next, Outcome};
 use crate::{error::Fault, handler::entry::EntryKind};
 
-/// The default number of keys with a rate of their own.
+/// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;
 
-/// Rejects calls that exceed a rate.
+/// A layer that rejects calls that exceed a rate.
 ///
-/// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share one
-/// budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`by`](Self::by) split it;
-/// if several are set, each combination has a budget of its own.
+/// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share
+/// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`by`](Self::by)
+/// split it; if several are set, each combination has its own budget.
 ///
-/// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can wait and
-/// retry. Other calls fail with a protocol error with code 429. Both state how long to wait.
+/// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
+/// wait and retry. Other calls fail with a protocol error with code 429. Both messages state how long to wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,7 +65,7 @@ type KeyOf = Box<dyn Fn(&Call) -> String + Send + Sync>;
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
 
 impl RateLimit {
-    /// Allows `calls` calls in each period `per`. At least one call is allowed.
+    /// Allows `calls` calls in each period of length `per`. At least one call is allowed.
     pub fn new(calls: u32, per: Duration) -> Self {
         let calls = NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN);
         let share = (per / calls.get()).max(Duration::from_nanos(1));
@@ -88,24 +88,25 @@ impl RateLimit {
         self
     }
 
-    /// Gives each tool, resource and prompt a budget of its own. The URIs of a template share one.
+    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one.
     #[must_use]
     pub fn per_function(mut self) -> Self {
         self.per_function = true;
         self
     }
 
-    /// Gives each caller a budget of its own.
+    /// Gives each caller its own budget.
     ///
-    /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP request
-    /// (for IPv6, its /64 network). Behind a proxy, that is the proxy's address. Callers with neither share one budget.
+    /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP
+    /// request (for IPv6, its /64 network). Behind a proxy, that is the proxy's address. Callers with neither share one
+    /// budget.
     #[must_use]
     pub fn per_caller(mut self) -> Self {
         self.per_caller = true;
         self
     }
 
-    /// Gives each key a budget of its own.
+    /// Gives each key its own budget.
     ///
     /// A key that clients can choose freely, such as the client's name, does not limit them.
     #[must_use]
@@ -114,8 +115,8 @@ impl RateLimit {
         self
     }
 
-    /// Sets the maximum number of keys with a budget of their own. The default is 10,000. If there are more, the least recently
-    /// used one is evicted, and starts with a full budget when it returns.
+    /// Sets the maximum number of keys that have their own budget. The default is 10,000. If there are more, the least
+    /// recently used key is evicted, and starts with a full budget when it returns.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys.max(1);

@@ -1,4 +1,4 @@
-//! Intercepting a program's `main`, which then locks its server instead of serving it.
+//! Intercepting a program's `main`, so that it returns the lock of its server instead of serving it.
 
 use std::{cell::RefCell, ffi::OsString};
 
@@ -11,7 +11,7 @@ const FOREIGN_MAIN: &str = "`main` is neither `main!()` nor a `#[server]` functi
                             help: pass the server instead: `locked_test!(Server::new(\"name\", \"1.0.0\"))`";
 
 thread_local! {
-    /// Set while a test calls `main` on this thread.
+    /// The request of a test that is calling `main` on this thread, if any.
     static INTERCEPTION: RefCell<Option<Interception>> = const { RefCell::new(None) };
 }
 
@@ -19,7 +19,7 @@ thread_local! {
 enum Interception {
     /// `main` must parse these words instead of the command line.
     Requested(Vec<OsString>),
-    /// `main` has locked its server.
+    /// `main` has returned the lock of its server, or failed.
     Answered(Result<Lock, LockError>),
 }
 

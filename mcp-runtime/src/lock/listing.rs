@@ -1,4 +1,4 @@
-//! Locking a server: reading everything it lists.
+//! Creating the lock of a server from everything that it lists.
 
 use mcp_lock::{Listing, Lock};
 use serde_json::Value;

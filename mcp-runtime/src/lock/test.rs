@@ -12,8 +12,9 @@ const UPDATE: &str = "MCP_UPDATE_LOCK";
 
 /// Expands to a test that fails if the server differs from `mcp.lock.json` next to the package's `Cargo.toml`.
 ///
-/// `cargo mcp lock` writes that file, and so does this test if the environment variable `MCP_UPDATE_LOCK` is set to `1`.
-/// `cargo mcp check --locked` makes the same comparison. The test reports for each change whether it breaks callers.
+/// `cargo mcp lock` writes that file, and so does this test if the environment variable `MCP_UPDATE_LOCK` is set to
+/// `1`. `cargo mcp check --locked` makes the same comparison. The test reports for each change whether it breaks
+/// callers.
 ///
 /// The macro requires the feature `lock`: `cargo add --dev mcp-runtime --features lock`.
 ///
@@ -44,7 +45,7 @@ macro_rules! locked_test {
         $crate::locked_test!([]);
     };
     ([$($word:expr),* $(,)?]) => {
-        /// The server matches the lock file.
+        /// Checks that the server matches the lock file.
         #[test]
         fn mcp_lock() {
             let main = || {
@@ -54,7 +55,7 @@ macro_rules! locked_test {
         }
     };
     ($server:expr) => {
-        /// The server matches the lock file.
+        /// Checks that the server matches the lock file.
         #[test]
         fn mcp_lock() {
             $crate::__private::locked_server(::core::env!("CARGO_MANIFEST_DIR"), $server);

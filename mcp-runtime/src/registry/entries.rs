@@ -78,7 +78,8 @@ impl Function {
         Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
     }
 
-    /// Returns the information that visibility rules and [`Handle::set_enabled`](crate::Handle::set_enabled) see.
+    /// Returns the information that is passed to visibility rules, to the predicates of layers and to
+    /// [`Handle::set_enabled`](crate::Handle::set_enabled).
     pub(crate) fn info(&self) -> EntryInfo<'static> {
         self.common.info(self.kind)
     }
@@ -125,23 +126,24 @@ pub(super) trait Registered {
         None
     }
 
-    /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a type.
+    /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a
+    /// type.
     fn takes(&self, wanted: TypeId) -> bool {
         let common = self.function().common;
-        let mut needs = common.dependencies.to_vec();
+        let mut dependencies = common.dependencies.to_vec();
         let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
-        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut needs));
-        needs.iter().any(|need| (need.type_id)() == wanted)
+        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut dependencies));
+        dependencies.iter().any(|dependency| (dependency.type_id)() == wanted)
     }
 }
 
 /// Returns `true` if a server function takes the context.
 pub(super) fn takes_context(function: &ServerFnEntry) -> bool {
-    let mut needs = Vec::new();
-    (function.dependencies)(&mut needs);
-    uses_context(&needs)
+    let mut dependencies = Vec::new();
+    (function.dependencies)(&mut dependencies);
+    uses_context(&dependencies)
 }
 
-fn uses_context(needs: &[Dependency]) -> bool {
-    needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
+fn uses_context(dependencies: &[Dependency]) -> bool {
+    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }

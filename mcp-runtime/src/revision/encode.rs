@@ -1,4 +1,4 @@
-//! Encodes values for the wire, depending on the features of a revision and never on its name.
+//! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
 use super::feature::{Feature, Features};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     model::{Annotations, Content, Icon, Implementation, Resource, ResourceBody, ResourceLink, Theme},
 };
 
-/// A JSON object under construction; inserts the commas between members.
+/// A writer for a JSON object, which inserts the commas between members.
 pub(crate) struct Object<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     empty: bool,
@@ -117,7 +117,7 @@ fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource)
     object.end();
 }
 
-/// Writes the contents of a resource. `uri` and `mime_type` are those of the request, for resources that state none.
+/// Writes the contents of a resource. `uri` and `mime_type` are the defaults for resources that do not set their own.
 pub(crate) fn resource_contents(out: &mut Vec<u8>, resource: &Resource, uri: &str, mime_type: Option<&str>) {
     let mut object = Object::begin(out);
     object.string("uri", if resource.uri.is_empty() { uri } else { &resource.uri });

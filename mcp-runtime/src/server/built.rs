@@ -22,7 +22,8 @@ impl BuiltServer {
         Self { engine, handle }
     }
 
-    /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can change.
+    /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can
+    /// change.
     pub fn handle(&self) -> Handle {
         self.engine.announce_changes();
         self.handle.issue()
@@ -30,8 +31,8 @@ impl BuiltServer {
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
     ///
-    /// On Unix, everything that the process prints from then on goes to stderr. On other systems, the process must not print
-    /// to stdout, which would corrupt the messages.
+    /// On Unix, everything that the process prints from then on goes to stderr. On other systems, the process must not
+    /// print to stdout, which would corrupt the messages.
     ///
     /// # Errors
     ///
@@ -46,13 +47,13 @@ impl BuiltServer {
         transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
     }
 
-    /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and the
-    /// calls in flight have been answered.
+    /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and
+    /// the calls in flight have been answered.
     ///
     /// # Errors
     ///
-    /// Returns an error if a stream fails, or if the client does not read the responses in time. A client that disconnects is
-    /// not an error.
+    /// Returns an error if a stream fails, or if the client does not read the responses in time. A client that
+    /// disconnects is not an error.
     pub async fn serve<R, W>(&self, reader: R, writer: W) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
@@ -81,8 +82,8 @@ impl BuiltServer {
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
 
-    /// Serves HTTP on an address until `stop` completes, then waits for the calls in flight. Calls `ready` with the bound
-    /// address, which has the actual port if port 0 was requested.
+    /// Serves HTTP on an address until `stop` completes, then waits for the calls in flight. Calls `ready` with the
+    /// bound address, which has the actual port if port 0 was requested.
     ///
     /// # Errors
     ///
@@ -106,7 +107,8 @@ impl BuiltServer {
         Listener::bind(Arc::clone(&self.engine), address, options).await
     }
 
-    /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and `tower`.
+    /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and
+    /// `tower`.
     #[cfg(feature = "http")]
     pub fn into_http_service(self, options: HttpOptions) -> HttpService {
         HttpService::new(self.engine, options)

@@ -100,17 +100,17 @@ impl Server {
         self.with::<C>()
     }
 
-    /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists can
-    /// change.
+    /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists
+    /// can change.
     pub fn handle(&self) -> Handle {
         self.handle.issue()
     }
 
-    /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and calls
-    /// to them fail as if they did not exist.
+    /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and
+    /// calls to them fail as if they did not exist.
     ///
-    /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even if
-    /// the changed functions are hidden from them.
+    /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
+    /// if the changed functions are hidden from them.
     ///
     /// ```
     /// # use mcp_runtime::Server;
@@ -123,8 +123,8 @@ impl Server {
         self
     }
 
-    /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the function. The
-    /// first layer added is the outermost.
+    /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the function.
+    /// The first layer added is the outermost.
     ///
     /// ```
     /// use mcp_runtime::{Server, layers::LogCalls, tool};
@@ -161,15 +161,15 @@ impl Server {
         self
     }
 
-    /// Serves a directory of [agent skills](https://agentskills.io/specification). Each directory with a `SKILL.md`, at any
-    /// depth, is a skill. May be called several times.
+    /// Serves a directory of [agent skills](https://agentskills.io/specification). Each directory with a `SKILL.md`, at
+    /// any depth, is a skill. May be called several times.
     ///
-    /// In every revision of the protocol, each file is a resource with the URI `skill://<directories>/<name>/<file>`. Clients
-    /// of revision 2026-07-28 also discover the skills through the extension `io.modelcontextprotocol/skills`.
+    /// In every revision of the protocol, each file is a resource with the URI `skill://<directories>/<name>/<file>`.
+    /// Clients of revision 2026-07-28 also discover the skills through the extension `io.modelcontextprotocol/skills`.
     ///
-    /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI gives
-    /// access to the file system. Files outside skills are ignored, and so are files and directories whose names start with
-    /// a dot. A relative path is resolved against the working directory of the process.
+    /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI
+    /// gives access to the file system. Files outside skills are ignored, and so are files and directories whose names
+    /// start with a dot. A relative path is resolved against the working directory of the process.
     ///
     /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's
     /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to `directory`.
@@ -182,9 +182,10 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name` and
-    /// `description`, if a skill's name is invalid or differs from its directory's, if a skill has more than 512 files or
-    /// 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the directory.
+    /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name`
+    /// and `description`, if a skill's name is invalid or differs from its directory's, if a skill has more than 512
+    /// files or 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the
+    /// directory.
     #[cfg(feature = "skills")]
     pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
         self.skills.push(directory.into());
@@ -269,7 +270,8 @@ impl Server {
         self
     }
 
-    /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the timeout.
+    /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
+    /// timeout.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.profile.limits.timeout = timeout.into();
         self
@@ -287,8 +289,8 @@ impl Server {
         self
     }
 
-    /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default is 5
-    /// seconds.
+    /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default
+    /// is 5 seconds.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.profile.limits.grace_period = grace;
         self
@@ -306,8 +308,8 @@ impl Server {
         self
     }
 
-    /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The wait does
-    /// not count towards the timeout of the call.
+    /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
+    /// wait does not count towards the timeout of the call.
     ///
     /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
@@ -324,11 +326,11 @@ impl Server {
     /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
     /// existing state, so that keys can be rotated by adding the new one in front.
     ///
-    /// By default, the server generates a random key that no other process knows. Replicas of a server must share a key. The
-    /// option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
+    /// By default, the server generates a random key that no other process knows. Replicas of a server must share a
+    /// key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
     ///
-    /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests of the
-    /// request and its questions, and is accepted only together with them.
+    /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
+    /// of the request and its questions, and is accepted only together with them.
     ///
     /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
     pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
@@ -342,8 +344,8 @@ impl Server {
         self
     }
 
-    /// Sets the time to live of tasks whose client does not request one, from their creation. The default is one hour. When it
-    /// expires, the task is deleted, and cancelled if it is still running.
+    /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
+    /// hour. An expired task is deleted, and cancelled if it is still running.
     pub fn task_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.tasks.default_ttl = ttl;
         self
@@ -361,8 +363,8 @@ impl Server {
         self
     }
 
-    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected, or run
-    /// as plain calls if their tool allows it.
+    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
+    /// or run as plain calls if their tool allows it.
     pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
         self.profile.limits.tasks.limits = limits;
         self
@@ -370,8 +372,8 @@ impl Server {
 
     /// Forwards the `tracing` events of functions to the client as log messages, at the level that the client requests.
     ///
-    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in a
-    /// subscriber of your own.
+    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
+    /// a subscriber of your own.
     #[cfg(feature = "log")]
     pub fn forward_log(mut self) -> Self {
         self.profile.forwards_log = true;

@@ -30,7 +30,7 @@ const fn of(operator: Operator, variables: &'static [&'static str]) -> Part {
     Expression { operator, variables }
 }
 
-/// The examples of sections 1.2 and 3.2. The last column indicates whether matching returns the same values.
+/// Checks the examples of sections 1.2 and 3.2. The last column indicates whether matching returns the same values.
 #[test]
 fn rfc_examples_expand_and_match() {
     for (parts, expected, back) in [
@@ -191,7 +191,7 @@ fn values_are_encoded_when_expanded() {
     }
 }
 
-/// Each of these would take hours if the time were at least quadratic in the length.
+/// Checks URIs that would take hours each if the time were quadratic in the length.
 #[test]
 fn hostile_uris_match_in_linear_time() {
     const MANY: &[Part] = &[

@@ -55,7 +55,7 @@ fn time(clock: &dyn Clock) -> u64 {
 #[tool]
 fn out_of_range(#[arg(default = u8::MAX, range = 1..=9)] _number: u8) {}
 
-/// An invalid pattern.
+/// A string with an invalid pattern.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Odd(
     #[allow(dead_code)]
@@ -126,13 +126,13 @@ fn all_errors_are_reported_with_their_source_location() {
     let source = include_str!("building.rs");
     let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
     let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
-    let given = "the server has only `u8`\nhelp: add `.with_state(…)`";
+    let remedy = "the server has only `u8`\nhelp: add `.with_state(…)`";
     let mut same = source.match_indices("fn same(").map(|(at, _)| line_of(Some(at)));
     let (first, second) = (same.next().unwrap(), same.next().unwrap());
     let expected = [
         "duplicate state of type `u8`\nhelp: wrap one of the values in a newtype".to_owned(),
         format!(
-            "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {given}",
+            "`needs_db` {} needs `&it::building::Db` for its parameter `_db`, but {remedy}",
             here(line_of_fn("needs_db"))
         ),
         format!(
@@ -141,11 +141,11 @@ fn all_errors_are_reported_with_their_source_location() {
         ),
         format!("the schema of `odd` {} is invalid", here(line_of_fn("odd"))),
         format!(
-            "`listed` {} needs `&it::building::Db` for its function `many`, but {given}",
+            "`listed` {} needs `&it::building::Db` for its function `many`, but {remedy}",
             here(line_of_fn("listed"))
         ),
         format!(
-            "`listed` {} needs `&it::building::Db` for its function `ids`, but {given}",
+            "`listed` {} needs `&it::building::Db` for its function `ids`, but {remedy}",
             here(line_of_fn("listed"))
         ),
         format!("two tools are named `same`: `same` {} and `same` {}", here(first), here(second)),
@@ -158,7 +158,7 @@ fn all_errors_are_reported_with_their_source_location() {
 }
 
 #[test]
-fn unusable_configuration_is_rejected() {
+fn wrong_list_parameters_and_ambiguous_templates_are_rejected() {
     let error = empty().with::<conflicting::first>().with::<conflicting::second>().check().unwrap_err();
     let problems = error.problems();
     assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
@@ -183,6 +183,56 @@ fn older(_older: Older) {}
 fn schemas_of_other_dialects_are_rejected() {
     let error = empty().with::<older>().check().unwrap_err().to_string();
     assert!(error.contains(r##"unsupported `$schema` "http://json-schema.org/draft-07/schema#""##), "{error}");
+}
+
+/// Types whose schemas have keywords that the server does not enforce.
+mod unenforced {
+    use mcp_runtime::tool;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+    #[schemars(extend("unevaluatedProperties" = false))]
+    #[allow(dead_code)]
+    pub(super) struct Closed {
+        number: u8,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[schemars(extend("$schema" = "https://json-schema.org/draft/2020-12/schema", "$dynamicAnchor" = "node"))]
+    #[allow(dead_code)]
+    pub(super) struct Node {
+        number: u8,
+    }
+
+    /// Has a parameter with an unsupported keyword.
+    #[tool]
+    pub(super) fn parameter(_closed: Vec<Closed>) {}
+
+    /// Has a default, which is checked first.
+    #[tool]
+    pub(super) fn with_default(#[arg(default)] _closed: Vec<Closed>) {}
+
+    /// Has a schema that is listed as written.
+    #[tool]
+    pub(super) fn flattened(#[arg(flatten)] _node: Node) {}
+}
+
+#[test]
+fn unenforced_keywords_are_rejected() {
+    let server =
+        empty().with::<unenforced::parameter>().with::<unenforced::with_default>().with::<unenforced::flattened>();
+    let error = server.check().unwrap_err();
+    let problems = error.problems();
+    for (problem, tool, place) in [
+        (&problems[0], "`parameter`", "`unevaluatedProperties` at `/properties/_closed/items`"),
+        (&problems[1], "`with_default`", "argument `_closed`: unsupported keyword `unevaluatedProperties` at `/items`"),
+        (&problems[2], "`flattened`", "`$dynamicAnchor` at the root"),
+    ] {
+        assert!(problem.starts_with(&format!("the schema of {tool} (")), "{problem}");
+        assert!(problem.contains(place), "{problem}");
+    }
+    assert_eq!(problems.len(), 3, "{error}");
 }
 
 /// Arguments that HTTP headers cannot mirror.
@@ -242,9 +292,8 @@ fn arguments_that_cannot_be_mirrored_are_rejected() {
     }
 }
 
-/// Buffered writers are flushed, and size limits are exact to the byte.
 #[tokio::test]
-async fn any_reader_and_writer_are_supported() {
+async fn buffered_writers_are_flushed_and_size_limits_are_exact() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
 
     let server = empty().with::<two::zebra>().max_message_bytes(100).build().unwrap();

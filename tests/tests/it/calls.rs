@@ -11,7 +11,7 @@ use std::{
 use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use serde_json::json;
 
-/// Observations of the functions, for assertions.
+/// Events that the functions record for assertions.
 #[derive(Debug, Default)]
 struct Observed {
     dropped: AtomicUsize,

@@ -291,7 +291,7 @@ fn url_elicitations_are_encoded_and_validated() {
         "http://ü",
     ] {
         let fault = encoded_question(&UrlElicitation::new("key", url, ""), Revision::V2026_07_28).unwrap_err();
-        let message = format!("the user cannot open {url:?}, expected an absolute URL such as https://…");
+        let message = format!("the user cannot open `{url}`, expected an absolute URL such as `https://…`");
         assert_eq!(fault, Fault::Internal(message));
     }
     assert!(encoded_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
@@ -378,17 +378,17 @@ fn invalid_sampling_requests_are_rejected() {
         (
             ask().message(Role::Assistant, tool_use()),
             Revision::V2026_07_28,
-            r#"the tool call "1" has no result in the next message"#,
+            "the tool call `1` has no result in the next message",
         ),
         (
             ask().message(Role::Assistant, tool_use()).message(Role::User, "and now?"),
             Revision::V2026_07_28,
-            r#"the tool call "1" has no result in the next message"#,
+            "the tool call `1` has no result in the next message",
         ),
         (
             ask().tool_results([SampleToolResult::new("1", "a")]),
             Revision::V2026_07_28,
-            r#"the tool result "1" does not match a tool call in the previous message"#,
+            "the tool result `1` does not match a tool call in the previous message",
         ),
         (
             ask()

@@ -72,7 +72,7 @@ async fn structured_results_match_their_schemas() {
 /// Plays a case with a new server: either a method with parameters, or lines. A line is raw text, or a message in the
 /// form of the revision.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
-    let mut client = if case["silent"] == true {
+    let mut client = if case["uninitialized"] == true {
         TestClient::uninitialized(server(), revision)
     } else {
         server().test_client(revision)

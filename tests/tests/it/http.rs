@@ -29,19 +29,19 @@ use client::{Endpoint, until};
 use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Server, tool};
 use tokio::sync::Semaphore;
 
-/// Synchronizes the functions with the test.
+/// Blocks calls until the test lets them continue, and counts them.
 #[derive(Debug)]
-struct Stage {
-    gate: Semaphore,
+struct Gate {
+    permits: Semaphore,
     begun: AtomicUsize,
     dropped: AtomicUsize,
     is_released: AtomicBool,
 }
 
-impl Stage {
+impl Gate {
     /// Releases one call.
     fn open(&self) {
-        self.gate.add_permits(1);
+        self.permits.add_permits(1);
     }
 
     async fn has_begun(&self, calls: usize) {
@@ -53,16 +53,17 @@ impl Stage {
     }
 }
 
-struct Trace<'a>(&'a Stage);
+/// Counts a call when it begins and when it is dropped.
+struct CallGuard<'a>(&'a Gate);
 
-impl<'a> Trace<'a> {
-    fn begin(stage: &'a Stage) -> Self {
-        stage.begun.fetch_add(1, Ordering::SeqCst);
-        Self(stage)
+impl<'a> CallGuard<'a> {
+    fn begin(gate: &'a Gate) -> Self {
+        gate.begun.fetch_add(1, Ordering::SeqCst);
+        Self(gate)
     }
 }
 
-impl Drop for Trace<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.dropped.fetch_add(1, Ordering::SeqCst);
     }
@@ -76,18 +77,18 @@ fn quick() -> &'static str {
 
 /// Wait for the test.
 #[tool]
-async fn waits(stage: &Stage) -> &'static str {
-    let _trace = Trace::begin(stage);
-    stage.gate.acquire().await.unwrap().forget();
+async fn waits(gate: &Gate) -> &'static str {
+    let _guard = CallGuard::begin(gate);
+    gate.permits.acquire().await.unwrap().forget();
     "waited"
 }
 
 /// Report progress, then wait for the test.
 #[tool]
-async fn reports(stage: &Stage, ctx: &Context) -> &'static str {
-    let _trace = Trace::begin(stage);
+async fn reports(gate: &Gate, ctx: &Context) -> &'static str {
+    let _guard = CallGuard::begin(gate);
     ctx.progress(1, 2, "half");
-    stage.gate.acquire().await.unwrap().forget();
+    gate.permits.acquire().await.unwrap().forget();
     ctx.progress(2, 2, "whole");
     "reported"
 }
@@ -101,10 +102,10 @@ fn reports_at_once(ctx: &Context) -> &'static str {
 
 /// Close the stream, then wait for the test.
 #[tool]
-async fn closes_stream(stage: &Stage, ctx: &Context) -> &'static str {
-    let _trace = Trace::begin(stage);
+async fn closes_stream(gate: &Gate, ctx: &Context) -> &'static str {
+    let _guard = CallGuard::begin(gate);
     ctx.close_sse_stream(Duration::from_millis(7));
-    stage.gate.acquire().await.unwrap().forget();
+    gate.permits.acquire().await.unwrap().forget();
     "reconnected"
 }
 
@@ -134,19 +135,19 @@ fn long(length: usize) -> String {
 
 /// Report progress, wait for the test, then return a long text.
 #[tool]
-async fn reports_long(stage: &Stage, ctx: &Context, length: usize) -> String {
-    let _trace = Trace::begin(stage);
+async fn reports_long(gate: &Gate, ctx: &Context, length: usize) -> String {
+    let _guard = CallGuard::begin(gate);
     ctx.progress(1, 2, "half");
-    stage.gate.acquire().await.unwrap().forget();
+    gate.permits.acquire().await.unwrap().forget();
     "x".repeat(length)
 }
 
 /// Block the thread until the test releases it, or a timeout expires.
 #[tool]
-fn blocks(stage: &Stage) -> &'static str {
-    let _trace = Trace::begin(stage);
+fn blocks(gate: &Gate) -> &'static str {
+    let _guard = CallGuard::begin(gate);
     for _ in 0..10_000 {
-        if stage.is_released.load(Ordering::SeqCst) {
+        if gate.is_released.load(Ordering::SeqCst) {
             return "released";
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -163,8 +164,8 @@ struct Confirm {
 
 /// Send a request to the client.
 #[tool]
-async fn asks(stage: &Stage, ctx: &Context) -> Result<&'static str, Fault> {
-    let _trace = Trace::begin(stage);
+async fn asks(gate: &Gate, ctx: &Context) -> Result<&'static str, Fault> {
+    let _guard = CallGuard::begin(gate);
     match ctx.elicit::<Confirm>("confirm", "Sure?").await? {
         Answer::Accept(Confirm { sure: true }) => Ok("sure"),
         _ => Ok("not sure"),
@@ -180,9 +181,9 @@ fn floods(ctx: &Context) -> &'static str {
     "flooded"
 }
 
-fn server() -> (Arc<Stage>, Server) {
-    let stage = Arc::new(Stage {
-        gate: Semaphore::new(0),
+fn server() -> (Arc<Gate>, Server) {
+    let gate = Arc::new(Gate {
+        permits: Semaphore::new(0),
         begun: AtomicUsize::new(0),
         dropped: AtomicUsize::new(0),
         is_released: AtomicBool::new(false),
@@ -200,15 +201,15 @@ fn server() -> (Arc<Stage>, Server) {
         .with::<blocks>()
         .with::<asks>()
         .with::<floods>()
-        .with_shared(Arc::clone(&stage));
-    (stage, server)
+        .with_shared(Arc::clone(&gate));
+    (gate, server)
 }
 
-async fn serve_with(options: HttpOptions) -> (Arc<Stage>, Endpoint) {
-    let (stage, server) = server();
-    (stage, Endpoint::start(server, options).await)
+async fn serve_with(options: HttpOptions) -> (Arc<Gate>, Endpoint) {
+    let (gate, server) = server();
+    (gate, Endpoint::start(server, options).await)
 }
 
-async fn serve() -> (Arc<Stage>, Endpoint) {
+async fn serve() -> (Arc<Gate>, Endpoint) {
     serve_with(HttpOptions::default()).await
 }

@@ -248,7 +248,7 @@ async fn a_pass_through_layer_does_not_change_responses() {
     }
 }
 
-/// A call that is ready immediately is answered immediately, also with layers.
+/// A call that is ready immediately is answered immediately, even with layers.
 #[tokio::test]
 async fn layers_that_do_not_wait_do_not_spawn_a_task() {
     let (_, server) = server();
@@ -292,9 +292,7 @@ async fn layers_see_every_kind_of_outcome() {
         });
         let _ = server.layer(layer).test_client(Revision::V2025_11_25).request(method, params.clone()).await;
         let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
-        let has_json = matches!(params["name"].as_str(), Some("double" | "refuses"))
-            && params.get("arguments").is_some()
-            || params["name"] == "refuses";
+        let has_json = params["name"] == "refuses" || params["name"] == "double" && params.get("arguments").is_some();
         assert_eq!(*seen.lock().unwrap(), Some((status, owned(failure), owned(fault), has_json)), "{params}");
     }
 }
@@ -515,7 +513,7 @@ async fn layers_see_the_caller() {
     }
 }
 
-/// Each call of a batch passes through the layers.
+/// Layers around the calls of a batch do not split its response.
 #[tokio::test]
 async fn a_batch_gets_a_single_response() {
     let (_, server) = server();

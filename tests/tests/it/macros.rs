@@ -1,6 +1,6 @@
 //! The static data that the macros generate from functions.
 
-#![allow(missing_docs, clippy::too_many_arguments, reason = "they imitate the functions of an author")]
+#![allow(missing_docs, clippy::too_many_arguments, reason = "the functions imitate those of an author")]
 
 use mcp_runtime::{
     __private::{
@@ -51,6 +51,19 @@ async fn search(
 
 #[tool]
 fn bare() {}
+
+/// Has lengths of every form.
+#[tool]
+fn lengths(
+    #[arg(length = 1..80)] half_open: String,
+    #[arg(length = 1..=80)] closed: String,
+    #[arg(length = ..80)] at_most: Vec<u8>,
+    #[arg(length = 2..)] at_least: String,
+    #[arg(length = 3)] exact: String,
+    #[arg(length = 0..1)] empty: String,
+) {
+    let _ = (half_open, closed, at_most, at_least, exact, empty);
+}
 
 #[doc = "From a file:"]
 #[doc = include_str!("../../hygiene/description.txt")]
@@ -209,6 +222,20 @@ fn constraints_become_rules() {
         ("weight", &[Rule::Minimum(Float(0.5))]),
     ] {
         assert_eq!(argument::<search>(name).rules, rules, "{name}");
+    }
+}
+
+#[test]
+fn lengths_are_inclusive_rules() {
+    for (name, rules) in [
+        ("half_open", &[Rule::MinLength(1), Rule::MaxLength(79)][..]),
+        ("closed", &[Rule::MinLength(1), Rule::MaxLength(80)]),
+        ("at_most", &[Rule::MaxLength(79)]),
+        ("at_least", &[Rule::MinLength(2)]),
+        ("exact", &[Rule::MinLength(3), Rule::MaxLength(3)]),
+        ("empty", &[Rule::MinLength(0), Rule::MaxLength(0)]),
+    ] {
+        assert_eq!(argument::<lengths>(name).rules, rules, "{name}");
     }
 }
 

@@ -447,7 +447,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_message_gets_exactly_one_answer(
+    fn every_request_gets_exactly_one_response(
         script in vec(line(), 1..25),
         pieces in vec(1usize..400, 1..8),
         answers in vec(0..answers().len(), 1..4),

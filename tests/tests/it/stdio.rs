@@ -87,7 +87,7 @@ fn run(command: &mut Command) -> Output {
 }
 
 #[test]
-fn pipes_are_served() {
+fn stdin_and_stdout_can_be_pipes() {
     let mut server = Running::start(&mut fixture());
     server.send(&call(1, "add", json!({"a": 1, "b": 2})));
     assert_eq!(text(&server.receive()), "3");
@@ -97,7 +97,7 @@ fn pipes_are_served() {
 }
 
 #[test]
-fn sockets_are_served() {
+fn stdin_and_stdout_can_be_sockets() {
     let (near, far) = UnixStream::pair().unwrap();
     let (far_in, far_out) = (OwnedFd::from(far.try_clone().unwrap()), OwnedFd::from(far));
     let mut command = fixture();
@@ -112,7 +112,7 @@ fn sockets_are_served() {
 }
 
 #[test]
-fn files_are_served() {
+fn stdin_and_stdout_can_be_files() {
     let folder = std::env::temp_dir().join(format!("mcp-stdio-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (input, output) = (folder.join("in"), folder.join("out"));
@@ -197,15 +197,16 @@ fn a_signal_ends_a_blocked_server() {
     }
 }
 
-/// Signals are handled, and the response to `initialize` is written, before the first call, even if both arrive together.
+/// Before the first call runs, signal handling is installed and the response to `initialize` is written, even if the call
+/// arrives together with `initialize`.
 #[test]
 fn a_signal_ends_a_server_blocked_by_its_first_call() {
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    for before in [0, 200] {
+    for delay in [0, 200] {
         let mut server = Running::start(fixture().args(["--grace", "100"]));
-        thread::sleep(Duration::from_millis(before));
+        thread::sleep(Duration::from_millis(delay));
         server.send(&format!("{initialize}\n{}", call(2, "hang", json!({}))));
         assert_eq!(server.receive()["id"], 1);
         thread::sleep(Duration::from_millis(300));
@@ -314,7 +315,7 @@ fn slow_readers_get_back_pressure() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
-/// The resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn resident(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -381,7 +382,7 @@ fn a_terminal_shows_how_to_connect() {
 }
 
 #[test]
-fn command_line_options_are_recognised() {
+fn command_line_options_are_recognized() {
     let stdout = |arguments: &[&str]| {
         let output = run(fixture().args(arguments));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -40,7 +40,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo mcp dev                                    serve the only server of this workspace on stdin and stdout
+  cargo mcp dev                                    serve the only server of this workspace on stdio
   claude mcp add notes -- cargo mcp dev notes      let a client start the command
   cargo mcp dev notes --http 127.0.0.1:8080        serve http://127.0.0.1:8080/mcp
   cargo mcp dev notes --watch templates -- --db test.db";
@@ -69,10 +69,10 @@ pub(crate) struct Args {
     /// Check for changes every second, for file systems without change notifications such as network mounts
     #[arg(long)]
     poll: bool,
-    /// Seconds that calls in flight have to finish after a rebuild
+    /// Seconds that calls in flight may continue after a rebuild
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     grace: u64,
-    /// Seconds that a new build has to start
+    /// Maximum number of seconds to wait for a new build to start
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     start_timeout: u64,
     /// Set an environment variable of the server (may be repeated)

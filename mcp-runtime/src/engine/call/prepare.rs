@@ -30,10 +30,12 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) hints: Hints,
 }
 
-/// Replacements for the default ways in which a call communicates with its client.
+/// The objects through which a call communicates with its client.
 #[derive(Default)]
 pub(crate) struct CallOptions {
+    /// `None` if the function cannot send requests to its client.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
+    /// The receiver of notifications. `None` for the outbox of the connection.
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
@@ -284,7 +286,7 @@ pub(crate) fn answer_with(
         encoding: request.encoding(),
         id: request.id.clone(),
         sink: request.sink,
-        // A request that only waits occupies no capacity.
+        // Only calls of functions need a permit.
         permit: None,
         context: None,
         forwards_log: false,

@@ -94,8 +94,8 @@ impl Call {
         self.arguments = Value::Object(arguments).to_string().into();
     }
 
-    /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more than
-    /// the arguments and the state of the server.
+    /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more
+    /// than the arguments and the state of the server.
     pub fn uses_context(&self) -> bool {
         self.info.uses_context
     }

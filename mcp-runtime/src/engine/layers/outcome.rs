@@ -22,9 +22,9 @@ pub struct Outcome {
 /// The kinds of errors that become results for the model to read.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelErrors {
-    /// Errors that the function returns.
+    /// Whether errors that the function returns become results.
     failures: bool,
-    /// Invalid arguments.
+    /// Whether invalid arguments become results.
     arguments: bool,
 }
 
@@ -111,8 +111,8 @@ impl Outcome {
         Self::written(call, EntryKind::Prompt, |reply| write_prompt(reply, value))
     }
 
-    /// Rejects a call with a message: as a result that the model reads if it is a tool, and as a protocol error otherwise.
-    /// The client receives the message, so it must not contain secrets.
+    /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
+    /// resource or prompt, it is a protocol error. The client receives the message, so it must not contain secrets.
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
             EntryKind::Tool => Self::tool(call, ToolResult::error(text)),
@@ -173,7 +173,7 @@ impl Outcome {
     /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
     /// function is a tool; otherwise it is only logged.
     pub fn failure(&self) -> Option<&str> {
-        self.failure_of().map(|(message, _)| message)
+        self.failure_with_type().map(|(message, _)| message)
     }
 
     /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.
@@ -182,7 +182,7 @@ impl Outcome {
     }
 
     /// Returns the text of the error that the function returned, and its type.
-    pub(crate) fn failure_of(&self) -> Option<(&str, TypeId)> {
+    pub(crate) fn failure_with_type(&self) -> Option<(&str, TypeId)> {
         match self.error_kind()? {
             HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
             HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,

@@ -47,6 +47,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         id: OnceLock::new(),
         dialect,
         client,
+        principal: request.principal().map(Into::into),
         capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
         pending_requests: Arc::default(),
         in_flight: Arc::clone(&connection.in_flight),

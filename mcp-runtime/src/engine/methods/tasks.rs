@@ -58,7 +58,7 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Waits for a task to end. There is no timeout, since tasks expire.
+/// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
 fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };

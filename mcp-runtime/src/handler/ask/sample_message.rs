@@ -55,7 +55,7 @@ pub enum SampleContent {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SampleToolUse {
-    /// Identifies the call. The result refers to it.
+    /// The id of the call, to which the result refers.
     pub id: String,
     /// The name of the tool.
     pub name: String,
@@ -255,7 +255,7 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
             count += 1;
             let Some(index) = unanswered.iter().position(|call| *call == id) else {
                 return Err(invalid_request(format!(
-                    "the tool result {id:?} does not match a tool call in the previous message"
+                    "the tool result `{id}` does not match a tool call in the previous message"
                 )));
             };
             unanswered.swap_remove(index);
@@ -264,7 +264,7 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
             return Err(invalid_request("tool results must be the only content of a user message"));
         }
         if let [id, ..] = *unanswered {
-            return Err(invalid_request(format!("the tool call {id:?} has no result in the next message")));
+            return Err(invalid_request(format!("the tool call `{id}` has no result in the next message")));
         }
         unanswered.extend(content.iter().filter_map(|content| match content {
             SampleContent::ToolUse(SampleToolUse { id, .. }) => Some(&**id),
@@ -272,7 +272,7 @@ pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault
         }));
     }
     match *unanswered {
-        [id, ..] => Err(invalid_request(format!("the tool call {id:?} has no result in the next message"))),
+        [id, ..] => Err(invalid_request(format!("the tool call `{id}` has no result in the next message"))),
         [] => Ok(()),
     }
 }

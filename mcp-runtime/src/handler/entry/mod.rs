@@ -167,7 +167,7 @@ pub struct CommonEntry {
     pub arguments: &'static [ArgumentEntry],
     /// The parameters that the server provides.
     pub dependencies: &'static [Dependency],
-    /// Calls the function.
+    /// The generated code that calls the function.
     pub handler: Handler,
 }
 
@@ -196,11 +196,13 @@ pub struct ToolEntry {
 pub enum TaskSupport {
     /// Calls are never tasks.
     Forbidden,
-    /// A call is a task if the client supports tasks.
+    /// A call is a task if the client requests or accepts one.
     Optional,
-    /// A call is a task. Calls from clients without support for tasks are rejected.
+    /// A call is a task. In revisions that define tasks, a call is rejected if the client neither requests nor accepts
+    /// one.
     Required,
-    /// A call becomes a task when the function requests it and the client supports tasks.
+    /// A call becomes a task when the function requests it and the client accepts one, or starts as a task if the
+    /// client requests one.
     Deferred,
 }
 
@@ -234,7 +236,7 @@ pub struct ResourceEntry {
     pub audience: &'static [Role],
     /// The importance, from 0 to 1.
     pub priority: Option<f64>,
-    /// Lists the resources that match the template.
+    /// The function that lists the resources that match the template.
     pub list: Option<ServerFnEntry>,
 }
 
@@ -248,9 +250,9 @@ pub struct PromptEntry {
 /// How a function is called.
 #[derive(Debug, Clone, Copy)]
 pub enum Handler {
-    /// Runs while the request is dispatched.
+    /// A function that is called while the request is dispatched.
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
-    /// Runs as a future.
+    /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>),
 }
 

@@ -3,8 +3,9 @@
 //! A schema is compiled once into a list of nodes that refer to each other by index. A check walks over the raw text
 //! without building a tree. For valid text it allocates only for strings with escapes.
 //!
-//! `unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`, and references to other documents or by `$id` are not
-//! supported. The test module `suite` lists every deviation from the official test suite.
+//! A keyword that constrains values but is not supported (`unevaluatedItems`, `unevaluatedProperties`, `$dynamicRef`), and
+//! a reference to another document or by `$id`, is an error. The test module `suite` lists every deviation from the
+//! official test suite, and `vocabulary` the treatment of every keyword.
 
 mod compile;
 mod explain;
@@ -19,6 +20,8 @@ mod suite;
 #[cfg(test)]
 mod tests;
 mod violation;
+#[cfg(test)]
+mod vocabulary;
 mod walk;
 
 use serde_json::Value;
@@ -44,8 +47,8 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// Fails if a keyword has an invalid value, a pattern is not a supported regular expression, or a reference cannot
-    /// be resolved.
+    /// Fails if a keyword is not supported or has an invalid value, a pattern is not a supported regular expression, or
+    /// a reference cannot be resolved.
     pub(crate) fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Ok(Self { nodes: compile(schema)? })
     }

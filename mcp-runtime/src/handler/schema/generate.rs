@@ -250,7 +250,7 @@ fn check_samples(schema: &Value, definitions: &Map<String, Value>) -> Result<(),
     if samples.peek().is_none() {
         return Ok(());
     }
-    let mut root = json!({ "allOf": [schema] });
+    let mut root = schema.clone();
     insert(&mut root, "$defs", definitions.clone().into());
     let checker = Checker::compile(&root)?;
     for (keyword, sample) in samples {

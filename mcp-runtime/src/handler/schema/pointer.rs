@@ -1,6 +1,7 @@
 //! JSON pointers in the fragment of a reference, such as `#/$defs/Note`.
 
 use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
 
 /// The location of the types that a generated schema refers to.
 const DEFINITIONS: &str = "#/$defs/";
@@ -17,6 +18,21 @@ pub(super) fn definition(reference: &str) -> Option<String> {
 pub(super) fn decode(token: &str) -> Option<String> {
     let token = percent_decode_str(token).decode_utf8().ok()?;
     Some(token.replace("~1", "/").replace("~0", "~"))
+}
+
+/// Returns the JSON pointer to an object inside a value, which is found by its address.
+pub(super) fn locate(root: &Value, object: &Map<String, Value>) -> Option<String> {
+    match root {
+        Value::Object(members) if std::ptr::eq(members, object) => Some(String::new()),
+        Value::Object(members) => members.iter().find_map(|(name, value)| {
+            let path = locate(value, object)?;
+            Some(format!("/{}{path}", name.replace('~', "~0").replace('/', "~1")))
+        }),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| Some(format!("/{index}{}", locate(item, object)?)))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl Db {
     const ONE: u8 = 1;
 }
 
-/// Written by a macro.
+/// Declares a tool from a macro.
 macro_rules! echo {
     ($name:ident: $of:ty = $default:literal) => {
         /// Echo.
@@ -165,7 +165,7 @@ macro_rules! echo {
     };
 }
 
-/// Written by a macro with opaque types.
+/// Declares a tool whose types are fragments of a macro, which the attribute cannot inspect.
 macro_rules! sum {
     ($name:ident: $state:ty, $list:ty) => {
         /// Sum.

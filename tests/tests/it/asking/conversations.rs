@@ -43,11 +43,11 @@ fn cases() -> Vec<Case> {
     };
     vec![
         tool("accepted", "delete", path.clone(), &[accept(json!({"sure": true}))]),
-        tool("accepted_with_no", "delete", path.clone(), &[accept(json!({"sure": false}))]),
+        tool("accepted_but_not_sure", "delete", path.clone(), &[accept(json!({"sure": false}))]),
         tool("declined", "delete", path.clone(), &[json!({"action": "decline"})]),
         tool("cancelled_by_the_user", "delete", path.clone(), &[json!({"action": "cancel"})]),
         tool(
-            "of_a_wrong_shape",
+            "invalid_answer",
             "delete",
             path.clone(),
             &[accept(json!({"sure": "yes"})), accept(json!({"sure": true}))],
@@ -56,7 +56,7 @@ fn cases() -> Vec<Case> {
         tool("step_by_step_and_declined", "order", json!({}), &[accept(both.clone()), json!({"action": "decline"})]),
         tool("sampled", "sample", json!({}), std::slice::from_ref(&sampled)),
         tool("roots", "roots", json!({}), std::slice::from_ref(&directories)),
-        tool("sent_to_a_page", "log_in", json!({}), &[json!({"action": "accept"})]),
+        tool("url_mode", "log_in", json!({}), &[json!({"action": "accept"})]),
         tool("several_at_once", "everything", json!({}), &[accept(json!({"name": "Ada"})), sampled, directories]),
         tool(
             "two_questions_under_one_key",
@@ -78,7 +78,7 @@ fn cases() -> Vec<Case> {
             capabilities: all.clone(),
             answers: vec![accept(json!({"sure": true}))],
         },
-        declaring(tool("of_a_client_that_cannot", "delete", path.clone(), &[]), json!({})),
+        declaring(tool("no_elicitation", "delete", path.clone(), &[]), json!({})),
         declaring(tool("form_mode_only", "delete", path, &[accept(json!({"sure": true}))]), json!({"elicitation": {}})),
         declaring(tool("url_mode_only", "delete", json!({"path": "/a"}), &[]), json!({"elicitation": {"url": {}}})),
         declaring(tool("no_url_mode", "log_in", json!({}), &[]), json!({"elicitation": {"form": {}}})),
@@ -95,13 +95,13 @@ async fn conversations_match_the_golden_files() {
         let mut golden = GoldenFiles::open("conversations", revision);
         for case in cases() {
             let (name, method) = (case.name, case.method);
-            let said = converse(case, revision).await;
-            for message in said.iter().filter_map(|line| line.get("server")) {
+            let transcript = converse(case, revision).await;
+            for message in transcript.iter().filter_map(|line| line.get("server")) {
                 let found = official.as_mut().map(|official| official.problems(message, Some(method)));
                 let found = found.into_iter().flatten().chain(messages::problems(message, revision, Some(method)));
                 found.for_each(|problem| golden.report(name, &problem));
             }
-            golden.check(name, &masked(Value::Array(said)));
+            golden.check(name, &masked(Value::Array(transcript)));
         }
         problems.extend(golden.finish());
     }

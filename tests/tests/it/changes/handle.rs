@@ -104,7 +104,7 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
 }
 
 #[tokio::test]
-async fn a_handle_taken_late_affects_only_later_connections() {
+async fn a_handle_taken_late_enables_notifications_for_later_connections_only() {
     for revision in SESSION_REVISIONS {
         let built = server().build().unwrap();
         let mut early = built.test_client(revision);
@@ -207,16 +207,17 @@ async fn pending_list_changes_are_coalesced_by_kind() {
         }
         handle.disable::<item>();
         assert_eq!(methods(&mut client), ["tools/list_changed", "resources/list_changed", "prompts/list_changed"]);
-        for (kind, uri) in [(mcp_runtime::EntryKind::Resource, "test://fixed"), (mcp_runtime::EntryKind::Prompt, "")] {
+        for kind in [mcp_runtime::EntryKind::Resource, mcp_runtime::EntryKind::Prompt] {
+            let hides_prompts = kind == mcp_runtime::EntryKind::Prompt;
             handle.set_enabled(|entry| entry.kind != kind);
             assert_eq!(
                 code(&mut client, "prompts/get", json!({"name": "ask", "arguments": {"style": "Plain"}})).await,
-                if uri.is_empty() { -32602 } else { 0 }
+                if hides_prompts { -32602 } else { 0 }
             );
             let missing = if revision.is_stateless() { -32602 } else { -32002 };
             assert_eq!(
                 code(&mut client, "resources/read", json!({"uri": "test://fixed"})).await,
-                if uri.is_empty() { 0 } else { missing }
+                if hides_prompts { 0 } else { missing }
             );
         }
     }
@@ -328,7 +329,7 @@ async fn removing_a_tool_does_not_affect_calls_in_flight() {
     }
 }
 
-/// A change regenerates nothing of the entries that it does not affect.
+/// Changes do not regenerate the schemas of registered entries.
 #[tokio::test]
 async fn unchanged_entries_are_not_rebuilt() {
     let built = server().with::<counts_schemas>().build().unwrap();

@@ -19,9 +19,9 @@ fn built() -> (BuiltServer, Handle) {
 async fn notifications_contain_the_subscription_id() {
     let (built, handle) = built();
     let mut client = built.test_client(REVISION);
-    let (id, honoured) =
+    let (id, acknowledged) =
         listen(&mut client, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
-    assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    assert_eq!(acknowledged, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
     handle.resource_updated("test://fixed");
     handle.set_enabled(|_| false);
     let notifications = client.notifications();
@@ -39,7 +39,7 @@ async fn notifications_contain_the_subscription_id() {
 /// Unsupported notifications and unknown resources are omitted from the acknowledgement.
 #[tokio::test]
 async fn the_supported_part_of_a_filter_is_acknowledged() {
-    for (wanted, honoured) in [
+    for (wanted, acknowledged) in [
         (json!({}), json!({})),
         (json!({"toolsListChanged": false, "other": 1}), json!({})),
         (json!({"toolsListChanged": true}), json!({"toolsListChanged": true})),
@@ -54,7 +54,7 @@ async fn the_supported_part_of_a_filter_is_acknowledged() {
         let built = empty().with::<permanent>().with::<item>().disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(REVISION);
-        assert_eq!(listen(&mut client, wanted.clone()).1, honoured, "{wanted}");
+        assert_eq!(listen(&mut client, wanted.clone()).1, acknowledged, "{wanted}");
     }
     let built = empty().with::<permanent>().build().unwrap();
     let _handle = built.handle();

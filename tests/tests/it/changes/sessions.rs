@@ -119,7 +119,7 @@ async fn the_subscriptions_of_a_session_are_limited() {
     assert_eq!(code(&mut client, "resources/subscribe", long(5)).await, -32602);
 }
 
-/// Changes after `initialize` are notified once the client has sent `notifications/initialized`.
+/// The client is notified of changes since `initialize` once it has sent `notifications/initialized`.
 #[tokio::test]
 async fn no_notification_precedes_initialized() {
     for revision in SESSION_REVISIONS {

@@ -167,13 +167,13 @@ async fn lists_do_not_depend_on_the_connection() {
 }
 
 #[tokio::test]
-async fn updates_of_hidden_resources_are_not_notified() {
+async fn updates_of_hidden_resources_are_not_sent() {
     let built = everything().visible_to(by_client).build().unwrap();
     let handle = built.handle();
     let mut client = built.test_client(Revision::V2026_07_28);
     let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://other", "test://fixed"]});
-    let (_, honoured) = listen(&mut client, wanted);
-    assert_eq!(honoured, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
+    let (_, acknowledged) = listen(&mut client, wanted);
+    assert_eq!(acknowledged, json!({"toolsListChanged": true, "resourceSubscriptions": ["test://fixed"]}));
     handle.remove::<optional>();
     handle.resource_updated("test://other");
     assert_eq!(methods(&mut client), ["tools/list_changed"]);

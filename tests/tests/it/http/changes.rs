@@ -18,8 +18,8 @@ const ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A tool that tests add, remove and hide.
 #[tool(tags("admin"))]
-fn comes() -> &'static str {
-    "came"
+fn optional() -> &'static str {
+    "optional result"
 }
 
 /// Return one of many items.
@@ -68,12 +68,12 @@ async fn listening(endpoint: &Endpoint, filter: Value) -> Response {
 }
 
 #[tokio::test]
-async fn a_subscription_request_receives_changes() {
+async fn a_subscription_stream_receives_changes() {
     let (handle, _, endpoint) = serve().await;
     let mut tools = listening(&endpoint, json!({"toolsListChanged": true})).await;
     let mut items = listening(&endpoint, json!({"resourceSubscriptions": ["test://item/1", "test://item/2"]})).await;
     for round in 0..3 {
-        handle.add::<comes>().unwrap();
+        handle.add::<optional>().unwrap();
         handle.resource_updated("test://item/3");
         handle.resource_updated("test://item/2");
         let notification = tools.message().await.unwrap();
@@ -84,7 +84,7 @@ async fn a_subscription_request_receives_changes() {
         let notification = items.message().await.unwrap();
         assert_eq!(method(&notification), "notifications/resources/updated", "{round}");
         assert_eq!(notification["params"], json!({"_meta": {ID: 1}, "uri": "test://item/2"}));
-        handle.remove::<comes>();
+        handle.remove::<optional>();
         assert_eq!(method(&tools.message().await.unwrap()), "notifications/tools/list_changed");
     }
 }
@@ -96,7 +96,7 @@ async fn an_idle_stream_is_kept_alive() {
     for _ in 0..3 {
         assert!(response.event().await.unwrap().is_comment);
     }
-    handle.add::<comes>().unwrap();
+    handle.add::<optional>().unwrap();
     assert_eq!(method(&response.message().await.unwrap()), "notifications/tools/list_changed");
 }
 
@@ -131,14 +131,14 @@ async fn invalid_requests_are_rejected() {
 /// At shutdown, pending notifications are sent first, then the response, even while calls are in flight.
 #[tokio::test]
 async fn a_subscription_ends_with_its_response() {
-    let (stage, server) = super::server();
+    let (gate, server) = super::server();
     let handle = server.handle();
     let mut endpoint = Endpoint::start(server, HttpOptions::default()).await;
     let mut response = listening(&endpoint, json!({"toolsListChanged": true})).await;
     let connection = endpoint.connect().await;
     let in_flight = tokio::spawn(async move { connection.send(&call("waits")).await.0 });
-    stage.has_begun(1).await;
-    handle.add::<comes>().unwrap();
+    gate.has_begun(1).await;
+    handle.add::<optional>().unwrap();
     endpoint.stop();
     let messages = response.messages().await;
     assert_eq!(messages.len(), 2, "{messages:?}");
@@ -146,7 +146,7 @@ async fn a_subscription_ends_with_its_response() {
     assert_eq!((messages[1]["id"].as_u64(), &messages[1]["result"]["resultType"]), (Some(1), &json!("complete")));
     assert_eq!(messages[1]["result"]["_meta"][ID], 1);
     assert_eq!(messages[1]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "http");
-    stage.open();
+    gate.open();
     assert_eq!(in_flight.await.unwrap().text(), "waited");
     endpoint.stopped().await;
 }
@@ -173,7 +173,7 @@ async fn subscribe(session: &Session<'_>, uri: &str) -> (u16, i64) {
     session.endpoint.send(&session.post(&message)).await.outcome()
 }
 
-async fn ready(session: &Session<'_>) {
+async fn send_initialized(session: &Session<'_>) {
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(session.endpoint.send(&session.post(&initialized)).await.status, 202);
 }
@@ -184,13 +184,13 @@ async fn a_session_is_notified_on_its_general_stream() {
     let (handle, _, endpoint) = serve().await;
     for version in VERSIONS {
         let session = endpoint.session(version).await;
-        ready(&session).await;
+        send_initialized(&session).await;
         assert_eq!(subscribe(&session, "test://item/1").await, (200, 0));
         assert_eq!(subscribe(&session, "test://never").await, (200, -32002));
         for _ in 0..2 {
             handle.resource_updated("test://item/1");
-            handle.add::<comes>().unwrap();
-            handle.remove::<comes>();
+            handle.add::<optional>().unwrap();
+            handle.remove::<optional>();
         }
         // The response to another request does not carry them.
         assert_eq!(endpoint.send(&session.call(2, "quick")).await.text(), "quick");
@@ -212,11 +212,11 @@ async fn a_session_is_notified_on_its_general_stream() {
         // A new response replaces it, and continues where it ended.
         let mut fresh = endpoint.open(&session.get()).await;
         assert_eq!(again.messages().await, Vec::<Value>::new());
-        handle.add::<comes>().unwrap();
+        handle.add::<optional>().unwrap();
         assert_eq!(method(&fresh.message().await.unwrap()), "notifications/tools/list_changed");
         assert_eq!(endpoint.send(&session.delete()).await.status, 204);
         assert_eq!(fresh.messages().await, Vec::<Value>::new());
-        handle.remove::<comes>();
+        handle.remove::<optional>();
     }
 }
 
@@ -225,7 +225,7 @@ async fn a_session_is_notified_on_its_general_stream() {
 async fn no_notification_is_lost_between_two_streams() {
     let (handle, _, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    ready(&session).await;
+    send_initialized(&session).await;
     let uris: Vec<_> = (0..100).map(|id| format!("test://item/{id}")).collect();
     for uri in &uris {
         assert_eq!(subscribe(&session, uri).await, (200, 0));
@@ -265,20 +265,20 @@ async fn a_legacy_client_is_notified_on_its_stream() {
     assert_eq!(stream.message().await.unwrap()["result"], json!({}));
     handle.resource_updated("test://item/1");
     assert_eq!(method(&stream.message().await.unwrap()), "notifications/resources/updated");
-    handle.add::<comes>().unwrap();
+    handle.add::<optional>().unwrap();
     assert_eq!(method(&stream.message().await.unwrap()), "notifications/tools/list_changed");
 }
 
 /// `visible_to` can read the headers of the request.
 #[tokio::test]
 async fn visibility_can_depend_on_headers() {
-    let server = server().with::<comes>().visible_to(|caller, entry| {
+    let server = server().with::<optional>().visible_to(|caller, entry| {
         let role = caller.headers().and_then(|headers| headers.get("x-role")?.to_str().ok());
         !entry.has_tag("admin") || role == Some("admin")
     });
     let endpoint = Endpoint::start(server, HttpOptions::default()).await;
-    assert_eq!(endpoint.send(&call("comes")).await.outcome(), (200, -32602));
-    assert_eq!(endpoint.send(&call("comes").with("x-role", "admin")).await.text(), "came");
+    assert_eq!(endpoint.send(&call("optional")).await.outcome(), (200, -32602));
+    assert_eq!(endpoint.send(&call("optional").with("x-role", "admin")).await.text(), "optional result");
     let list = stateless("tools/list", &json!({}));
     let count = |response: &Value| response["result"]["tools"].as_array().unwrap().len();
     let (some, all) = (endpoint.send(&list).await.json(), endpoint.send(&list.with("x-role", "admin")).await.json());
@@ -289,15 +289,15 @@ async fn visibility_can_depend_on_headers() {
 /// A middleware inserts the principal into the extensions of the request.
 #[tokio::test]
 async fn a_middleware_sets_the_principal() {
-    let server = Server::empty("http", "1.0.0").with::<who>().with::<comes>();
+    let server = Server::empty("http", "1.0.0").with::<who>().with::<optional>();
     let server = server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("ada"));
     let mut service = server.build().unwrap().into_http_service(HttpOptions::default());
     for (principal, name, expected) in [
         (None, "who", "None"),
         (Some("bob"), "who", r#"Some("bob")"#),
-        (Some("ada"), "comes", "came"),
-        (Some("bob"), "comes", ""),
-        (None, "comes", ""),
+        (Some("ada"), "optional", "optional result"),
+        (Some("bob"), "optional", ""),
+        (None, "optional", ""),
     ] {
         let request = call(name).into_http(|extensions| {
             if let Some(principal) = principal {

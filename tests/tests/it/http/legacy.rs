@@ -8,13 +8,13 @@ use mcp_runtime::HttpOptions;
 use serde_json::{Value, json};
 
 use super::{
-    Stage,
+    Gate,
     client::{Endpoint, Response},
     request::{Request, initialize},
     serve_with,
 };
 
-async fn legacy() -> (Arc<Stage>, Endpoint) {
+async fn legacy() -> (Arc<Gate>, Endpoint) {
     serve_with(HttpOptions::default().legacy_sse(true)).await
 }
 
@@ -60,7 +60,7 @@ async fn the_legacy_transport_is_disabled_by_default() {
 
 #[tokio::test]
 async fn messages_are_answered_on_the_stream() {
-    let (stage, endpoint) = legacy().await;
+    let (gate, endpoint) = legacy().await;
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     for (id, name, text) in [(1, "quick", "quick"), (2, "whoami", r#"None Some("127.0.0.1") Some("test")"#)] {
         assert_eq!(endpoint.send(&call(id, name).path(&path)).await.status, 202);
@@ -74,11 +74,11 @@ async fn messages_are_answered_on_the_stream() {
     assert_eq!(endpoint.send(&call(3, "reports").path(&path)).await.status, 202);
     assert_eq!(next(&mut stream).await["params"]["progressToken"], 3);
     assert_eq!(endpoint.send(&call(4, "waits").path(&path)).await.status, 202);
-    stage.has_begun(2).await;
+    gate.has_begun(2).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     assert_eq!(endpoint.send(&Request::post(&cancel).path(&path)).await.status, 202);
-    stage.has_dropped(1).await;
-    stage.open();
+    gate.has_dropped(1).await;
+    gate.open();
     assert_eq!(next(&mut stream).await["id"], 4);
     // The endpoint of the newer transport is also available.
     assert_eq!(endpoint.send(&super::request::call("quick")).await.text(), "quick");
@@ -111,45 +111,45 @@ async fn requests_are_checked() {
     let response = next(&mut stream).await;
     assert_eq!((&response["error"]["code"], &response["id"]), (&json!(-32700), &Value::Null));
     // A body with several lines is one message.
-    let across = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
-    assert_eq!(endpoint.send(&across).await.status, 202);
+    let multiline = good().body("{\"jsonrpc\":\"2.0\",\n\"id\":5,\r\n\"method\":\"ping\"}\n");
+    assert_eq!(endpoint.send(&multiline).await.status, 202);
     assert_eq!(next(&mut stream).await["id"], 5);
 }
 
 /// Further calls are rejected until one has been answered.
 #[tokio::test]
 async fn calls_in_flight_are_limited() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().legacy_sse(true).max_in_flight(2)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().legacy_sse(true).max_in_flight(2)).await;
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     for id in 1..=2 {
         assert_eq!(endpoint.send(&call(id, "waits").path(&path)).await.status, 202);
     }
-    stage.has_begun(2).await;
+    gate.has_begun(2).await;
     for request in [call(3, "quick").path(&path), super::request::call("quick")] {
         let refused = endpoint.send(&request).await;
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     }
-    stage.open();
+    gate.open();
     next(&mut stream).await;
     // One permit is free again, although the other call continues.
     assert_eq!(endpoint.send(&call(3, "quick").path(&path)).await.status, 202);
     assert_eq!(next(&mut stream).await["id"], 3);
     // Closing the session frees the other.
     assert_eq!(endpoint.send(&call(4, "waits").path(&path)).await.status, 202);
-    stage.has_begun(3).await;
+    gate.has_begun(3).await;
     assert_eq!(endpoint.send(&super::request::call("quick")).await.status, 503);
     drop(stream);
-    stage.has_dropped(3).await;
+    gate.has_dropped(3).await;
     assert_eq!(endpoint.send(&super::request::call("quick")).await.status, 200);
 }
 
 /// A function that blocks its thread does not delay other sessions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_session_does_not_delay_others() {
-    let (stage, endpoint) = legacy().await;
+    let (gate, endpoint) = legacy().await;
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     // The blocked thread may have been driving the sockets. New work wakes another thread.
-    let (waking, runtime) = (Arc::clone(&stage), tokio::runtime::Handle::current());
+    let (waking, runtime) = (Arc::clone(&gate), tokio::runtime::Handle::current());
     let waker = std::thread::spawn(move || {
         while !waking.is_released.load(super::Ordering::SeqCst) {
             runtime.spawn(async {});
@@ -161,12 +161,12 @@ async fn a_blocked_session_does_not_delay_others() {
         let mut connection = endpoint.connect().await;
         connection.write(&call(id, name).path(&path).bytes()).await;
         waiting.push(connection);
-        stage.has_begun(1).await;
+        gate.has_begun(1).await;
     }
     for _ in 0..10 {
         assert_eq!(endpoint.send(&super::request::call("quick")).await.text(), "quick");
     }
-    stage.is_released.store(true, super::Ordering::SeqCst);
+    gate.is_released.store(true, super::Ordering::SeqCst);
     waker.join().unwrap();
     for connection in waiting {
         assert_eq!(connection.response().await.status, 202);
@@ -179,22 +179,22 @@ async fn a_blocked_session_does_not_delay_others() {
 
 #[tokio::test]
 async fn the_end_of_the_stream_ends_the_session() {
-    let (stage, endpoint) = legacy().await;
+    let (gate, endpoint) = legacy().await;
     let (stream, path) = session(&endpoint, "2024-11-05").await;
     assert_eq!(endpoint.send(&call(1, "waits").path(&path)).await.status, 202);
-    stage.has_begun(1).await;
+    gate.has_begun(1).await;
     drop(stream);
-    stage.has_dropped(1).await;
+    gate.has_dropped(1).await;
     assert_eq!(endpoint.send(&call(2, "quick").path(&path)).await.status, 404);
 }
 
 /// Legacy clients cannot reconnect, whatever their version.
 #[tokio::test]
 async fn the_stream_is_never_closed_early() {
-    let (stage, endpoint) = legacy().await;
+    let (gate, endpoint) = legacy().await;
     let (mut stream, path) = session(&endpoint, "2025-11-25").await;
     assert_eq!(endpoint.send(&call(1, "closes_stream").path(&path)).await.status, 202);
-    stage.open();
+    gate.open();
     assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], "reconnected");
 }
 

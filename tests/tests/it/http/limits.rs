@@ -27,12 +27,12 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
         }
         std::future::pending::<std::io::Result<()>>().await
     });
-    let mut head = vec![0; 4096];
+    let mut buffer = vec![0; 4096];
     let mut length = 0;
     soon(async {
-        while !head[..length].ends_with(b"}}") {
+        while !buffer[..length].ends_with(b"}}") {
             reader.readable().await.unwrap();
-            match reader.try_read(&mut head[length..]) {
+            match reader.try_read(&mut buffer[length..]) {
                 Ok(0) => break,
                 Ok(read) => length += read,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -43,7 +43,7 @@ async fn flood(endpoint: &Endpoint, request: &Request, piece: &[u8], pieces: usi
     })
     .await;
     writing.abort();
-    let response = String::from_utf8(head[..length].to_vec()).unwrap();
+    let response = String::from_utf8(buffer[..length].to_vec()).unwrap();
     let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
     let body = response.split("\r\n\r\n").nth(1).unwrap_or_default();
     let code = serde_json::from_str::<Value>(body).unwrap_or_default()["error"]["code"].as_i64();
@@ -131,13 +131,13 @@ async fn a_slow_body_times_out() {
 
 #[tokio::test]
 async fn calls_in_flight_are_limited() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(2)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().max_in_flight(2)).await;
     let session = endpoint.session("2025-11-25").await;
     let mut streamed = endpoint.open(&session.call(1, "reports")).await;
     assert!(streamed.message().await.is_some());
     let waiting = call("waits");
     let others = async {
-        stage.has_begun(2).await;
+        gate.has_begun(2).await;
         for request in [call("quick"), session.call(2, "quick")] {
             let refused = endpoint.send(&request).await;
             assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
@@ -148,8 +148,8 @@ async fn calls_in_flight_are_limited() {
         }
         let listening = endpoint.open(&session.get()).await;
         assert_eq!(listening.status, 200);
-        stage.open();
-        stage.open();
+        gate.open();
+        gate.open();
     };
     let (response, ()) = tokio::join!(endpoint.send(&waiting), others);
     assert_eq!(response.text(), "waited");
@@ -160,7 +160,7 @@ async fn calls_in_flight_are_limited() {
 /// Otherwise calls that wait for their clients would never end.
 #[tokio::test]
 async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
     let opening =
         initialize("2025-11-25").change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
     let opened = endpoint.send(&opening).await;
@@ -182,7 +182,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     let question = asking.message().await.unwrap();
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
-    stage.has_dropped(2).await;
+    gate.has_dropped(2).await;
     // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
     let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
@@ -229,12 +229,12 @@ async fn the_total_size_of_bodies_is_limited() {
     soon(async { while endpoint.send(&long).await.status != 200 {} }).await;
 }
 
-/// The oldest ones are evicted, over all sessions.
+/// The oldest ones are evicted, across all sessions.
 #[tokio::test]
 async fn unfetched_responses_are_limited() {
     const LENGTH: usize = 8 * MEGABYTE;
     const KEPT: usize = 64 * MEGABYTE;
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let sessions = [endpoint.session("2025-11-25").await, endpoint.session("2025-06-18").await];
     let mut lost = Vec::new();
     for id in 0..12 {
@@ -251,8 +251,8 @@ async fn unfetched_responses_are_limited() {
         lost.push((session, event));
     }
     for ended in 1..=lost.len() {
-        stage.open();
-        stage.has_dropped(ended).await;
+        gate.open();
+        gate.has_dropped(ended).await;
     }
     let mut fetched = Vec::new();
     for (session, event) in &lost {
@@ -309,7 +309,7 @@ async fn connections_are_limited() {
 #[tokio::test]
 async fn slow_and_idle_connections_time_out() {
     let options = HttpOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
-    let (stage, endpoint) = serve_with(options).await;
+    let (gate, endpoint) = serve_with(options).await;
     let began = Instant::now();
     let silent = endpoint.connect().await;
     let idle = endpoint.connect().await.send(&call("quick")).await.1;
@@ -335,9 +335,9 @@ async fn slow_and_idle_connections_time_out() {
     // A connection that waits for a response is not idle.
     let mut waiting = endpoint.connect().await;
     waiting.write(&call("waits").bytes()).await;
-    stage.has_begun(1).await;
+    gate.has_begun(1).await;
     tokio::time::sleep(Duration::from_millis(400)).await;
-    stage.open();
+    gate.open();
     assert_eq!(waiting.response().await.full().await.0.text(), "waited");
 }
 
@@ -347,7 +347,7 @@ const UNREAD: usize = 24 * MEGABYTE;
 /// A call is in flight until its response is ready, not until the response is read.
 #[tokio::test]
 async fn unread_streams_do_not_count_as_calls() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().max_in_flight(1)).await;
     let session = endpoint.session("2025-11-25").await;
     let long = json!({"name": "reports_long", "arguments": {"length": UNREAD}, "_meta": {"progressToken": 1}});
     let of_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long});
@@ -355,7 +355,7 @@ async fn unread_streams_do_not_count_as_calls() {
         let mut unread = endpoint.open(&request).await;
         assert!(unread.message().await.is_some());
         assert_eq!(endpoint.send(&call("quick")).await.status, 503);
-        stage.open();
+        gate.open();
         served(&endpoint).await;
         // No event is lost.
         assert!(unread.message().await.unwrap().to_string().len() > UNREAD);
@@ -363,10 +363,10 @@ async fn unread_streams_do_not_count_as_calls() {
     // A call that continues without its client is still in flight.
     let mut lost = endpoint.connect().await;
     lost.write(&session.call(1, "waits").bytes()).await;
-    stage.has_begun(3).await;
+    gate.has_begun(3).await;
     drop(lost);
     assert_eq!(endpoint.send(&call("quick")).await.status, 503);
-    stage.open();
+    gate.open();
     served(&endpoint).await;
 }
 
@@ -374,7 +374,7 @@ async fn unread_streams_do_not_count_as_calls() {
 #[tokio::test]
 async fn a_client_that_stops_reading_times_out() {
     let options = HttpOptions::default().write_timeout(Duration::from_millis(200)).max_connections(1);
-    let (stage, endpoint) = serve_with(options).await;
+    let (gate, endpoint) = serve_with(options).await;
     let session = endpoint.session("2025-11-25").await;
     let mut whole = served(&endpoint).await;
     let long = json!({"name": "long", "arguments": {"length": UNREAD}});
@@ -385,7 +385,7 @@ async fn a_client_that_stops_reading_times_out() {
     let request = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": long}));
     let mut streamed = connection.open(&request).await;
     let id = streamed.event().await.unwrap().id.unwrap();
-    stage.open();
+    gate.open();
     let messages = served(&endpoint).await.open(&session.resume(&id)).await.messages().await;
     assert!(messages.last().unwrap().to_string().len() > UNREAD);
     drop((whole, streamed));
@@ -394,12 +394,12 @@ async fn a_client_that_stops_reading_times_out() {
 /// Calls of disconnected clients count as well.
 #[tokio::test]
 async fn calls_of_a_session_are_limited() {
-    let (stage, server) = server();
+    let (gate, server) = server();
     let endpoint = Endpoint::start(server.max_in_flight(1), HttpOptions::default()).await;
     let session = endpoint.session("2025-11-25").await;
     let mut connection = endpoint.connect().await;
     connection.write(&session.call(1, "waits").bytes()).await;
-    stage.has_begun(1).await;
+    gate.has_begun(1).await;
     drop(connection);
     let refused = endpoint.send(&session.call(2, "quick")).await;
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
@@ -437,7 +437,7 @@ async fn malformed_http_is_rejected() {
 
 #[tokio::test]
 async fn shutdown_waits_for_calls_and_streams() {
-    let (stage, mut endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
+    let (gate, mut endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
     let session = endpoint.session("2025-11-25").await;
     let (get, reports) = (session.get(), session.call(1, "reports"));
     let idle = endpoint.connect().await.send(&call("quick")).await.1;
@@ -448,13 +448,13 @@ async fn shutdown_waits_for_calls_and_streams() {
     assert!(streamed.message().await.is_some());
     let mut waiting = endpoint.connect().await;
     waiting.write(&call("waits").bytes()).await;
-    stage.has_begun(2).await;
+    gate.has_begun(2).await;
 
     endpoint.stop();
     // Idle connections are closed at once.
     idle.closed().await;
-    stage.open();
-    stage.open();
+    gate.open();
+    gate.open();
     assert_eq!(waiting.response().await.full().await.0.text(), "waited");
     assert_eq!(streamed.messages().await.len(), 2);
     // The chunked body ends properly.
@@ -463,29 +463,29 @@ async fn shutdown_waits_for_calls_and_streams() {
     endpoint.stopped().await;
 }
 
-/// A partly received message is received completely, and its call is in flight.
+/// Shutdown waits for the rest of a partly received message, and for its call.
 #[tokio::test]
 async fn shutdown_waits_for_messages_being_received() {
-    let (stage, mut endpoint) = serve().await;
+    let (gate, mut endpoint) = serve().await;
     let (request, mut late) = (call("reports"), endpoint.connect().await);
     let bytes = request.bytes();
     let (begun, rest) = bytes.split_at(bytes.len() - 10);
     late.write(begun).await;
-    // The server has no reason to wait before the head has arrived.
+    // Until the head has arrived, shutdown does not wait for the request.
     tokio::time::sleep(Duration::from_millis(100)).await;
     endpoint.stop();
     tokio::time::sleep(Duration::from_millis(100)).await;
     late.write(rest).await;
     let mut response = late.response().await;
     assert!(response.message().await.is_some());
-    stage.open();
+    gate.open();
     assert_eq!(response.messages().await.len(), 2);
     endpoint.stopped().await;
 }
 
 #[tokio::test]
 async fn shutdown_ends_after_the_grace_period() {
-    let (stage, server) = server();
+    let (gate, server) = server();
     let endpoint = Endpoint::start(server.shutdown_grace(Duration::from_millis(50)), HttpOptions::default()).await;
     let address = endpoint.address;
     let mut streamed = endpoint.open(&call("reports")).await;
@@ -493,12 +493,12 @@ async fn shutdown_ends_after_the_grace_period() {
     let session = endpoint.session("2025-11-25").await.call(1, "waits");
     let mut waiting = endpoint.connect().await;
     waiting.write(&session.bytes()).await;
-    stage.has_begun(2).await;
+    gate.has_begun(2).await;
     // The head of this request never arrives.
     let mut slow = endpoint.connect().await;
     slow.write(b"POST /mcp HTTP/1.1\r\n").await;
     endpoint.stopped().await;
     assert_eq!(streamed.messages().await, Vec::<Value>::new());
-    stage.has_dropped(2).await;
+    gate.has_dropped(2).await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }

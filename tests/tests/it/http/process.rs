@@ -57,7 +57,7 @@ impl Drop for Process {
     }
 }
 
-/// The command that serves the fixture on a free port.
+/// Returns the command that serves the fixture on a free port.
 fn fixture(log: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
     command.args(["--http", "127.0.0.1:0"]).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");

@@ -51,7 +51,7 @@ async fn ids_cannot_be_guessed() {
     mcp_tests::assert_unguessable(&ids);
 }
 
-/// Each request has one mistake.
+/// Each row changes a valid request.
 #[tokio::test]
 async fn requests_are_checked() {
     let (_, endpoint) = serve().await;
@@ -163,17 +163,17 @@ async fn an_unknown_version_is_answered_with_the_newest_that_has_sessions() {
 
 #[tokio::test]
 async fn batches_belong_to_2025_03_26() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     for version in VERSIONS {
         let session = endpoint.session(version).await;
         let call =
             |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
         let batch = json!([ping(1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call(2, "waits"), 7]);
-        stage.open();
+        gate.open();
         let response = endpoint.send(&session.post(&batch)).await;
         if version != "2025-03-26" {
             assert_eq!(response.outcome(), (400, -32600));
-            stage.gate.forget_permits(1);
+            gate.permits.forget_permits(1);
             continue;
         }
         let answers = response.json();
@@ -199,19 +199,19 @@ async fn batches_belong_to_2025_03_26() {
 
 #[tokio::test]
 async fn a_duplicate_id_in_flight_is_rejected() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let (first, other) = (session.call(1, "waits"), session.ping());
     let second = async {
-        stage.has_begun(1).await;
+        gate.has_begun(1).await;
         let refused = endpoint.send(&session.call(1, "quick")).await;
         assert_eq!(refused.outcome(), (200, -32600));
         assert_eq!(refused.json()["id"], 1);
         assert_eq!(endpoint.send(&other).await.status, 200);
         // Ids of different sessions are independent.
-        let neighbour = endpoint.session("2025-11-25").await;
-        assert_eq!(endpoint.send(&neighbour.call(1, "quick")).await.text(), "quick");
-        stage.open();
+        let other_session = endpoint.session("2025-11-25").await;
+        assert_eq!(endpoint.send(&other_session.call(1, "quick")).await.text(), "quick");
+        gate.open();
     };
     let (first, ()) = tokio::join!(endpoint.send(&first), second);
     assert_eq!(first.text(), "waited");
@@ -241,15 +241,15 @@ async fn concurrent_requests_with_one_id_are_both_answered() {
 
 #[tokio::test]
 async fn a_call_is_cancelled_by_another_request() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
-    let neighbour = endpoint.session("2025-11-25").await;
+    let other_session = endpoint.session("2025-11-25").await;
     let waiting = session.call(1, "waits");
     let cancel = async {
-        stage.has_begun(1).await;
-        assert_eq!(endpoint.send(&neighbour.cancel(1)).await.status, 202);
+        gate.has_begun(1).await;
+        assert_eq!(endpoint.send(&other_session.cancel(1)).await.status, 202);
         assert!(session.is_alive().await);
-        assert_eq!(stage.dropped.load(super::Ordering::SeqCst), 0);
+        assert_eq!(gate.dropped.load(super::Ordering::SeqCst), 0);
         assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     };
     // The response is an event stream without events.
@@ -257,35 +257,35 @@ async fn a_call_is_cancelled_by_another_request() {
     assert_eq!(response.status, 200);
     let mut response = response;
     assert_eq!(response.messages().await, Vec::<Value>::new());
-    stage.has_dropped(1).await;
+    gate.has_dropped(1).await;
 
     // The same holds if the response is a stream already.
     let mut streamed = endpoint.open(&session.call(2, "reports")).await;
     assert!(streamed.message().await.is_some());
     assert_eq!(endpoint.send(&session.cancel(2)).await.status, 202);
     assert_eq!(streamed.messages().await, Vec::<Value>::new());
-    stage.has_dropped(2).await;
+    gate.has_dropped(2).await;
 }
 
 #[tokio::test]
 async fn a_disconnected_client_cancels_nothing() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut connection = endpoint.connect().await;
     connection.write(&session.call(1, "waits").bytes()).await;
-    stage.has_begun(1).await;
+    gate.has_begun(1).await;
     drop(connection);
     for id in 0..20 {
         assert_eq!(endpoint.send(&session.call(100 + id, "quick")).await.status, 200);
     }
     assert_eq!(endpoint.send(&session.call(1, "quick")).await.outcome(), (200, -32600), "the call is still in flight");
-    stage.open();
-    stage.has_dropped(1).await;
+    gate.open();
+    gate.has_dropped(1).await;
 }
 
 #[tokio::test]
 async fn closing_a_session_ends_its_calls_and_streams() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut general = endpoint.open(&session.get()).await;
     let mut streamed = endpoint.open(&session.call(1, "reports")).await;
@@ -293,14 +293,14 @@ async fn closing_a_session_ends_its_calls_and_streams() {
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     assert_eq!(soon(general.messages()).await, Vec::<Value>::new());
     assert_eq!(soon(streamed.messages()).await, Vec::<Value>::new());
-    stage.has_dropped(1).await;
+    gate.has_dropped(1).await;
 }
 
 #[tokio::test]
-async fn an_idle_session_expires_unless_it_is_active() {
+async fn a_session_expires_unless_it_has_a_call_or_a_stream() {
     let idle = Duration::from_millis(500);
-    let (stage, endpoint) = serve_with(HttpOptions::default().session_idle(idle)).await;
-    let (calling, listening, abandoned, deserted) = (
+    let (gate, endpoint) = serve_with(HttpOptions::default().session_idle(idle)).await;
+    let (calling, listening, abandoned, disconnected) = (
         endpoint.session("2025-11-25").await,
         endpoint.session("2025-11-25").await,
         endpoint.session("2025-11-25").await,
@@ -311,28 +311,28 @@ async fn an_idle_session_expires_unless_it_is_active() {
     let listener = endpoint.open(&listening.get()).await;
     // The call continues after its client has disconnected.
     let mut connection = endpoint.connect().await;
-    connection.write(&deserted.call(1, "waits").bytes()).await;
-    stage.has_begun(2).await;
+    connection.write(&disconnected.call(1, "waits").bytes()).await;
+    gate.has_begun(2).await;
     drop(connection);
 
     tokio::time::sleep(idle * 2).await;
     assert!(!abandoned.is_alive().await);
-    assert!(deserted.is_alive().await);
+    assert!(disconnected.is_alive().await);
     assert!(listening.is_alive().await);
     assert!(calling.is_alive().await);
-    stage.open();
-    stage.open();
+    gate.open();
+    gate.open();
     assert_eq!(call.messages().await.len(), 2);
     drop(listener);
     tokio::time::sleep(idle * 2).await;
-    for session in [&calling, &listening, &deserted] {
+    for session in [&calling, &listening, &disconnected] {
         assert!(!session.is_alive().await);
     }
 }
 
 #[tokio::test]
 async fn an_idle_session_is_evicted_when_there_are_too_many() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().max_sessions(2)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().max_sessions(2)).await;
     let (first, second) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
     assert!(first.is_alive().await);
     let third = endpoint.session("2025-11-25").await;
@@ -345,7 +345,7 @@ async fn an_idle_session_is_evicted_when_there_are_too_many() {
     let refused = endpoint.send(&initialize("2025-11-25")).await;
     assert_eq!((refused.outcome(), refused.header("retry-after")), ((503, -32603), Some("1")));
     assert_eq!(refused.header("mcp-session-id"), None);
-    stage.open();
+    gate.open();
     assert_eq!(call.messages().await.len(), 2);
     endpoint.session("2025-11-25").await;
     drop(listening);

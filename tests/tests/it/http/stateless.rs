@@ -28,7 +28,7 @@ async fn a_request_is_answered_with_json() {
     assert_eq!(discovered.json()["result"]["supportedVersions"][0], Revision::LATEST.as_str());
 }
 
-/// Each request has one mistake.
+/// Each row changes a valid request.
 #[tokio::test]
 async fn requests_are_checked() {
     let (_, endpoint) = serve().await;
@@ -218,7 +218,7 @@ async fn sessions_are_ignored() {
 
 #[tokio::test]
 async fn messages_before_the_result_are_streamed() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     for (tool, steps, text) in [("reports", 2, "reported"), ("reports_at_once", 1, "reported at once")] {
         let mut response = endpoint.open(&call(tool)).await;
         assert_eq!(response.status, 200);
@@ -227,7 +227,7 @@ async fn messages_before_the_result_are_streamed() {
         assert_eq!(response.header("cache-control"), Some("no-cache, no-transform"));
         let first = response.event().await.unwrap();
         assert_eq!((first.id.as_deref(), first.json()["method"].as_str()), (None, Some("notifications/progress")));
-        stage.open();
+        gate.open();
         let rest = response.messages().await;
         assert_eq!(rest.len(), steps, "{rest:?}");
         assert_eq!(rest[steps - 1]["result"]["content"][0]["text"], text);
@@ -236,13 +236,13 @@ async fn messages_before_the_result_are_streamed() {
 
 #[tokio::test]
 async fn a_call_without_notifications_is_answered_with_json() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let request = call("waits");
-    let response = async {
-        stage.has_begun(1).await;
-        stage.open();
+    let release = async {
+        gate.has_begun(1).await;
+        gate.open();
     };
-    let (response, ()) = tokio::join!(endpoint.send(&request), response);
+    let (response, ()) = tokio::join!(endpoint.send(&request), release);
     assert_eq!(response.text(), "waited");
 }
 
@@ -250,11 +250,11 @@ async fn a_call_without_notifications_is_answered_with_json() {
 async fn a_long_call_is_kept_alive() {
     use std::time::Duration;
     let options = HttpOptions::default().stream_after(Duration::ZERO).keep_alive(Duration::from_millis(5));
-    let (stage, endpoint) = serve_with(options).await;
+    let (gate, endpoint) = serve_with(options).await;
     let mut response = endpoint.open(&call("waits")).await;
     assert!(response.event().await.unwrap().is_comment);
     assert!(response.event().await.unwrap().is_comment);
-    stage.open();
+    gate.open();
     assert_eq!(response.message().await.unwrap()["result"]["content"][0]["text"], "waited");
     assert!(response.messages().await.is_empty());
 }
@@ -262,17 +262,17 @@ async fn a_long_call_is_kept_alive() {
 /// This applies to JSON responses and to streams.
 #[tokio::test]
 async fn a_disconnected_client_cancels_its_call() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let mut connection = endpoint.connect().await;
     connection.write(&call("waits").bytes()).await;
-    stage.has_begun(1).await;
+    gate.has_begun(1).await;
     drop(connection);
-    stage.has_dropped(1).await;
+    gate.has_dropped(1).await;
 
     let mut response = endpoint.open(&call("reports")).await;
     assert!(response.message().await.is_some());
     drop(response);
-    stage.has_dropped(2).await;
+    gate.has_dropped(2).await;
     assert_eq!(endpoint.send(&call("quick")).await.status, 200);
 }
 

@@ -64,8 +64,8 @@ fn assert_rest_of_report(messages: &[Value], call: u64) {
 }
 
 #[tokio::test]
-async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_one() {
-    let (stage, endpoint) = serve().await;
+async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_an_empty_event() {
+    let (gate, endpoint) = serve().await;
     for version in VERSIONS {
         let session = endpoint.session(version).await;
         let mut response = endpoint.open(&session.call(1, "reports")).await;
@@ -76,7 +76,7 @@ async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_one() {
             assert_eq!((primer.data.as_str(), primer.retry), ("", None));
             ids.push(primer.id.unwrap());
         }
-        stage.open();
+        gate.open();
         while let Some(event) = response.event().await {
             assert!(!event.data.is_empty());
             ids.push(event.id.unwrap());
@@ -94,14 +94,14 @@ async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_one() {
 
 #[tokio::test]
 async fn a_result_is_delivered_after_the_client_reconnects() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     for (calls, version) in VERSIONS.into_iter().enumerate() {
         let session = endpoint.session(version).await;
         let mut lost = endpoint.open(&session.call(1, "reports")).await;
         let id = first_id(&mut lost).await;
         drop(lost);
-        stage.open();
-        stage.has_dropped(calls + 1).await;
+        gate.open();
+        gate.has_dropped(calls + 1).await;
         // Another stream of the session, whose events are not replayed.
         let mut other = endpoint.open(&session.call(2, "reports_at_once")).await;
         let other_id = first_id(&mut other).await;
@@ -117,24 +117,24 @@ async fn a_result_is_delivered_after_the_client_reconnects() {
 
 #[tokio::test]
 async fn a_stream_is_resumed_during_the_call() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut lost = endpoint.open(&session.call(1, "reports")).await;
     let id = first_id(&mut lost).await;
     // The first response ends, so that no message is sent twice.
     let mut resumed_stream = endpoint.open(&session.resume(&id)).await;
     assert_eq!(lost.messages().await, Vec::<Value>::new());
-    stage.open();
+    gate.open();
     assert_rest_of_report(&rest_of(&mut resumed_stream, &id).await, 1);
 }
 
 #[tokio::test]
 async fn events_belong_to_their_session() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
     let mut response = endpoint.open(&session.call(1, "reports")).await;
     let id = first_id(&mut response).await;
-    stage.open();
+    gate.open();
     let mut last = id.clone();
     while let Some(event) = response.event().await {
         last = event.id.unwrap();
@@ -153,14 +153,14 @@ async fn events_belong_to_their_session() {
 /// Each message is sent on one stream only.
 #[tokio::test]
 async fn streams_do_not_mix() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut general = endpoint.open(&session.get()).await;
     let mut first = endpoint.open(&session.call(1, "reports")).await;
     let mut second = endpoint.open(&session.call(2, "reports")).await;
-    stage.has_begun(2).await;
-    stage.open();
-    stage.open();
+    gate.has_begun(2).await;
+    gate.open();
+    gate.open();
     for (id, response) in [(1, &mut first), (2, &mut second)] {
         let messages = response.messages().await;
         let tokens: Vec<_> =
@@ -174,7 +174,7 @@ async fn streams_do_not_mix() {
 /// Each stream for messages that belong to no request receives a change once, and no other stream does.
 #[tokio::test]
 async fn a_change_is_sent_on_one_stream_of_each_client() {
-    let (stage, server) = super::server();
+    let (gate, server) = super::server();
     let server = server.build().unwrap();
     let (handle, endpoint) = (server.handle(), Endpoint::serve(server, HttpOptions::default()).await);
     let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-06-18").await);
@@ -193,7 +193,7 @@ async fn a_change_is_sent_on_one_stream_of_each_client() {
         endpoint.open(&session.call(2, "reports")).await,
         endpoint.open(&super::request::call("reports")).await,
     ];
-    stage.has_begun(calls.len()).await;
+    gate.has_begun(calls.len()).await;
 
     handle.remove::<super::quick>();
     let changed = "notifications/tools/list_changed";
@@ -201,7 +201,7 @@ async fn a_change_is_sent_on_one_stream_of_each_client() {
         assert_eq!(stream.message().await.unwrap()["method"], changed);
     }
     for stream in &mut calls {
-        stage.open();
+        gate.open();
         let methods: Vec<_> = stream.messages().await.iter().map(|message| message["method"].clone()).collect();
         assert_eq!(methods, [json!("notifications/progress"), json!("notifications/progress"), Value::Null]);
     }
@@ -230,7 +230,7 @@ async fn a_second_get_replaces_the_first() {
 /// After `ctx.close_sse_stream` the response ends, and the client reconnects.
 #[tokio::test]
 async fn a_function_closes_its_stream() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut response = endpoint.open(&session.call(1, "closes_stream")).await;
     let primer = response.event().await.unwrap();
@@ -240,7 +240,7 @@ async fn a_function_closes_its_stream() {
     assert_eq!(response.event().await, None);
 
     let mut again = endpoint.open(&session.resume(&last.id.unwrap())).await;
-    stage.open();
+    gate.open();
     let messages = again.messages().await;
     assert_eq!((messages.len(), text(&messages[0])), (1, "reconnected"));
 }
@@ -248,26 +248,26 @@ async fn a_function_closes_its_stream() {
 /// Clients of other revisions cannot reconnect.
 #[tokio::test]
 async fn a_function_cannot_close_the_stream_of_an_older_client() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     for version in ["2025-03-26", "2025-06-18"] {
         let session = endpoint.session(version).await;
-        stage.open();
+        gate.open();
         assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "reconnected");
     }
-    stage.open();
+    gate.open();
     assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "reconnected");
 }
 
 /// The response to a long call becomes a stream, which can be resumed.
 #[tokio::test]
 async fn a_long_call_can_be_resumed() {
-    let (stage, endpoint) = serve_with(HttpOptions::default().stream_after(Duration::ZERO)).await;
+    let (gate, endpoint) = serve_with(HttpOptions::default().stream_after(Duration::ZERO)).await;
     let session = endpoint.session("2025-11-25").await;
     let mut lost = endpoint.open(&session.call(1, "waits")).await;
     let id = lost.event().await.unwrap().id.unwrap();
     drop(lost);
-    stage.open();
-    stage.has_dropped(1).await;
+    gate.open();
+    gate.has_dropped(1).await;
     let messages = resumed(&session, &id).await;
     assert_eq!((messages.len(), text(&messages[0])), (1, "waited"));
 }
@@ -289,7 +289,7 @@ async fn the_event_log_is_limited() {
 /// Old streams are evicted, except those of calls in flight.
 #[tokio::test]
 async fn the_streams_of_a_session_are_limited() {
-    let (stage, endpoint) = serve().await;
+    let (gate, endpoint) = serve().await;
     let session = endpoint.session("2025-11-25").await;
     let mut in_flight = endpoint.open(&session.call(1, "reports")).await;
     let id = first_id(&mut in_flight).await;
@@ -300,7 +300,7 @@ async fn the_streams_of_a_session_are_limited() {
         assert_eq!(endpoint.open(&session.call(2, "reports_at_once")).await.messages().await.len(), 2);
     }
     assert_eq!(endpoint.send(&session.resume(&evicted)).await.outcome(), (400, -32600));
-    stage.open();
+    gate.open();
     assert_rest_of_report(&resumed(&session, &id).await, 1);
 }
 

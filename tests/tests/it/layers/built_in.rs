@@ -295,7 +295,7 @@ async fn results_are_cached_until_they_expire() {
     }
 }
 
-/// Each function is called three times, and runs as often as the table says.
+/// Each function is called three times. The table contains the expected number of runs.
 #[tokio::test]
 async fn only_cacheable_results_are_cached() {
     let cache = || CacheReadOnly::new(HOUR);
@@ -324,11 +324,11 @@ async fn only_cacheable_results_are_cached() {
         let (runs, server) = server();
         let mut client = server.layer(cache()).test_client(Revision::V2026_07_28);
         for _ in 0..3 {
+            // One of these calls has the wrong arguments, so it is rejected before the function runs.
             let _ = client.call(name, json!({"number": 1})).await;
             let _ = client.call(name, ()).await;
         }
-        let calls_that_fit = if matches!(name, "aside" | "later") { ran } else { 3 };
-        assert_eq!(runs.total(), calls_that_fit, "{name}");
+        assert_eq!(runs.total(), ran, "{name}");
     }
 }
 
@@ -352,9 +352,9 @@ async fn a_shared_cache_can_be_cleared() {
     let (runs, server) = counting();
     let cache = Arc::new(CacheReadOnly::new(HOUR));
     let mut client = server.layer(Arc::clone(&cache)).test_client(Revision::V2025_11_25);
-    for ran in [1, 1] {
+    for _ in 0..2 {
         client.call("counts", ()).await.unwrap();
-        assert_eq!(runs.total(), ran);
+        assert_eq!(runs.total(), 1);
     }
     cache.clear();
     client.call("counts", ()).await.unwrap();
@@ -384,9 +384,8 @@ async fn functions_of_the_same_name_do_not_share_cached_results() {
     assert_eq!(text(&mut client, "counts", json!({})).await, "another");
 }
 
-/// Cached results bypass the layers inside the cache but not those around it.
 #[tokio::test]
-async fn the_order_of_layers_determines_what_they_see() {
+async fn cached_results_bypass_inner_layers_only() {
     let (_, server) = counting();
     let limit = RateLimit::new(1, HOUR);
     let pass = from_fn(|call, next: Next| async move { next.run(call).await });

@@ -24,7 +24,7 @@ impl Log {
         (log, guard)
     }
 
-    /// Returns and removes the events with this message.
+    /// Removes all events, and returns those that start with this message.
     pub(super) fn take(&self, message: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(message)).collect()

@@ -1,4 +1,4 @@
-//! Checks `specification/coverage.tsv`, which assigns each normative sentence to a row, or to another party that it binds.
+//! Checks `specification/coverage.tsv`, which assigns each normative sentence to its rows, or to another party that it binds.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::table::{Row, parse_revision};
 
 const HEADER: &str = "digest\tstrength\trevisions\tpages\tbinds";
 
-/// What a sentence can bind instead of a row. Sentences about authorization have no rows yet.
+/// The assignments of sentences without rows. Sentences about authorization have no rows yet.
 const OTHERS: [&str; 8] = [
     "authorization",
     "authorization-server",
@@ -46,7 +46,7 @@ fn check_sentence<'a>(
 ) -> Result<(), String> {
     let cells: Vec<&str> = line.split('\t').collect();
     let [digest, strength @ ("MUST" | "SHOULD"), revisions, _, binds] = cells[..] else {
-        return Err("expected a digest, a strength, revisions, pages, and what the sentence binds".to_owned());
+        return Err("expected a digest, a strength, revisions, pages, and rows or parties".to_owned());
     };
     if digest.len() != 10 || !digests.insert(digest) {
         return Err(format!("invalid or duplicate digest `{digest}`"));
@@ -91,11 +91,11 @@ fn contradictions_are_found() {
         ("aaaaaaaaaa\tMUST\t2025-03-26 2026-07-28\tindex\ta-1,client", &[]),
         (
             "aaaaaaaaaa\tMUST\t2025-03-26\ta-1",
-            &["coverage, line 2: expected a digest, a strength, revisions, pages, and what the sentence binds"],
+            &["coverage, line 2: expected a digest, a strength, revisions, pages, and rows or parties"],
         ),
         (
             "aaaaaaaaaa\tMAY\t2025-03-26\tindex\ta-1",
-            &["coverage, line 2: expected a digest, a strength, revisions, pages, and what the sentence binds"],
+            &["coverage, line 2: expected a digest, a strength, revisions, pages, and rows or parties"],
         ),
         (
             "bbbbbbbbbb\tMUST\t2025-03-26\tindex\ta-1",

@@ -15,7 +15,7 @@ pub(super) const HEADERS: [(&str, Kind); 4] = [
     ),
 ];
 
-/// What the rows of a table have in common.
+/// The properties that all rows of a table share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kind {
     pub(super) is_must: bool,

@@ -50,8 +50,8 @@ fn invalid_front_matter_is_reported() {
     let verbose = format!("---\nname: one\ndescription: {}\n---\n", "é".repeat(1025));
     let deep = format!("---\nname: one\ndescription: D\ndeep:\n{}x\n---\n", "- ".repeat(20_000));
     let deep_flow = format!("---\nname: one\ndescription: D\ndeep: {}\n---\n", "[".repeat(20_000));
-    let laughs: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
-    let laughs = format!("---\nname: one\ndescription: D\nl0: &l0 [x, x]\n{laughs}---\n");
+    let aliases: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
+    let billion_laughs = format!("---\nname: one\ndescription: D\nl0: &l0 [x, x]\n{aliases}---\n");
     for (contents, expected) in [
         ("".as_bytes(), "it has no front matter, expected `---` as its first line"),
         (b"# One\n", "it has no front matter, expected `---` as its first line"),
@@ -77,7 +77,7 @@ fn invalid_front_matter_is_reported() {
         (verbose.as_bytes(), "`description` in its front matter has more than 1024 characters"),
         (deep.as_bytes(), "its front matter is nested more than 32 levels deep"),
         (deep_flow.as_bytes(), "its front matter "),
-        (laughs.as_bytes(), "its front matter is not valid YAML: "),
+        (billion_laughs.as_bytes(), "its front matter is not valid YAML: "),
     ] {
         let folder = Folder::new();
         folder.write("one/SKILL.md", contents);

@@ -30,7 +30,7 @@ async fn wait_for_inputs(client: &mut ValidatingClient, task: &str, keys: &[&str
         }
         sleep(Duration::from_millis(1)).await;
     }
-    panic!("{keys:?} are never asked");
+    panic!("the task never asks for {keys:?}");
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn parameters_and_methods_of_2025_11_25_are_unknown() {
 }
 
 #[tokio::test]
-async fn progress_becomes_the_status_message_and_is_not_notified() {
+async fn progress_becomes_the_status_message_instead_of_a_notification() {
     let gate = Arc::<Gate>::default();
     let mut client = connect(&gate);
     let meta = json!({"progressToken": 7, "io.modelcontextprotocol/logLevel": "debug",

@@ -5,7 +5,7 @@ use super::*;
 const REVISION: Revision = Revision::V2026_07_28;
 
 #[tokio::test]
-async fn the_current_state_and_every_change_are_notified() {
+async fn subscribers_are_notified_of_the_current_state_and_of_every_change() {
     let mut client = ValidatingClient::connect(server(&Arc::default()), REVISION);
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
@@ -36,7 +36,7 @@ async fn the_current_state_and_every_change_are_notified() {
 
 /// Large results and unread output do not suppress the final notification.
 #[tokio::test]
-async fn the_end_of_every_task_is_notified() {
+async fn subscribers_are_notified_of_the_end_of_every_task() {
     for lengths in [&[2 << 20][..], &[700 << 10, 700 << 10, 700 << 10]] {
         let gate = Arc::<Gate>::default();
         let mut client = ValidatingClient::connect(server(&gate), REVISION);
@@ -57,7 +57,7 @@ async fn the_end_of_every_task_is_notified() {
 }
 
 #[tokio::test]
-async fn nothing_is_notified_after_the_subscription_ends() {
+async fn no_notifications_follow_the_end_of_the_subscription() {
     let gate = Arc::default();
     let mut client = ValidatingClient::connect(server(&gate), REVISION);
     let id = client.start_task("work", json!({"label": "it"})).await;

@@ -186,7 +186,7 @@ async fn an_error_response_of_the_client_fails_the_task() {
 }
 
 #[tokio::test]
-async fn every_status_change_is_notified() {
+async fn clients_are_notified_of_every_status_change() {
     let mut client = ValidatingClient::answering(server(&Arc::default()), |_| json!({"action": "decline"}));
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
@@ -224,7 +224,7 @@ async fn progress_and_log_messages_name_their_task() {
 }
 
 #[tokio::test]
-async fn nothing_is_notified_after_the_task_ends() {
+async fn no_notifications_follow_the_end_of_the_task() {
     /// Spawn work that reports progress after the end.
     #[tool(task)]
     async fn reports_too_late(gate: &Arc<Gate>, ctx: &Context) {

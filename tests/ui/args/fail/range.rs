@@ -12,6 +12,7 @@ fn ranges(
     #[arg(length = -1..3)] negative: String,
     #[arg(length = 1.5)] fraction: String,
     #[arg(length = "x")] text: String,
+    #[arg(length = ..0)] nothing: String,
 ) {
 }
 

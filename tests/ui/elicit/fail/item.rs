@@ -41,6 +41,6 @@ enum SameChoice {
 }
 
 fn main() {
-    // The trait is implemented despite the errors, so this is not another error.
+    // The trait is implemented despite the errors, so this line causes no further error.
     let _ = mcp_runtime::Elicitation::<Tuple>::new("key", "Fill in.");
 }

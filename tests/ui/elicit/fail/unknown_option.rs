@@ -23,6 +23,6 @@ enum Size {
 }
 
 fn main() {
-    // The trait is implemented despite the errors, so this is not another error.
+    // The trait is implemented despite the errors, so this line causes no further error.
     let _ = mcp_runtime::Elicitation::<Person>::new("key", "Fill in.");
 }

@@ -62,6 +62,9 @@ impl<'a> Compiler<'a> {
         };
         check_dialect(schema)?;
         let has = Groups::of(schema);
+        if let Some(keyword) = has.unsupported.filter(|keyword| is_assertion(self.root, schema, keyword)) {
+            return Err(unsupported(self.root, schema, keyword));
+        }
         let mut node = Node { types: types(schema)?, ..Node::default() };
         if has.number {
             node.number = number(schema)?;
@@ -241,18 +244,44 @@ fn unresolved(reference: &str) -> SchemaError {
     SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
 }
 
-/// The groups of keywords that occur in a schema. The others are skipped.
+/// Returns whether an unsupported keyword may reject values: not if it accepts everything, and not if it names the root.
+fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> bool {
+    match (keyword, &schema[keyword]) {
+        ("$id", _) => root.as_object().is_none_or(|root| !std::ptr::eq(root, schema)),
+        ("unevaluatedItems" | "unevaluatedProperties", Value::Bool(anything)) => !anything,
+        ("unevaluatedItems" | "unevaluatedProperties", Value::Object(inner)) => !inner.is_empty(),
+        _ => true,
+    }
+}
+
+fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> SchemaError {
+    let path = pointer::locate(root, schema).unwrap_or_default();
+    let place = if path.is_empty() { "the root".to_owned() } else { format!("`{path}`") };
+    let help = match keyword {
+        "unevaluatedItems" => "use `items` after `prefixItems`",
+        "unevaluatedProperties" => "use `additionalProperties` next to the declared `properties`",
+        "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef" | "$recursiveAnchor" => "use `$ref` and `$defs`",
+        "dependencies" => "use `dependentRequired` or `dependentSchemas`",
+        "additionalItems" => "use `prefixItems` and `items`",
+        _ => "only the root of the schema may have it",
+    };
+    SchemaError::new(format!("unsupported keyword `{keyword}` at {place}, which would not be enforced\nhelp: {help}"))
+}
+
+/// The groups of keywords that occur in a schema. The others are annotations, which are skipped.
 #[derive(Debug, Default)]
-struct Groups {
+struct Groups<'a> {
     number: bool,
     string: bool,
     array: bool,
     object: bool,
     applicators: bool,
+    /// A keyword that constrains values or changes the meaning of references, but is not enforced.
+    unsupported: Option<&'a str>,
 }
 
-impl Groups {
-    fn of(schema: &Map<String, Value>) -> Self {
+impl<'a> Groups<'a> {
+    fn of(schema: &'a Map<String, Value>) -> Self {
         let mut has = Self::default();
         for keyword in schema.keys() {
             let group = match keyword.as_str() {
@@ -270,6 +299,19 @@ impl Groups {
                 | "dependentRequired"
                 | "dependentSchemas" => &mut has.object,
                 "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => &mut has.applicators,
+                "unevaluatedItems"
+                | "unevaluatedProperties"
+                | "$dynamicRef"
+                | "$dynamicAnchor"
+                | "$id"
+                // Keywords of earlier drafts, with a meaning that authors may still expect.
+                | "$recursiveRef"
+                | "$recursiveAnchor"
+                | "dependencies"
+                | "additionalItems" => {
+                    has.unsupported = Some(keyword);
+                    continue;
+                }
                 _ => continue,
             };
             *group = true;

@@ -23,7 +23,7 @@ pub(super) const ROOT: Id = 0;
 /// One schema. Groups of keywords that are absent are `None` and cost a single test.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// The schema is `false` and rejects everything.
+    /// Whether the schema is `false` and rejects everything.
     pub(super) never: bool,
     /// The valid types; `None` if the schema does not restrict them.
     pub(super) types: Option<Types>,
@@ -211,7 +211,7 @@ pub(super) struct ArrayRules {
 pub(super) struct ObjectRules {
     pub(super) length: Counts,
     pub(super) required: Vec<Box<str>>,
-    /// Sorted by name.
+    /// The properties, sorted by name.
     pub(super) properties: Vec<PropertyRules>,
     pub(super) patterns: Vec<(Regex, Id)>,
     pub(super) additional: Option<Id>,

@@ -19,7 +19,7 @@ pub(super) trait Report {
     fn needs_message(&self) -> bool;
 }
 
-/// Stops at the first violation and ignores its message.
+/// A receiver that stops at the first violation and ignores its message.
 #[derive(Debug)]
 pub(super) struct StopAtFirst;
 
@@ -33,7 +33,7 @@ impl Report for StopAtFirst {
     }
 }
 
-/// Collects violations up to [`LIMIT`] and counts the rest.
+/// A receiver that collects violations up to [`LIMIT`] and counts the rest.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     violations: Vec<Violation>,

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::Checker;
 
 const FORMAT: &str = "the format is an annotation";
-const ID: &str = "`$id` is ignored: references resolve within the whole schema";
+const ID: &str = "references resolve within the whole schema, and only its root may have an `$id`";
 const REGEX: &str = "regular expressions have the syntax of `regex-lite`, without Unicode classes";
 const REMOTE: &str = "other documents are never loaded";
-const UNEVALUATED: &str = "`unevaluatedItems` and `unevaluatedProperties` are ignored";
+const UNEVALUATED: &str = "`unevaluatedItems` and `unevaluatedProperties` are refused";
 
 /// Deviations from the suite: file, group, number of failing tests, and reason. An empty group covers the whole file.
 ///
@@ -23,11 +23,11 @@ const DEVIATIONS: &[(&str, &str, usize, &str)] = &[
     ("anchor", "Location-independent identifier with base URI change in subschema", 2, ID),
     ("anchor", "same $anchor with different base uri", 2, ID),
     ("defs", "", 2, REMOTE),
-    ("dynamicRef", "", 41, "`$dynamicRef` is not supported"),
+    ("dynamicRef", "", 44, "`$dynamicRef` is not supported"),
     ("format", "", 9, "formats are enforced, as the specification allows"),
-    ("not", "collect annotations inside a 'not', even if collection is disabled", 1, UNEVALUATED),
+    ("not", "collect annotations inside a 'not', even if collection is disabled", 2, UNEVALUATED),
     ("optional/cross-draft", "", 1, REMOTE),
-    ("optional/dependencies-compatibility", "", 14, "`dependencies` is not a keyword of draft 2020-12"),
+    ("optional/dependencies-compatibility", "", 36, "`dependencies` is refused"),
     ("optional/dynamicRef", "", 2, "`$dynamicRef` is not supported"),
     ("optional/ecmascript-regex", "", 26, REGEX),
     ("optional/format-assertion", "", 4, "other values of `$schema` are rejected"),
@@ -56,7 +56,7 @@ const DEVIATIONS: &[(&str, &str, usize, &str)] = &[
     ("ref", "relative refs with absolute uris and defs", 3, ID),
     ("ref", "$id must be resolved against nearest parent, not just immediate parent", 2, ID),
     ("ref", "order of evaluation: $id and $ref", 2, ID),
-    ("ref", "order of evaluation: $id and $anchor and $ref", 1, ID),
+    ("ref", "order of evaluation: $id and $anchor and $ref", 2, ID),
     ("ref", "order of evaluation: $id and $ref on nested schema", 2, ID),
     ("ref", "simple URN base URI with $ref via the URN", 2, ID),
     ("ref", "URN base URI with URN and JSON pointer ref", 2, ID),
@@ -67,8 +67,8 @@ const DEVIATIONS: &[(&str, &str, usize, &str)] = &[
     ("ref", "ref to else", 2, ID),
     ("ref", "ref with absolute-path-reference", 2, ID),
     ("refRemote", "", 31, REMOTE),
-    ("unevaluatedItems", "", 28, UNEVALUATED),
-    ("unevaluatedProperties", "", 47, UNEVALUATED),
+    ("unevaluatedItems", "", 69, UNEVALUATED),
+    ("unevaluatedProperties", "", 127, UNEVALUATED),
     ("vocabulary", "", 5, "other values of `$schema` are rejected"),
 ];
 
@@ -93,9 +93,8 @@ fn the_official_suite_passes_except_for_listed_deviations() {
         }
     }
     assert!(failures.is_empty(), "unexpected failures:\n{}", failures.join("\n"));
-    for (count, deviation) in counts.into_iter().zip(DEVIATIONS) {
-        assert_eq!(count, deviation.2, "{deviation:?}");
-    }
+    let wrong: Vec<_> = counts.into_iter().zip(DEVIATIONS).filter(|(count, deviation)| *count != deviation.2).collect();
+    assert!(wrong.is_empty(), "other numbers of failing tests than listed: {wrong:#?}");
 }
 
 fn json_files(directory: &Path) -> Vec<PathBuf> {

@@ -17,7 +17,7 @@ const COPIED_VALUES: usize = 10_000;
 /// The nesting depth beyond which schemas are left unchanged.
 const DEPTH: usize = 100;
 
-/// Simplifies schemas that share one set of definitions.
+/// A simplifier for schemas that share one set of definitions.
 #[derive(Debug)]
 pub(super) struct Simplifier {
     definitions: Map<String, Value>,
