@@ -13,7 +13,8 @@ use super::{
         response,
     },
     dispatch,
-    outbox::{Outbox, SessionLevel},
+    outbox::Outbox,
+    rates::FlowControl,
     request::{
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
@@ -71,13 +72,13 @@ impl Connection {
     /// Creates a connection for a single exchange of an open session, with its own outbox.
     #[cfg(feature = "http")]
     pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (in_flight, level) = (Arc::clone(&session.in_flight), Arc::clone(&session.level));
+        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
         let context = ConnectionContext {
             engine,
             session: OnceLock::from(session),
             in_flight,
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange: true,
             clock: Clock::new(now),
@@ -86,13 +87,13 @@ impl Connection {
     }
 
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let level = Arc::new(SessionLevel::default());
+        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
         let context = ConnectionContext {
             engine,
             session: OnceLock::new(),
             in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange,
             clock: Clock::new(now),

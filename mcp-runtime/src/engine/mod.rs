@@ -13,6 +13,7 @@ pub(crate) mod layers;
 mod limits;
 mod methods;
 mod outbox;
+mod rates;
 mod request;
 mod session;
 mod shared;
@@ -29,6 +30,7 @@ pub(crate) use connection::Connection;
 pub(crate) use connection::ReceiveOutcome;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
+pub use rates::{Rate, SessionRates};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

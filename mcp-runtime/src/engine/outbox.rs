@@ -4,7 +4,7 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
+use super::rates::FlowControl;
 use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
@@ -19,26 +20,6 @@ pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A counter of the unread bytes in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;
-
-/// The log level of a session.
-#[derive(Debug)]
-pub(crate) struct SessionLevel(AtomicU8);
-
-impl Default for SessionLevel {
-    fn default() -> Self {
-        Self(AtomicU8::new(Level::Info as u8))
-    }
-}
-
-impl SessionLevel {
-    pub(crate) fn set(&self, level: Level) {
-        self.0.store(level as u8, Ordering::Release);
-    }
-
-    fn get(&self) -> Level {
-        Level::ALL[usize::from(self.0.load(Ordering::Acquire)).min(Level::ALL.len() - 1)]
-    }
-}
 
 /// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
@@ -57,7 +38,7 @@ pub(crate) struct Outbox {
     contents: Mutex<Contents>,
     /// The signal that the transport has taken the contents.
     drained: Arc<Notify>,
-    level: Arc<SessionLevel>,
+    flow: Arc<FlowControl>,
 }
 
 #[derive(Default)]
@@ -86,8 +67,8 @@ struct Contents {
 }
 
 impl Outbox {
-    pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { contents: Mutex::default(), drained: Arc::default(), level }
+    pub(crate) fn new(flow: Arc<FlowControl>) -> Self {
+        Self { contents: Mutex::default(), drained: Arc::default(), flow }
     }
 
     /// Returns the number of calls whose responses will arrive here.
@@ -370,7 +351,11 @@ impl Peer for Outbox {
     }
 
     fn session_level(&self) -> Level {
-        self.level.get()
+        self.flow.level()
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.flow.admits_log_message()
     }
 
     fn close_sse_stream(&self, retry: Duration) {

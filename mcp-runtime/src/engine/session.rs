@@ -1,9 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    call::in_flight::InFlight,
-    client_requests::PendingRequests,
-    outbox::{Outbox, SessionLevel},
+    call::in_flight::InFlight, client_requests::PendingRequests, outbox::Outbox, rates::FlowControl,
     subscriptions::subscriber::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
@@ -25,7 +23,7 @@ pub(crate) struct Session {
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
-    pub(crate) level: Arc<SessionLevel>,
+    pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
     /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may

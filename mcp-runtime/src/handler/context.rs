@@ -150,12 +150,13 @@ impl Context {
 
     /// Sends a log message with the name of a logger. See [`log`](Self::log).
     pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
-        if self.inner.lifetime.has_ended() || !self.logs(level) {
+        let parts = &self.inner.parts;
+        if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
             return;
         }
         match log::notification(logger, level, &data) {
             Ok(message) => {
-                self.inner.parts.peer.notify(&message);
+                parts.peer.notify(&message);
             }
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }

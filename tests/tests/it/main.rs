@@ -12,6 +12,7 @@ mod layers;
 mod lock;
 mod macros;
 mod property;
+mod rates;
 mod requirements;
 mod skills;
 mod specification;

@@ -33,6 +33,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         return Err(extension::undeclared());
     }
     check_in_flight(request)?;
+    request.connection.flow.admit_task_request(request.connection.clock.last())?;
     match method {
         "tasks/list" => list(request, out),
         "tasks/result" => result(request, out),

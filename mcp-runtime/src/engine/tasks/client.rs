@@ -48,6 +48,11 @@ impl TaskClient {
         &self.inbox
     }
 
+    /// Returns the outbox of the session that created the task, if both still exist.
+    fn outbox(&self) -> Option<Arc<Outbox>> {
+        self.session.as_ref()?.outbox.upgrade()
+    }
+
     /// Notifies the session of the status of the task.
     pub(super) fn notify_status(&self, task: &TaskRecord) {
         let Some(TaskSession { outbox, encoding, .. }) = &self.session else { return };
@@ -135,8 +140,11 @@ impl Peer for TaskClient {
     }
 
     fn session_level(&self) -> Level {
-        let outbox = self.session.as_ref().and_then(|session| session.outbox.upgrade());
-        outbox.map_or(Level::Info, |outbox| outbox.session_level())
+        self.outbox().map_or(Level::Info, |outbox| outbox.session_level())
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.outbox().is_some_and(|outbox| outbox.admits_log_message())
     }
 
     fn close_sse_stream(&self, _: Duration) {}

@@ -155,6 +155,10 @@ impl Peer for DeferredTask {
         self.peer().session_level()
     }
 
+    fn admits_log_message(&self) -> bool {
+        self.peer().admits_log_message()
+    }
+
     fn close_sse_stream(&self, retry: Duration) {
         self.peer().close_sse_stream(retry);
     }
