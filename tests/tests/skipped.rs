@@ -18,7 +18,11 @@ fn main() {
     eprintln!("\nskipped checks: {skipped}");
     if !missing.is_empty() {
         let missing: Vec<_> = missing.iter().map(|revision| revision.as_str()).collect();
-        eprintln!("messages are not validated against the official schemas of {}\n{}", missing.join(", "), schemas::HELP);
+        eprintln!(
+            "messages are not validated against the official schemas of {}\n{}",
+            missing.join(", "),
+            schemas::HELP
+        );
     }
     if !has_fish {
         eprintln!("completions in fish are not tested\nhelp: install `fish`");

@@ -236,12 +236,7 @@ thread_local! {
 
 /// Sends the lines, then answers the requests of the server, each with the next of `answers`. Returns the number of these
 /// requests.
-fn check(
-    revision: Revision,
-    script: &[Line],
-    pieces: &[usize],
-    answers: &[usize],
-) -> Result<usize, TestCaseError> {
+fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize]) -> Result<usize, TestCaseError> {
     let mut input = Vec::new();
     // The methods of all lines with an id.
     let mut methods: HashMap<String, Vec<String>> = HashMap::new();
