@@ -373,6 +373,11 @@ impl std::fmt::Debug for Outbox {
 
 #[cfg(test)]
 impl Outbox {
+    /// Creates the outbox of a session with the default rates.
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
+    }
+
     /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
         self.contents().pending.len()
@@ -401,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_response_of_a_listener_follows_its_pending_notifications() {
-        let outbox = Outbox::new(Arc::default());
+        let outbox = Outbox::for_test();
         outbox.open_listener(b"acknowledged\n");
         outbox.enqueue(Arc::new(Changed));
         outbox.close_listener(|out| out.extend_from_slice(b"response\n"));

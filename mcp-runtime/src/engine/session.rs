@@ -34,7 +34,7 @@ pub(crate) struct Session {
 #[cfg(all(test, feature = "http"))]
 impl Session {
     pub(crate) fn for_test() -> Self {
-        let level = Arc::<SessionLevel>::default();
+        let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
         Self {
             id: OnceLock::new(),
             dialect: crate::revision::newest_handshake(),
@@ -43,8 +43,8 @@ impl Session {
             principal: None,
             pending_requests: Arc::default(),
             in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             subscriber: None,
         }
     }

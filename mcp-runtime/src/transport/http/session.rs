@@ -322,7 +322,7 @@ mod tests {
         sessions.table().insert("session".into(), Arc::clone(&session));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {
-            let stream = session.open_stream(Arc::new(Outbox::new(Arc::default())));
+            let stream = session.open_stream(Outbox::for_test());
             stream.append(LINE);
             assert!(!is_sent || stream.after(0).is_some());
         }

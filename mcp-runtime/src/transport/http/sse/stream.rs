@@ -260,8 +260,7 @@ mod tests {
     #[test]
     fn the_event_written_last_stays_in_the_log() {
         for (count, length) in [(MAX_LOGGED_MESSAGES + 50, 1), (4, MAX_LOGGED_BYTES)] {
-            let outbox = Arc::new(Outbox::new(Arc::default()));
-            let stream = EventStream::new(1, outbox, true, &StreamMemory::default());
+            let stream = EventStream::new(1, Outbox::for_test(), true, &StreamMemory::default());
             stream.append(format!("{}\n", "x".repeat(length)).repeat(count).as_bytes());
             for at in 0..count as u64 {
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1));
