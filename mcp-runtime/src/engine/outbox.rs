@@ -404,6 +404,11 @@ impl std::fmt::Debug for Outbox {
 
 #[cfg(test)]
 impl Outbox {
+    /// Creates the outbox of a session with the default rates.
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
+    }
+
     /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
         self.contents().pending.len()
@@ -411,5 +416,33 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.contents().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Changed;
+
+    impl PendingNotifications for Changed {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"changed\n");
+        }
+
+        fn is_ended(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_of_a_listener_follows_its_pending_notifications() {
+        let outbox = Outbox::for_test();
+        outbox.open_listener(b"acknowledged\n");
+        outbox.enqueue(Arc::new(Changed));
+        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
+        let mut written = Vec::new();
+        assert!(outbox.drain(&mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
     }
 }

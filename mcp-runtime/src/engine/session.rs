@@ -140,3 +140,22 @@ impl Session {
         }
     }
 }
+
+#[cfg(all(test, feature = "http"))]
+impl Session {
+    pub(crate) fn for_test() -> Self {
+        let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
+        Self {
+            id: OnceLock::new(),
+            dialect: crate::revision::newest_handshake(),
+            client: None,
+            capabilities: "{}".into(),
+            principal: None,
+            pending_requests: Arc::default(),
+            in_flight: Arc::default(),
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
+            subscriber: None,
+        }
+    }
+}

@@ -314,3 +314,27 @@ impl Drop for ActiveSession {
 pub(super) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
+
+    #[test]
+    fn fully_sent_streams_are_evicted_before_older_ones() {
+        let sessions = Sessions::new(9, Duration::MAX);
+        let session = Arc::new(HttpSession::new(Arc::new(Session::for_test()), sessions.memory.clone()));
+        sessions.table().insert("session".into(), Arc::clone(&session));
+        // The first stream has an unsent message.
+        for is_sent in [false, true, true] {
+            let stream = session.open_stream(Outbox::for_test());
+            stream.append(LINE);
+            assert!(!is_sent || stream.after(0).is_some());
+        }
+        for remaining in [vec![1, 3], vec![1], vec![]] {
+            sessions.evict_streams_down_to(sessions.memory.used() - 1);
+            assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
+        }
+    }
+}

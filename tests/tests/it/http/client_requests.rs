@@ -118,10 +118,11 @@ async fn closing_a_session_ends_its_client_requests() {
     let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
     let session = session(&endpoint, "2025-11-25").await;
     let mut stream = endpoint.open(&delete(&session, 1)).await;
-    stream.message().await.unwrap();
+    let question = stream.message().await.unwrap();
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     let rest = stream.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
+    assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
 }
 
 #[tokio::test]
