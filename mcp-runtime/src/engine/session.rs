@@ -147,11 +147,18 @@ impl Session {
         let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
         Self {
             id: OnceLock::new(),
-            dialect: crate::revision::newest_handshake(),
-            client: None,
-            capabilities: "{}".into(),
+            roots: RootsCache::new("{}"),
+            roots_hook_runs: CoalescedRuns::default(),
+            info: Arc::new(SessionInfo {
+                dialect: crate::revision::newest_handshake(),
+                client: None,
+                capabilities: "{}".to_owned(),
+            }),
+            answer_timeout: Duration::ZERO,
+            lifecycle: Lifecycle::default(),
+            registration: OnceLock::new(),
             principal: None,
-            pending_requests: Arc::default(),
+            pending_requests: Arc::new(PendingRequests::new(0)),
             in_flight: Arc::default(),
             outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
             flow,
