@@ -59,6 +59,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         flow,
         outbox,
         subscriber,
+        declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
         lifecycle: Lifecycle::default(),
         registration: OnceLock::new(),
     });

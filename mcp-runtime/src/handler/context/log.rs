@@ -18,7 +18,7 @@ pub(crate) enum LogThreshold {
 /// # Errors
 ///
 /// Returns an error if `data` cannot be serialized.
-pub(super) fn notification(logger: &str, level: Level, data: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn notification(logger: &str, level: Level, data: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut out = Vec::with_capacity(128);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
     write::string(&mut out, level.as_str());
