@@ -10,10 +10,17 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::once::OnceValues;
+use super::{
+    once::OnceValues,
+    progress::{self, ProgressReceiver, ProgressSender},
+    wait::wait_for_response,
+};
 use crate::{
     backend::InputResponse,
-    engine::outbox::{MAX_UNREAD_BYTES, Outbox},
+    engine::{
+        outbox::{MAX_UNREAD_BYTES, Outbox},
+        request::params::Params,
+    },
     error::Fault,
     handler::{AnswerFuture, ClientRequester, Peer as _, ask::Question},
     jsonrpc::{Id, ResponseBody, raw},
@@ -29,7 +36,15 @@ struct Pending {
     last_id: u64,
     /// The receivers of the responses, by id: at most as many as the session may have calls in flight (see
     /// [`send_request`]).
-    waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
+    waiting: HashMap<u64, Waiting>,
+}
+
+/// The senders to the call that waits for a response.
+#[derive(Debug)]
+struct Waiting {
+    response: oneshot::Sender<InputResponse>,
+    /// The latest progress. `None` if the client was not asked for progress.
+    progress: Option<ProgressSender>,
 }
 
 impl PendingRequests {
@@ -41,19 +56,28 @@ impl PendingRequests {
             ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
             ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
-        waiting.send(response).is_ok()
+        waiting.response.send(response).is_ok()
+    }
+
+    /// Records progress of the client. Returns `false` if its token does not belong to a request that waits for progress,
+    /// or if the progress has not increased.
+    pub(crate) fn report_progress(&self, params: &Params<'_>) -> bool {
+        let Some((token, report)) = progress::decode(params) else { return false };
+        let pending = self.lock();
+        let progress = pending.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
+        progress.is_some_and(|progress| progress::update(progress, report))
     }
 
     /// Adds a request and returns its id, or `None` if there are `limit` requests already.
-    fn add(&self, limit: usize) -> Option<(u64, oneshot::Receiver<InputResponse>)> {
+    fn add(&self, limit: usize, progress: Option<ProgressSender>) -> Option<(u64, oneshot::Receiver<InputResponse>)> {
         let mut pending = self.lock();
         if pending.waiting.len() >= limit {
             return None;
         }
         pending.last_id += 1;
         let id = pending.last_id;
-        let (sender, receiver) = oneshot::channel();
-        pending.waiting.insert(id, sender);
+        let (response, receiver) = oneshot::channel();
+        pending.waiting.insert(id, Waiting { response, progress });
         Some((id, receiver))
     }
 
@@ -83,7 +107,8 @@ pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> R
     }
 }
 
-/// Sends a request to the client on the stream that carries the response of the call.
+/// Sends a request to the client on the stream that carries the response of the call. If `wants_progress` is set, the
+/// client is asked to report progress, with the id of the request as the token.
 ///
 /// # Errors
 ///
@@ -94,16 +119,18 @@ pub(in crate::engine) fn send_request(
     limit: usize,
     method: &str,
     params: &str,
+    wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
-    let Some((id, response)) = pending.add(limit) else {
+    let (sender, progress) = wants_progress.then(progress::channel).unzip();
+    let Some((id, response)) = pending.add(limit, sender) else {
         let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
         return Err(Fault::overloaded(message));
     };
     outbox.open_question();
     let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
     let pending = Arc::clone(pending);
-    let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
-    let message = encode_request(id, method, params);
+    let request = PendingRequest { id, response, progress, cancelled_params, pending, outbox: Arc::clone(outbox) };
+    let message = encode_request(id, method, params, wants_progress);
     let error = if message.len() > MAX_UNREAD_BYTES {
         let size = message.len();
         format!("the request to the client is too large: {size} bytes, the limit is {MAX_UNREAD_BYTES}")
@@ -117,13 +144,22 @@ pub(in crate::engine) fn send_request(
     Err(Fault::internal(error))
 }
 
-fn encode_request(id: u64, method: &str, params: &str) -> Vec<u8> {
+fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool) -> Vec<u8> {
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
     request.raw("id", id.to_string().as_bytes());
     request.string("method", method);
-    request.raw("params", params.as_bytes());
+    if wants_progress {
+        let mut with_token = Object::begin(request.key("params"));
+        let mut meta = Object::begin(with_token.key("_meta"));
+        meta.raw("progressToken", id.to_string().as_bytes());
+        meta.end();
+        raw::members(params).for_each(|(name, value)| with_token.raw(&name, value.as_bytes()));
+        with_token.end();
+    } else {
+        request.raw("params", params.as_bytes());
+    }
     request.end();
     message
 }
@@ -132,6 +168,8 @@ fn encode_request(id: u64, method: &str, params: &str) -> Vec<u8> {
 pub(in crate::engine) struct PendingRequest {
     id: u64,
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
+    /// The progress of the client, if it was asked for progress.
+    pub(super) progress: Option<ProgressReceiver>,
     /// The parameters of the notification that cancels the request.
     pub(in crate::engine) cancelled_params: String,
     pending: Arc<PendingRequests>,
@@ -164,7 +202,8 @@ pub(crate) struct LiveRequester {
 impl LiveRequester {
     fn send(&self, question: &Question) -> Result<PendingRequest, Fault> {
         question.check_capabilities(&self.capabilities)?;
-        send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params)
+        let wants_progress = question.options.wants_progress();
+        send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params, wants_progress)
     }
 }
 
@@ -178,13 +217,8 @@ impl ClientRequester for LiveRequester {
         let timeout = self.timeout;
         Box::pin(async move {
             let mut request = sent?;
-            match tokio::time::timeout(timeout, &mut request.response).await {
-                Ok(Ok(response)) => into_result(response, question.method),
-                Ok(Err(_)) => Err(Fault::internal("the session ended before the client answered")),
-                Err(_) => {
-                    Err(Fault::internal(format!("the client did not answer `{}` within {timeout:?}", question.key)))
-                }
-            }
+            let response = wait_for_response(&mut request, &question, timeout).await?;
+            into_result(response, question.method)
         })
     }
 

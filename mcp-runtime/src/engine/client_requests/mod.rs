@@ -2,10 +2,12 @@
 
 mod live;
 mod once;
+mod progress;
 mod rounds;
 mod seal;
 mod state;
 mod state_key;
+mod wait;
 
 pub(crate) use live::PendingRequests;
 pub(super) use live::{LiveRequester, PendingRequest, into_result, send_request};

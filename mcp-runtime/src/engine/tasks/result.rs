@@ -86,7 +86,7 @@ impl ResultRequest {
         let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
         let QuestionStream { pending, outbox, limit } = &self.stream;
-        let mut request = send_request(pending, outbox, *limit, &input.method, &related(&input.params))?;
+        let mut request = send_request(pending, outbox, *limit, &input.method, &related(&input.params), false)?;
         request.cancelled_params = related(&request.cancelled_params);
         sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())
