@@ -58,8 +58,8 @@ pub use handler::{
     ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
-        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse,
-        ToolChoice, UrlElicitation, WithOptions,
+        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
+        SampleToolUse, ToolChoice, UrlElicitation, WithOptions,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };

@@ -2,7 +2,10 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Capability, options::{AskOptions, ClientProgress, WithOptions}};
+use super::{
+    Capability,
+    options::{AskOptions, ClientProgress, WithOptions},
+};
 use crate::{
     error::Fault,
     handler::schema::{Checker, SchemaError, Violation},
@@ -47,7 +50,7 @@ pub trait Ask: Send + Sync + 'static {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mcp_runtime::{Ask, Context, Elicit, Elicitation, Fault, tool};
+    /// use mcp_runtime::{Answer, Ask, Context, Elicit, Elicitation, Fault, tool};
     ///
     /// #[derive(Elicit)]
     /// struct Confirm {
@@ -59,7 +62,7 @@ pub trait Ask: Send + Sync + 'static {
     /// async fn restart(ctx: &Context) -> Result<&'static str, Fault> {
     ///     let question = Elicitation::<Confirm>::new("restart", "Restart now?").timeout(Duration::from_secs(60));
     ///     match ctx.ask(question).await {
-    ///         Ok(answer) if answer.accepted().is_some_and(|form| form.sure) => Ok("restarted"),
+    ///         Ok(Answer::Accept(Confirm { sure: true })) => Ok("restarted"),
     ///         Ok(_) => Ok("not restarted"),
     ///         Err(Fault::AnswerTimeout { .. }) => Ok("restarted, because nobody objected"),
     ///         Err(fault) => Err(fault),

@@ -30,7 +30,13 @@ impl Ask for ListRoots {
 
     fn question(&self, _: Features) -> Result<Question, Fault> {
         let (key, params) = ("roots".to_owned(), "{}".to_owned());
-        Ok(Question { key, method: "roots/list", params, capabilities: &[Capability::Roots], options: AskOptions::default() })
+        Ok(Question {
+            key,
+            method: "roots/list",
+            params,
+            capabilities: &[Capability::Roots],
+            options: AskOptions::default(),
+        })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
