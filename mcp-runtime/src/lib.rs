@@ -39,6 +39,7 @@ mod lock;
 #[cfg(feature = "log")]
 mod log;
 mod model;
+mod race;
 mod random;
 mod registry;
 mod revision;
@@ -50,12 +51,12 @@ pub use backend::{
     InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
     TaskStore, TaskStoreError, Timestamp,
 };
-pub use engine::{Caller, StateKey, StateKeyError};
+pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    ListOutput, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,

@@ -13,7 +13,8 @@ use super::{
         response,
     },
     dispatch,
-    outbox::{Outbox, SessionLevel},
+    outbox::Outbox,
+    rates::FlowControl,
     request::{
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
@@ -56,9 +57,11 @@ impl ReceiveOutcome {
 }
 
 impl Connection {
-    /// Creates a connection on which a session may be opened.
+    /// Creates a connection on which a session may be opened. The session ends with the connection.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self::without_session(Instant::now(), engine, false)
+        let connection = Self::without_session(Instant::now(), engine, false);
+        connection.context.outbox.open_reader();
+        connection
     }
 
     /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
@@ -71,13 +74,13 @@ impl Connection {
     /// Creates a connection for a single exchange of an open session, with its own outbox.
     #[cfg(feature = "http")]
     pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (in_flight, level) = (Arc::clone(&session.in_flight), Arc::clone(&session.level));
+        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
         let context = ConnectionContext {
             engine,
             session: OnceLock::from(session),
             in_flight,
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange: true,
             clock: Clock::new(now),
@@ -85,14 +88,23 @@ impl Connection {
         Self { context }
     }
 
+    /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened on
+    /// this connection.
+    pub(crate) fn end(&self) {
+        self.context.in_flight.cancel_all();
+        if let Some(session) = self.context.session.get().filter(|_| !self.context.is_single_exchange) {
+            session.end();
+        }
+    }
+
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let level = Arc::new(SessionLevel::default());
+        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
         let context = ConnectionContext {
             engine,
             session: OnceLock::new(),
             in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange,
             clock: Clock::new(now),
@@ -212,7 +224,7 @@ impl Connection {
 
     /// Returns the dialect of the session.
     fn session_dialect(&self) -> Option<&'static Dialect> {
-        self.context.session.get().map(|session| session.dialect)
+        self.context.session.get().map(|session| session.info.dialect)
     }
 
     /// Returns the dialect of messages that do not name one.
@@ -310,6 +322,14 @@ impl Connection {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
                 ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.context.is_single_exchange {
+            self.end();
         }
     }
 }

@@ -72,6 +72,7 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             tracing::trace!(known, "the client reported progress");
         }
         "notifications/initialized" => lifecycle::initialized(connection),
+        "notifications/roots/list_changed" => lifecycle::roots_changed(connection),
         method => tracing::debug!(method, "ignored an unknown notification"),
     }
 }

@@ -4,7 +4,7 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
+use super::rates::FlowControl;
 use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
@@ -19,26 +20,6 @@ pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A counter of the unread bytes in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;
-
-/// The log level of a session.
-#[derive(Debug)]
-pub(crate) struct SessionLevel(AtomicU8);
-
-impl Default for SessionLevel {
-    fn default() -> Self {
-        Self(AtomicU8::new(Level::Info as u8))
-    }
-}
-
-impl SessionLevel {
-    pub(crate) fn set(&self, level: Level) {
-        self.0.store(level as u8, Ordering::Release);
-    }
-
-    fn get(&self) -> Level {
-        Level::ALL[usize::from(self.0.load(Ordering::Acquire)).min(Level::ALL.len() - 1)]
-    }
-}
 
 /// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
@@ -55,9 +36,9 @@ pub(super) trait PendingNotifications: Send + Sync {
 /// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// The signal that the transport has taken the contents.
+    /// The signal that the transport has taken the contents, or that it begins to read.
     drained: Arc<Notify>,
-    level: Arc<SessionLevel>,
+    flow: Arc<FlowControl>,
 }
 
 #[derive(Default)]
@@ -73,6 +54,8 @@ struct Contents {
     questions: usize,
     /// The number of listeners whose responses will arrive here.
     listeners: usize,
+    /// The number of streams that carry the output to the client.
+    readers: usize,
     waker: Option<Waker>,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     close_after: Option<Duration>,
@@ -86,8 +69,8 @@ struct Contents {
 }
 
 impl Outbox {
-    pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { contents: Mutex::default(), drained: Arc::default(), level }
+    pub(crate) fn new(flow: Arc<FlowControl>) -> Self {
+        Self { contents: Mutex::default(), drained: Arc::default(), flow }
     }
 
     /// Returns the number of calls whose responses will arrive here.
@@ -180,6 +163,35 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn wake(&self) {
         self.contents().wake();
+    }
+
+    /// Counts a stream that carries the output to the client.
+    pub(crate) fn open_reader(&self) {
+        self.contents().readers += 1;
+        self.drained.notify_waiters();
+    }
+
+    /// Removes a stream from the count.
+    #[cfg(feature = "http")]
+    pub(crate) fn close_reader(&self) {
+        self.contents().readers -= 1;
+    }
+
+    /// Returns whether a stream carries the output to the client.
+    pub(super) fn has_reader(&self) -> bool {
+        self.contents().readers > 0
+    }
+
+    /// Waits until a stream carries the output to the client.
+    pub(super) async fn until_read(&self) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.drained.notified();
+            if self.has_reader() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
@@ -370,7 +382,11 @@ impl Peer for Outbox {
     }
 
     fn session_level(&self) -> Level {
-        self.level.get()
+        self.flow.level()
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.flow.admits_log_message()
     }
 
     fn close_sse_stream(&self, retry: Duration) {
@@ -388,6 +404,11 @@ impl std::fmt::Debug for Outbox {
 
 #[cfg(test)]
 impl Outbox {
+    /// Creates the outbox of a session with the default rates.
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
+    }
+
     /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
         self.contents().pending.len()
@@ -395,5 +416,33 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.contents().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Changed;
+
+    impl PendingNotifications for Changed {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"changed\n");
+        }
+
+        fn is_ended(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_of_a_listener_follows_its_pending_notifications() {
+        let outbox = Outbox::for_test();
+        outbox.open_listener(b"acknowledged\n");
+        outbox.enqueue(Arc::new(Changed));
+        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
+        let mut written = Vec::new();
+        assert!(outbox.drain(&mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
     }
 }

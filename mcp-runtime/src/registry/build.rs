@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
             Ok(contract) => {
                 let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
-                let choices = arguments.map(|argument| choices(&contract.schema, argument.name)).collect();
+                let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
                 Some(Function::new(kind, common, contract, choices))
             }
             Err(error) => {

@@ -21,7 +21,7 @@ pub(crate) struct Function {
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     /// The permitted values of each argument. Empty if its schema does not list them.
-    choices: Vec<Vec<String>>,
+    choices: Vec<Arc<[String]>>,
     /// The list element in each revision, encoded on first use. Registries that share the entry also share the element.
     encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
@@ -59,11 +59,12 @@ pub(crate) struct Resource {
 }
 
 /// The source of the completions of an argument.
-pub(crate) enum CompletionSource<'a> {
+#[derive(Clone)]
+pub(crate) enum CompletionSource {
     /// A function, and whether it takes the context.
     Function(&'static ServerFnEntry, bool),
     /// The permitted values.
-    Values(&'a [String]),
+    Values(Arc<[String]>),
 }
 
 impl Function {
@@ -71,7 +72,7 @@ impl Function {
         kind: EntryKind,
         common: &'static CommonEntry,
         contract: Contract,
-        choices: Vec<Vec<String>>,
+        choices: Vec<Arc<[String]>>,
     ) -> Self {
         let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
@@ -85,11 +86,11 @@ impl Function {
     }
 
     /// Returns the source of an argument's completions, or `None` if the function has no such argument.
-    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource<'_>> {
+    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource> {
         let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
         Some(match &self.contract.arguments[index].complete {
             Some(function) => CompletionSource::Function(function, takes_context(function)),
-            None => CompletionSource::Values(&self.choices[index]),
+            None => CompletionSource::Values(Arc::clone(&self.choices[index])),
         })
     }
 

@@ -3,6 +3,7 @@
 mod asking;
 mod built_in;
 mod callers;
+mod completion;
 mod log;
 
 use std::{

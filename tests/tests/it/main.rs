@@ -12,7 +12,9 @@ mod layers;
 mod lock;
 mod macros;
 mod property;
+mod rates;
 mod requirements;
+mod sessions;
 mod skills;
 mod specification;
 #[cfg(unix)]

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use super::{callee::Callee, run::PreparedCall};
 use crate::{
     engine::{
-        client_requests::{Binding, LiveRequester, OnceValues, RoundParams, RoundsRequester},
-        layers::{Call, CallInfo},
+        client_requests::{Binding, LiveRequester, RoundParams, RoundsRequester},
+        layers::{Call, CallInfo, CalledFunction},
         request::{context::RequestContext, params::Params, source::Permit},
     },
     error::Fault,
     handler::{
-        CallEnv, ClientRequester, Context, ContextParts, Finished, HandlerError, Input, LogThreshold, Peer,
-        ServerFnOutput, StatusMessages, TaskHandoff,
+        CallEnv, ClientRequester, Context, ContextParts, Encoding, Finished, HandlerError, Input, LogThreshold, Peer,
+        ServerFnOutput, StateMap, StatusMessages, TaskHandoff,
         entry::{CommonEntry, Handler, Hints, ServerFnEntry},
         run_blocking,
     },
@@ -99,8 +99,10 @@ pub(crate) fn call_info(
 ) -> CallInfo {
     let Params { input_responses, request_state, .. } = request.params;
     CallInfo {
+        kind: function.kind.into(),
         entry: function.info(),
         common: function.common,
+        function: CalledFunction::Handler,
         contract: Arc::clone(&function.contract),
         uses_context: function.uses_context,
         name: target.name.into(),
@@ -190,14 +192,7 @@ pub(crate) fn requester(
     let engine = request.engine();
     let stateless = request.has(Feature::RequestMeta);
     if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
-        return Ok(Some(Arc::new(LiveRequester {
-            pending: Arc::clone(&session.pending_requests),
-            outbox: Arc::clone(&request.connection.outbox),
-            capabilities: Arc::clone(&session.capabilities),
-            timeout: engine.limits.answer_timeout,
-            limit: engine.limits.in_flight,
-            once: OnceValues::default(),
-        })));
+        return Ok(Some(Arc::new(LiveRequester::of_call(session, &request.connection.outbox))));
     }
     let Params { input_responses, request_state, meta, .. } = request.params;
     if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
@@ -243,12 +238,12 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
 }
 
 /// Returns the environment of a server function.
-pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Context>>) -> CallEnv {
+pub(crate) fn server_fn_env(states: Arc<StateMap>, encoding: Arc<Encoding>, context: Option<Arc<Context>>) -> CallEnv {
     CallEnv {
-        states: Arc::clone(&request.engine().states),
+        states,
         context,
         completion: None,
-        encoding: Arc::clone(request.encoding()),
+        encoding,
         structured: false,
         wraps: false,
         mime_type: None,

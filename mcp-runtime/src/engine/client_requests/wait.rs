@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::live::PendingRequest;
+use super::pending::PendingRequest;
 use crate::{
     backend::InputResponse,
     error::Fault,

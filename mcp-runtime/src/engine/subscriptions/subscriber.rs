@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
-        let outbox = Arc::new(Outbox::new(Arc::default()));
+        let outbox = Outbox::for_test();
         let session = Subscriber::of_session(&subscriptions, &outbox);
         for round in 0..100 {
             assert!(session.subscribe_resource("a:b").is_ok());

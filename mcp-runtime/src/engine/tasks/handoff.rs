@@ -19,7 +19,8 @@ use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, TaskHandoff, ask::Question,
+        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer, TaskHandoff,
+        ask::Question,
     },
     jsonrpc::Id,
     model::Level,
@@ -133,6 +134,14 @@ impl ClientRequester for DeferredTask {
         self.requester().retries_invalid_answers()
     }
 
+    fn ping(&self) -> AnswerFuture {
+        self.requester().ping()
+    }
+
+    fn session(&self) -> Option<Arc<dyn SessionPeer>> {
+        self.requester().session()
+    }
+
     fn recall(&self, key: &str) -> Option<String> {
         self.call_requester.recall(key)
     }
@@ -153,6 +162,10 @@ impl Peer for DeferredTask {
 
     fn session_level(&self) -> Level {
         self.peer().session_level()
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.peer().admits_log_message()
     }
 
     fn close_sse_stream(&self, retry: Duration) {
