@@ -2,6 +2,8 @@
 
 use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
 
+use serde_json::{Map, Value};
+
 use super::HandlerError;
 
 /// The maximum number of values in one result.
@@ -42,6 +44,7 @@ pub struct Completions {
     pub(crate) values: Vec<String>,
     pub(crate) total: Option<usize>,
     pub(crate) has_more: bool,
+    pub(crate) meta: Map<String, Value>,
 }
 
 impl Completions {
@@ -50,7 +53,7 @@ impl Completions {
         let mut values = values.into_iter();
         let first: Vec<String> = values.by_ref().take(MAX_VALUES).map(Into::into).collect();
         let total = first.len() + values.count();
-        Self { has_more: total > first.len(), total: Some(total), values: first }
+        Self { has_more: total > first.len(), total: Some(total), values: first, meta: Map::new() }
     }
 
     /// Sets the total number of matches, if the values are only the first of them.
@@ -58,6 +61,13 @@ impl Completions {
     pub fn with_total(mut self, total: usize) -> Self {
         self.has_more = total > self.values.len();
         self.total = Some(total);
+        self
+    }
+
+    /// Adds a member to the `_meta` of the result.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
         self
     }
 }

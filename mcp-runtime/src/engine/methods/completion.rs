@@ -122,6 +122,6 @@ fn write_completions(encoding: &Encoding, completions: &Completions) -> Vec<u8> 
     }
     write::plain(completion.key("hasMore"), &completions.has_more);
     completion.end();
-    encoding.end_result(&mut out, None);
+    encoding.end_result(&mut out, Some(&completions.meta));
     out
 }

@@ -6,7 +6,10 @@ use crate::{
     engine::{
         call::{batch::Sink, response},
         outbox::Outbox,
-        request::context::{ConnectionContext, RequestContext, client_info},
+        request::{
+            context::{ConnectionContext, RequestContext, client_info},
+            params::check_capabilities,
+        },
         session::Session,
         subscriptions::subscriber::Subscriber,
     },
@@ -27,6 +30,8 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         return Err(already_initialized());
     }
     let version = request.params.string("protocolVersion")?;
+    let capabilities = request.params.member("capabilities");
+    check_capabilities(capabilities, "capabilities")?;
     let dialect = revision::handshake(&version).unwrap_or_else(revision::newest_handshake);
     let client = client_info(request.params.member("clientInfo"));
     tracing::info!(
@@ -47,7 +52,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         id: OnceLock::new(),
         dialect,
         client,
-        capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
+        capabilities: capabilities.unwrap_or("{}").into(),
         pending_requests: Arc::default(),
         in_flight: Arc::clone(&connection.in_flight),
         level,
