@@ -230,7 +230,8 @@ fn checked_priority(given: &Expr, errors: &mut Errors) -> Option<f64> {
     if (0.0..=1.0).contains(&priority) {
         return Some(priority);
     }
-    let shown = quote::ToTokens::to_token_stream(given);
+    // The tokens of a negative number are separated by a space.
+    let shown = quote::ToTokens::to_token_stream(given).to_string().replace(' ', "");
     errors.on(given, format_args!("the priority `{shown}` is outside the range `0.0..=1.0`"));
     None
 }
