@@ -212,7 +212,7 @@ fn causes(error: &ClientInitializeError) -> Vec<String> {
     std::iter::successors(Some(first), |error| error.source()).map(ToString::to_string).collect()
 }
 
-/// Returns the failure of a request without a result.
+/// Converts the error of a request to a failure.
 pub(crate) fn request_failure(what: &str, error: ServiceError) -> Failure {
     match error {
         ServiceError::McpError(ErrorData { code, message, data, .. }) => {

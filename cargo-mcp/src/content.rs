@@ -43,7 +43,7 @@ impl Files {
             ContentBlock::Image(image) => self.save(&image.data, &image.mime_type)?,
             ContentBlock::Audio(audio) => self.save(&audio.data, &audio.mime_type)?,
             ContentBlock::Resource(embedded) => self.print_resource(&embedded.resource)?,
-            ContentBlock::ResourceLink(link) => outln!("{}", linked(link)),
+            ContentBlock::ResourceLink(link) => outln!("{}", describe_link(link)),
             _ => anstream::eprintln!("unsupported content in the result; `--raw` shows it"),
         }
         Ok(())
@@ -65,7 +65,7 @@ impl Files {
     }
 
     fn save(&self, base64: &str, mime: &str) -> Result<(), Failure> {
-        let path = self.write(&decoded(base64)?, mime)?;
+        let path = self.write(&decode_base64(base64)?, mime)?;
         anstream::eprintln!("saved {}", path.display());
         Ok(())
     }
@@ -115,13 +115,13 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
 /// # Errors
 ///
 /// Fails if the text is not Base64.
-pub(crate) fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
+pub(crate) fn decode_base64(base64: &str) -> Result<Vec<u8>, Failure> {
     let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let decoded = GeneralPurpose::new(&STANDARD, config).decode(base64.trim());
     decoded.map_err(|error| Failure::tool(format_args!("the server sent invalid Base64: {error}")))
 }
 
-fn linked(link: &Resource) -> String {
+fn describe_link(link: &Resource) -> String {
     let title = link.title.as_deref().unwrap_or(&link.name);
     let kind = link.mime_type.as_deref().map(|kind| format!("  {DIM}[{kind}]{DIM:#}")).unwrap_or_default();
     format!("{NAME}{}{NAME:#}  {title}{kind}", link.uri)
@@ -167,7 +167,7 @@ fn extension(mime: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Files, decoded, extension, stem};
+    use super::{Files, decode_base64, extension, stem};
 
     #[test]
     fn file_names_are_sanitized() {
@@ -197,8 +197,8 @@ mod tests {
 
     #[test]
     fn base64_padding_is_optional() {
-        assert_eq!(decoded("YQ==").unwrap(), b"a");
-        assert_eq!(decoded("YQ").unwrap(), b"a");
-        assert!(decoded("Y*").is_err());
+        assert_eq!(decode_base64("YQ==").unwrap(), b"a");
+        assert_eq!(decode_base64("YQ").unwrap(), b"a");
+        assert!(decode_base64("Y*").is_err());
     }
 }

@@ -26,22 +26,22 @@ pub(crate) enum FailureKind {
 }
 
 impl Failure {
-    /// Creates the failure of an operation that the server executed or rejected.
+    /// Creates a failure for an operation that the server executed or rejected.
     pub(crate) fn tool(message: impl Display) -> Self {
         Self::new(FailureKind::Tool, message)
     }
 
-    /// Creates the failure of an invalid command line, or of a file that it names.
+    /// Creates a failure for an invalid command line, or for a file that it names.
     pub(crate) fn usage(message: impl Display) -> Self {
         Self::new(FailureKind::Usage, message)
     }
 
-    /// Creates the failure of a server that cannot be built, started or reached.
+    /// Creates a failure for a server that cannot be built, started or reached.
     pub(crate) fn connection(message: impl Display) -> Self {
         Self::new(FailureKind::Connection, message)
     }
 
-    /// Creates the failure of a command that the user interrupted.
+    /// Creates a failure for a command that the user interrupted.
     pub(crate) fn interrupted() -> Self {
         Self::new(FailureKind::Interrupted, "cancelled")
     }

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 use crate::{
     client::identity,
     console::Console,
-    elicit::{Answers, in_terminal, until_done},
+    elicit::{Answers, in_terminal, wait_until_visited},
     failure::Failure,
     revision::Revision,
 };
@@ -129,8 +129,8 @@ impl Host {
     }
 
     /// Sets the server's name for questions to the user.
-    pub(crate) fn connected(&self, title: String) {
-        self.answers.connected(title);
+    pub(crate) fn set_server_name(&self, title: String) {
+        self.answers.set_server_name(title);
     }
 
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
@@ -185,7 +185,7 @@ impl Host {
     }
 
     /// Waits until the server has been silent for `limit`. Time in which the user is asked does not count.
-    pub(crate) async fn silence(&self, limit: Option<Duration>) -> Duration {
+    pub(crate) async fn wait_for_silence(&self, limit: Option<Duration>) -> Duration {
         let Some(limit) = limit else { return std::future::pending().await };
         self.record_activity();
         loop {
@@ -234,7 +234,7 @@ impl Host {
             return visited;
         }
         self.asking.store(true, Ordering::Relaxed);
-        let confirmed = until_done().await;
+        let confirmed = wait_until_visited().await;
         self.asking.store(false, Ordering::Relaxed);
         confirmed.unwrap_or_else(|failure| {
             self.fail(failure);

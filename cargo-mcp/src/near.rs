@@ -22,12 +22,12 @@ pub(crate) fn suggest(failure: Failure, word: &str, names: &[&str], kind: &str) 
     match nearest(word, names.iter().copied()) {
         Some(near) => failure.help(format_args!("did you mean `{near}`?")),
         None if names.is_empty() => failure.help(format_args!("there are no {kind}")),
-        None => failure.help(format_args!("available {kind}: {}", listed(names))),
+        None => failure.help(format_args!("available {kind}: {}", name_list(names))),
     }
 }
 
 /// Formats names as a list: `` `a`, `b` ``.
-pub(crate) fn listed(names: &[&str]) -> String {
+pub(crate) fn name_list(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

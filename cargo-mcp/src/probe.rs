@@ -106,7 +106,7 @@ pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Dura
     };
     session.capabilities = result["capabilities"].clone();
     let versions = result["supportedVersions"].as_array().into_iter().flatten();
-    session.announced = versions.filter_map(Value::as_str).filter_map(Revision::announced).collect();
+    session.announced = versions.filter_map(Value::as_str).filter_map(Revision::parse).collect();
     session.instructions = result["instructions"].as_str().map(str::to_owned);
     if let Some(problem) = check_result(&result, revision) {
         return Ok(problem);
@@ -162,7 +162,7 @@ pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result
     Err(connection_failure(target, &why))
 }
 
-/// Returns the failure of a server that supports no revision.
+/// Returns the failure for a server that supports no revision.
 pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
     let failure = Failure::connection(format_args!("cannot connect to {target}: {why}"));
     match target {

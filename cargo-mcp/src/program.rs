@@ -1,4 +1,4 @@
-//! A server process as a transport of the official client. Records what error messages report about the process.
+//! A server process as a transport of the official client. Records its exit status and stray output for error messages.
 
 use std::{
     io,

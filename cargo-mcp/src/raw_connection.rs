@@ -1,7 +1,7 @@
 //! A connection that sends and receives messages as raw JSON.
 //!
-//! The official client hides what `check` and `lock` inspect: it rejects entries that it cannot decode and drops members
-//! that it does not know.
+//! `check` and `lock` cannot use the official client: it rejects entries that it cannot decode, and drops members that it
+//! does not know.
 
 use std::{
     process::Stdio,
@@ -270,7 +270,8 @@ impl HttpConnection {
             headers.insert(SESSION_ID, session.clone());
         }
         if let Some(revision) = self.revision {
-            headers.insert("mcp-protocol-version", HeaderValue::from_static(revision.as_str()));
+            let value = HeaderValue::from_str(revision.as_str()).expect("a date is a valid header value");
+            headers.insert("mcp-protocol-version", value);
         }
         if let Some(message) = message.filter(|_| self.revision.is_some_and(Revision::is_stateless)) {
             add_mirrored_headers(&mut headers, message);

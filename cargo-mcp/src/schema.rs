@@ -29,8 +29,8 @@ impl<'a> Schema<'a> {
     fn at(self, node: &'a Value) -> Self {
         let mut node = node;
         for _ in 0..MAX_DEPTH {
-            match node.get("$ref").and_then(Value::as_str).and_then(|reference| self.referred(reference)) {
-                Some(referred) => node = referred,
+            match node.get("$ref").and_then(Value::as_str).and_then(|reference| self.resolve(reference)) {
+                Some(target) => node = target,
                 None => break,
             }
         }
@@ -40,7 +40,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    fn referred(self, reference: &str) -> Option<&'a Value> {
+    fn resolve(self, reference: &str) -> Option<&'a Value> {
         let mut parts = reference.strip_prefix("#/")?.split('/');
         let part = |part: &str| part.replace("~1", "/").replace("~0", "~");
         let first = self.root.get(&part(parts.next()?))?;
@@ -225,8 +225,8 @@ impl<'a> Schema<'a> {
             (None, Some(to)) => Some(format!("at most {to}")),
             (None, None) => None,
         };
-        let length = counted(self.number("minLength"), self.number("maxLength"), "character");
-        let items = counted(self.number("minItems"), self.number("maxItems"), "item");
+        let length = describe_count(self.number("minLength"), self.number("maxLength"), "character");
+        let items = describe_count(self.number("minItems"), self.number("maxItems"), "item");
         let pattern = self.text("pattern").map(|pattern| format!("like `{pattern}`"));
         // The formats of Rust's integers add nothing to the limits.
         let is_informative =
@@ -293,7 +293,7 @@ pub(crate) fn display_value(value: &Value) -> String {
     }
 }
 
-fn counted(from: Option<f64>, to: Option<f64>, thing: &str) -> Option<String> {
+fn describe_count(from: Option<f64>, to: Option<f64>, thing: &str) -> Option<String> {
     let things = |count: f64| if count == 1.0 { thing.to_owned() } else { format!("{thing}s") };
     match (from.filter(|from| *from > 0.0), to) {
         (Some(from), Some(to)) if from == to => Some(format!("{} {}", display_number(to), things(to))),

@@ -9,7 +9,7 @@ use cargo_metadata::{Message, Metadata, MetadataCommand, Package, TargetKind};
 
 use crate::{
     failure::Failure,
-    near::{listed, nearest},
+    near::{name_list, nearest},
 };
 
 /// Options for cargo.
@@ -96,7 +96,7 @@ impl Workspace {
                 Failure::usage(format_args!(
                     "package `{}` has no binary `{bin}`; available binaries: {}",
                     package.name,
-                    listed(&bins)
+                    name_list(&bins)
                 ))
             })?,
             None => match (&*bins, package.default_run.as_deref()) {
@@ -108,7 +108,7 @@ impl Workspace {
                 (_, Some(default)) => default,
                 _ => {
                     return Err(Failure::usage(format_args!("package `{}` has several binaries", package.name))
-                        .help(format_args!("select one with `--bin`: {}", listed(&bins))));
+                        .help(format_args!("select one with `--bin`: {}", name_list(&bins))));
                 }
             },
         };
@@ -125,7 +125,7 @@ impl Workspace {
         Err(match nearest(name, names.iter().copied()) {
             Some(near) => failure.help(format_args!("did you mean `{near}`?")),
             None if names.is_empty() => failure,
-            None => failure.help(format_args!("available servers: {}", listed(&names))),
+            None => failure.help(format_args!("available servers: {}", name_list(&names))),
         })
     }
 
@@ -157,7 +157,7 @@ impl Workspace {
             several => {
                 let names: Vec<&str> = several.iter().map(|package| package.name.as_str()).collect();
                 Err(Failure::usage("this workspace has several servers")
-                    .help(format_args!("select one of {}", listed(&names))))
+                    .help(format_args!("select one of {}", name_list(&names))))
             }
         }
     }

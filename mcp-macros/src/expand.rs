@@ -90,7 +90,7 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
         let collected = emit::tools(&tools, &private);
         return quote!(#block #collected);
     }
-    let collected = is_collectable.then(|| emit::collected(tools.of.to_token_stream(), &[], &[], &private));
+    let collected = is_collectable.then(|| emit::collected(tools.ty.to_token_stream(), &[], &[], &private));
     with_errors(quote!(#[allow(dead_code)] #block #collected), errors)
 }
 

@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 ///
 /// With `#[arg(flatten)]`, the fields of the only argument become the arguments of the tool, and the schema of its type
 /// becomes the schema of the tool. A schema with `$schema`, from a manual implementation of `JsonSchema`, is listed
-/// unchanged. It is enforced, except for `unevaluatedProperties`, `unevaluatedItems` and `$dynamicRef`.
+/// unchanged. A schema with a keyword that cannot be enforced, such as `unevaluatedProperties`, is an error at startup.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()

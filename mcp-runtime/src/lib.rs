@@ -50,7 +50,7 @@ pub use backend::{
     InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
     TaskStore, TaskStoreError, Timestamp,
 };
-pub use engine::{Caller, StateKey, StateKeyError};
+pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{

@@ -10,7 +10,7 @@ KEYWORDS = re.compile(r"\b(MUST NOT|MUST|SHALL NOT|SHALL|REQUIRED|SHOULD NOT|SHO
 # Pages without requirements of their own. The schema page is generated from the schema, whose comments are read instead.
 EXCLUDED = {"changelog", "schema"}
 
-# Pages outside the folders of the revisions. `{}` stands for a revision.
+# Pages outside the folders of the revisions. `{}` is replaced by the revision.
 ELSEWHERE = {
     "security": "docs/docs/{}/tutorials/security/security_best_practices.mdx",
     "schema": "schema/{}/schema.ts",

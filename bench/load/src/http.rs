@@ -13,7 +13,7 @@ use crate::{
     error::{Failure, Result},
     message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
     response::Response,
-    sample::{Length, Meter, Sample},
+    sample::{Durations, Meter, Sample},
     server::Process,
 };
 
@@ -76,7 +76,13 @@ impl Client {
     }
 
     /// Keeps one call in flight on each of several connections.
-    pub fn load(&self, process: &Process, operation: Operation, connections: usize, length: Length) -> Result<Sample> {
+    pub fn load(
+        &self,
+        process: &Process,
+        operation: Operation,
+        connections: usize,
+        durations: Durations,
+    ) -> Result<Sample> {
         let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
         let head = self.head(Some((operation.method(), operation.tool())));
         let mut connections: Vec<_> =
@@ -95,7 +101,7 @@ impl Client {
         for connection in &mut connections {
             send(connection, &mut checker)?;
         }
-        let mut meter = Meter::new(process, length);
+        let mut meter = Meter::new(process, durations);
         let mut events = [EpollEvent::empty(); 64];
         loop {
             let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;

@@ -27,7 +27,7 @@ use counts::Counts;
 use error::{Failure, Result};
 use machine::Cores;
 use rows::Measurements;
-use sample::Length;
+use sample::Durations;
 use server::Implementation;
 use workload::{Programs, Samples};
 
@@ -116,7 +116,7 @@ impl Options {
         if let Some(part) = &self.only {
             let mut samples = Samples::default();
             for _ in 0..self.rounds {
-                samples.round(&programs, &cores, self.length(), part)?;
+                samples.round(&programs, &cores, self.durations(), part)?;
             }
             print!("{}", table::write_details(&samples));
             return Ok(ExitCode::SUCCESS);
@@ -147,7 +147,7 @@ impl Options {
         let mut measured = Measurements::default();
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}", self.rounds);
-            measured.samples.round(programs, cores, self.length(), "")?;
+            measured.samples.round(programs, cores, self.durations(), "")?;
             measured.starts.round(programs, cores, starts)?;
         }
         eprintln!("counting allocations and instructions");
@@ -161,11 +161,11 @@ impl Options {
         Ok(measured)
     }
 
-    fn length(&self) -> Length {
+    fn durations(&self) -> Durations {
         if self.quick {
-            Length { warm_up: ms(50), measured: ms(200) }
+            Durations { warm_up: ms(50), measured: ms(200) }
         } else {
-            Length { warm_up: ms(200), measured: ms(1000) }
+            Durations { warm_up: ms(200), measured: ms(1000) }
         }
     }
 

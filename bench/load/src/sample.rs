@@ -6,7 +6,7 @@ use crate::{error::Result, server::Process};
 
 /// The durations of the phases of a measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct Length {
+pub struct Durations {
     pub warm_up: Duration,
     pub measured: Duration,
 }
@@ -32,9 +32,15 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    pub fn new(process: &'a Process, length: Length) -> Self {
-        let begin = Instant::now() + length.warm_up;
-        Self { process, begin, begin_cpu: None, end: begin + length.measured, latencies: Vec::with_capacity(1 << 16) }
+    pub fn new(process: &'a Process, durations: Durations) -> Self {
+        let begin = Instant::now() + durations.warm_up;
+        Self {
+            process,
+            begin,
+            begin_cpu: None,
+            end: begin + durations.measured,
+            latencies: Vec::with_capacity(1 << 16),
+        }
     }
 
     /// Records a response.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     error::{Failure, Result},
     message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
-    sample::{Length, Meter, Sample},
+    sample::{Durations, Meter, Sample},
     server::Process,
 };
 
@@ -72,13 +72,13 @@ impl Client {
         process: &Process,
         operation: Operation,
         in_flight: usize,
-        length: Length,
+        durations: Durations,
     ) -> Result<Sample> {
         let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);
         }
-        let mut meter = Meter::new(process, length);
+        let mut meter = Meter::new(process, durations);
         loop {
             self.send()?;
             self.read()?;

@@ -7,7 +7,7 @@ use crate::{
     http,
     machine::Cores,
     message::{Operation, Revision},
-    sample::{Length, Sample, median},
+    sample::{Durations, Sample, median},
     server::{Implementation, Process, Program},
     stdio,
 };
@@ -140,10 +140,10 @@ impl Samples {
 
     /// Measures each workload whose title contains `part` once. The implementations take turns, so that noise affects all
     /// of them alike.
-    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, length: Length, part: &str) -> Result<()> {
+    pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, durations: Durations, part: &str) -> Result<()> {
         for workload in ALL.into_iter().filter(|workload| workload.title().contains(part)) {
             for implementation in workload.implementations() {
-                let sample = measure(&programs.of(implementation, &workload), &workload, cores, length)
+                let sample = measure(&programs.of(implementation, &workload), &workload, cores, durations)
                     .map_err(|failure| failure.during(format_args!("{implementation}, {}", workload.title())))?;
                 self.0.entry((workload, implementation)).or_default().push(sample);
             }
@@ -152,16 +152,16 @@ impl Samples {
     }
 }
 
-fn measure(program: &Program, workload: &Workload, cores: &Cores, length: Length) -> Result<Sample> {
+fn measure(program: &Program, workload: &Workload, cores: &Cores, durations: Durations) -> Result<Sample> {
     match workload.transport {
         Transport::Stdio => {
             let mut process = program.stdio(cores)?;
             let mut client = stdio::Client::connect(&mut process)?;
-            client.load(&process, workload.operation, workload.in_flight, length)
+            client.load(&process, workload.operation, workload.in_flight, durations)
         }
         Transport::Http(revision) => {
             let (process, address) = program.http(cores)?;
-            http::Client::connect(address, revision)?.load(&process, workload.operation, workload.in_flight, length)
+            http::Client::connect(address, revision)?.load(&process, workload.operation, workload.in_flight, durations)
         }
     }
 }

@@ -189,7 +189,7 @@ async fn call(
             }
             Ok(ServerResult::CallToolResult(result)) => return Ok(result),
             Ok(ServerResult::CreateTaskResult(CreateTaskResult { task, .. })) => {
-                return task::finished(session, &what, task).await;
+                return task::wait_for_result(session, &what, task).await;
             }
             Ok(_) => {
                 return Err(Failure::connection(format_args!(

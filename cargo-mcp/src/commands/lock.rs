@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let text = lock.to_json();
     let is_new = match fs::read_to_string(&path) {
         Ok(old) if old == text => {
-            outln!("`{}` is up to date", shown(&path));
+            outln!("`{}` is up to date", display_path(&path));
             return Ok(());
         }
         Ok(old) => {
@@ -53,8 +53,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         }
         Err(_) => true,
     };
-    fs::write(&path, text).map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", shown(&path))))?;
-    outln!("{} `{}`", if is_new { "created" } else { "updated" }, shown(&path));
+    fs::write(&path, text)
+        .map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", display_path(&path))))?;
+    outln!("{} `{}`", if is_new { "created" } else { "updated" }, display_path(&path));
     Ok(())
 }
 
@@ -76,7 +77,7 @@ async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure
 }
 
 /// Returns a path as users write it: relative if it is below the current directory.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
 }

@@ -11,10 +11,10 @@ use rmcp::model::{
 };
 
 use crate::{
-    content::{Files, decoded, unwritable, write_new},
+    content::{Files, decode_base64, unwritable, write_new},
     failure::Failure,
     host::HostArgs,
-    near::{listed, nearest},
+    near::{name_list, nearest},
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
     stdout::outln,
 };
@@ -106,8 +106,10 @@ async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<
         None if uris.is_empty() => failure.help("there are no resources"),
         None => {
             let more = if uris.len() > MAX_SUGGESTIONS { ", …; `cargo mcp list --resources` lists all" } else { "" };
-            failure
-                .help(format_args!("available resources: {}{more}", listed(&uris[..uris.len().min(MAX_SUGGESTIONS)])))
+            failure.help(format_args!(
+                "available resources: {}{more}",
+                name_list(&uris[..uris.len().min(MAX_SUGGESTIONS)])
+            ))
         }
     })
 }
@@ -125,7 +127,7 @@ fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
             Ok(())
         }
         ResourceContents::BlobResourceContents { blob, mime_type, .. } => {
-            let bytes = decoded(blob)?;
+            let bytes = decode_base64(blob)?;
             if !std::io::stdout().is_terminal() {
                 return out(&bytes);
             }
@@ -150,7 +152,7 @@ fn write(result: &ReadResourceResult, path: &Path, uri: &str) -> Result<(), Fail
     for contents in &result.contents {
         let (bytes, mime) = match contents {
             ResourceContents::TextResourceContents { text, mime_type, .. } => (text.as_bytes().to_vec(), mime_type),
-            ResourceContents::BlobResourceContents { blob, mime_type, .. } => (decoded(blob)?, mime_type),
+            ResourceContents::BlobResourceContents { blob, mime_type, .. } => (decode_base64(blob)?, mime_type),
             _ => continue,
         };
         let path = if is_directory || result.contents.len() > 1 {

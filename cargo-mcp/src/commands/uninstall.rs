@@ -86,7 +86,7 @@ impl Removal {
         let Some(index) = names.iter().position(|known| known == name) else {
             return Err(unknown(client, &file, name, args.name.as_deref(), &names));
         };
-        let record = records.of(&file.key());
+        let record = records.get(&file.key());
         let inserted = record.and_then(|record| record.inserted(name));
         let after = before.remove(name, inserted.as_ref()).map_err(|error| config::invalid(&file.path, &error))?;
         let created = record.filter(|record| record.created && inserted.is_some() && after.is_empty());

@@ -68,7 +68,7 @@ impl Answers {
     }
 
     /// Sets the name of the server, which prompts show.
-    pub(crate) fn connected(&self, server: String) {
+    pub(crate) fn set_server_name(&self, server: String) {
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
@@ -99,13 +99,13 @@ impl Answers {
                     serde_json::to_value(&requested_schema).map_err(|error| Failure::tool(error.to_string()))?;
                 let Value::Object(schema) = schema else { return Ok(Reply::Cancel.into()) };
                 match given {
-                    Some(Reply::Accept(form)) => checked(form, &schema, &message)?,
+                    Some(Reply::Accept(form)) => validate_form(form, &schema, &message)?,
                     _ => self.form(&server, message, schema).await?,
                 }
             }
             (ElicitRequestParams::UrlElicitationParams { .. }, Some(_)) => Reply::Consent,
             (ElicitRequestParams::UrlElicitationParams { message, url, .. }, None) if in_terminal() => {
-                asked(move || terminal::url(&server, &message, &url)).await?
+                run_prompt(move || terminal::url(&server, &message, &url)).await?
             }
             (ElicitRequestParams::UrlElicitationParams { message, url, .. }, None) => {
                 return Err(Failure::usage(format_args!("the server asks the user to visit `{url}`: {message}"))
@@ -120,7 +120,7 @@ impl Answers {
         let given = self.given(&schema, &message)?;
         if in_terminal() {
             let server = server.to_owned();
-            return asked(move || terminal::form(&server, &message, schema, given)).await;
+            return run_prompt(move || terminal::form(&server, &message, schema, given)).await;
         }
         let properties = Schema::new(&schema);
         let mut form = given.clone();
@@ -183,7 +183,7 @@ fn reply(text: &str) -> Result<Reply, Failure> {
     }
 }
 
-fn checked(form: Map<String, Value>, schema: &Map<String, Value>, message: &str) -> Result<Reply, Failure> {
+fn validate_form(form: Map<String, Value>, schema: &Map<String, Value>, message: &str) -> Result<Reply, Failure> {
     let schema = Schema::new(schema);
     let mut errors = ArgumentErrors::default();
     check::form(&form, schema, &mut errors);
@@ -197,12 +197,12 @@ fn checked(form: Map<String, Value>, schema: &Map<String, Value>, message: &str)
 /// # Errors
 ///
 /// Fails on Ctrl-C.
-pub(crate) async fn until_done() -> Result<bool, Failure> {
-    Ok(asked(terminal::done).await? == Reply::Consent)
+pub(crate) async fn wait_until_visited() -> Result<bool, Failure> {
+    Ok(run_prompt(terminal::done).await? == Reply::Consent)
 }
 
 /// Runs a prompt on a blocking thread.
-async fn asked(ask: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) -> Result<Reply, Failure> {
+async fn run_prompt(ask: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) -> Result<Reply, Failure> {
     match tokio::task::spawn_blocking(ask).await {
         Ok(reply) => reply,
         Err(_) => Ok(Reply::Cancel),

@@ -135,7 +135,7 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
         name,
         label: format!("{}:", sanitize(property.title().unwrap_or(name))),
         help: help(property, required),
-        start: before.or(property.default()).cloned(),
+        initial: before.or(property.default()).cloned(),
         required,
     };
     if property.choices().is_some() {
@@ -167,7 +167,7 @@ struct FieldPrompt<'a> {
     name: &'a str,
     label: String,
     help: String,
-    start: Option<Value>,
+    initial: Option<Value>,
     required: bool,
 }
 
@@ -192,7 +192,7 @@ fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     choices.iter().map(entry).collect()
 }
 
-fn nothing() -> MenuItem {
+fn no_value() -> MenuItem {
     MenuItem { value: None, label: "(none)".to_owned() }
 }
 
@@ -200,13 +200,13 @@ impl FieldPrompt<'_> {
     fn choose(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
         let mut entries = entries(schema);
         if !self.required {
-            entries.push(nothing());
+            entries.push(no_value());
         }
         self.select(entries)
     }
 
     fn select(&self, entries: Vec<MenuItem>) -> Result<Option<Value>, PromptError> {
-        let start = entries.iter().position(|entry| entry.value.is_some() && entry.value == self.start);
+        let start = entries.iter().position(|entry| entry.value.is_some() && entry.value == self.initial);
         let chosen = Select::new(&self.label, entries)
             .with_help_message(&self.help)
             .with_starting_cursor(start.unwrap_or_default())
@@ -215,10 +215,10 @@ impl FieldPrompt<'_> {
     }
 
     fn confirm(&self) -> Result<Option<Value>, PromptError> {
-        let start = self.start.as_ref().and_then(Value::as_bool);
+        let start = self.initial.as_ref().and_then(Value::as_bool);
         if !self.required && start.is_none() {
             let entry = |value: bool, label: &str| MenuItem { value: Some(value.into()), label: label.to_owned() };
-            return self.select(vec![entry(true, "yes"), entry(false, "no"), nothing()]);
+            return self.select(vec![entry(true, "yes"), entry(false, "no"), no_value()]);
         }
         let confirm = Confirm::new(&self.label).with_help_message(&self.help);
         let confirm = match start {
@@ -230,16 +230,16 @@ impl FieldPrompt<'_> {
 
     fn choose_several(&self, schema: Schema<'_>) -> Result<Option<Value>, PromptError> {
         let entries = entries(schema.items());
-        let started = self.start.as_ref().and_then(Value::as_array);
-        let is_started =
-            |entry: &MenuItem| started.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
-        let start: Vec<usize> = (0..entries.len()).filter(|at| is_started(&entries[*at])).collect();
-        let (least, most) = (schema.number("minItems"), schema.number("maxItems"));
+        let initial = self.initial.as_ref().and_then(Value::as_array);
+        let is_initial =
+            |entry: &MenuItem| initial.is_some_and(|values| entry.value.iter().any(|it| values.contains(it)));
+        let start: Vec<usize> = (0..entries.len()).filter(|at| is_initial(&entries[*at])).collect();
+        let (min, max) = (schema.number("minItems"), schema.number("maxItems"));
         let expected = schema.describe();
         let optional = !self.required;
         let validator = move |chosen: &[ListOption<&MenuItem>]| {
             let count = chosen.len() as f64;
-            let is_valid = least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most);
+            let is_valid = min.is_none_or(|min| count >= min) && max.is_none_or(|max| count <= max);
             Ok(if is_valid || (optional && chosen.is_empty()) {
                 Validation::Valid
             } else {
@@ -257,7 +257,7 @@ impl FieldPrompt<'_> {
 
     fn text(&self) -> Result<Option<Value>, PromptError> {
         let (root, name, required) = (self.root.clone(), self.name.to_owned(), self.required);
-        let has_default = self.start.is_some();
+        let has_default = self.initial.is_some();
         let validator = move |text: &str| {
             let empty = text.is_empty() && !has_default;
             Ok(match (empty, required) {
@@ -269,7 +269,7 @@ impl FieldPrompt<'_> {
                 },
             })
         };
-        let default = self.start.as_ref().map(display_value);
+        let default = self.initial.as_ref().map(display_value);
         let text = Text::new(&self.label).with_help_message(&self.help).with_validator(validator);
         let text = match &default {
             Some(default) => text.with_default(default),

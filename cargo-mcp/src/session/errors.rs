@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
 };
 
-/// Returns the failure of a request that the server answered with an error.
+/// Converts an error response to a failure.
 pub(crate) fn rejection(session: &Session, what: &str, error: ErrorData) -> Failure {
     let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
     match (missing_capability_help(session, &error.message), error.data) {
@@ -36,7 +36,7 @@ pub(crate) fn missing_capability_help(session: &Session, message: &str) -> Optio
     .map(|(_, _, help)| help)
 }
 
-/// Returns the failure of a request without a result.
+/// Converts the error of a request to a failure.
 pub(super) fn failure(session: &Session, what: &str, error: ServiceError) -> Failure {
     let is_closed = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
     let failure = match (is_closed, session.observer.exit_status()) {

@@ -105,7 +105,7 @@ pub(crate) async fn with<T>(
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let mut session = Session { connection, target, observer, timeout };
-    host.connected(session.title());
+    host.set_server_name(session.title());
     let result = work(&session).await;
     host.console.clear();
     let close_timeout = if session.observer.exit_status().is_some() { Duration::ZERO } else { CLOSE_TIMEOUT };
@@ -134,7 +134,7 @@ impl Session {
         &self.target
     }
 
-    /// Returns what the server declared in the handshake.
+    /// Returns the result of the handshake: the identity and the capabilities of the server.
     pub(crate) fn server(&self) -> ServerPeerInfo {
         match self.connection.peer_info() {
             Some(info) => ServerPeerInfo::clone(&info),
@@ -170,7 +170,7 @@ impl Session {
             failure = self.host().wait_for_failure() => Err(failure),
             () = self.exited_while_asking() => Err(failure(self, what, ServiceError::TransportClosed)),
             () = interrupt() => Err(Failure::interrupted()),
-            limit = self.host().silence(self.timeout) => Err(Failure::connection(format_args!(
+            limit = self.host().wait_for_silence(self.timeout) => Err(Failure::connection(format_args!(
                 "{what}: no output from the server for {} s", limit.as_secs()
             )).help("`--timeout` extends the limit")),
         }

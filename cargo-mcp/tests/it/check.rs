@@ -365,6 +365,17 @@ fn newer_revisions_that_the_server_announces_are_checked() {
 }
 
 #[test]
+fn the_number_of_newer_revisions_to_check_is_bounded() {
+    let newer = (2030..2080).flat_map(|year| [year, year]).map(|year| format!("{year}-01-02"));
+    let revisions: Vec<String> = std::iter::once("2026-07-28".to_owned()).chain(newer).collect();
+    let server = Server::new(&json!({"revisions": revisions}));
+    let report = server.run(&["check"]).expect_success();
+    let checked: Vec<_> = report.lines().filter(|line| line.ends_with("-01-02  ok: no entries")).collect();
+    let expected: Vec<_> = (2030..2046).map(|year| format!("  {year}-01-02  ok: no entries")).collect();
+    assert_eq!(checked, expected);
+}
+
+#[test]
 fn every_revision_is_supported_over_stdio_and_http() {
     let all = "handshakes\n\
         \x20 2024-11-05  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\

@@ -11,7 +11,7 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the repository")
 }
 
-/// Returns a `cargo mcp` command in the repository, without colours and without a terminal.
+/// Returns a `cargo mcp` command in the repository, without colors and without a terminal.
 pub(crate) fn cargo_mcp(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
     command.arg("mcp").args(args).current_dir(repository()).stdin(Stdio::null()).env("NO_COLOR", "1");

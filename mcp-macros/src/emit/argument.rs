@@ -21,11 +21,11 @@ use crate::model::{Argument, Bound, Default, Rule};
 /// }
 /// ```
 pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStream {
-    let Argument { name, of, .. } = argument;
+    let Argument { name, ty, .. } = argument;
     let flattened = argument.flattened.is_some();
     let title = option(argument.title.as_ref());
     let description = docs(&argument.description);
-    let default = option(argument.default.as_ref().map(|value| default(value, of, private)));
+    let default = option(argument.default.as_ref().map(|value| default(value, ty, private)));
     let rules = slice(argument.rules.iter().map(|one| rule(one, private)));
     let function = |path| server_function(path, &quote_spanned!(here()=> complete), private);
     let complete = option(argument.complete.as_ref().map(function));
@@ -35,7 +35,7 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             name: #name,
             title: #title,
             description: #description,
-            ty: #private::ArgumentType::of::<#of>(),
+            ty: #private::ArgumentType::of::<#ty>(),
             default: #default,
             rules: #rules,
             complete: #complete,
@@ -45,12 +45,12 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
     }
 }
 
-fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenStream {
+fn default(default: &Default, ty: &TokenStream, private: &TokenStream) -> TokenStream {
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = annotated(value, of);
-            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#of>(#value)))
+            let value = annotated(value, ty);
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::default_json::<#ty>(#value)))
         }
     }
 }
@@ -107,13 +107,13 @@ pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenSt
 
 /// Emits the slot into which an argument is decoded, such as `slot_or_json::<usize>("10")`.
 pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
-    let of = &argument.of;
+    let ty = &argument.ty;
     match &argument.default {
-        None => quote_spanned!(here()=> #private::slot::<#of>()),
-        Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#of>(#json)),
+        None => quote_spanned!(here()=> #private::slot::<#ty>()),
+        Some(Default::Json(json)) => quote_spanned!(here()=> #private::slot_or_json::<#ty>(#json)),
         Some(Default::Expression(value)) => {
-            let value = annotated(value, of);
-            quote_spanned!(here()=> #private::slot_or_else::<#of>(|| #value))
+            let value = annotated(value, ty);
+            quote_spanned!(here()=> #private::slot_or_else::<#ty>(|| #value))
         }
     }
 }
@@ -121,10 +121,10 @@ pub(super) fn slot(argument: &Argument, private: &TokenStream) -> TokenStream {
 /// Emits an expression with a type annotation.
 ///
 /// The tokens are the same wherever the expression is emitted, so that the compiler reports an error in it only once.
-pub(super) fn annotated(value: &TokenStream, of: &TokenStream) -> TokenStream {
+pub(super) fn annotated(value: &TokenStream, ty: &TokenStream) -> TokenStream {
     quote_spanned! {here()=>
         {
-            let value: #of = #value;
+            let value: #ty = #value;
             value
         }
     }

@@ -98,7 +98,7 @@ pub(super) fn slot_name(index: usize) -> Ident {
 fn values(call: &Call, source: &Ident, take: impl Fn(Ident) -> TokenStream) -> TokenStream {
     let here = super::here();
     let values = call.parameters.iter().map(|parameter| match parameter {
-        ParameterSource::Server(_, of) => quote_spanned!(here=> #source.get::<#of>()),
+        ParameterSource::Server(_, ty) => quote_spanned!(here=> #source.get::<#ty>()),
         ParameterSource::Caller(index) => {
             let value = take(slot_name(*index));
             if call.arguments[*index].borrowed { quote_spanned!(here=> &#value) } else { value }

@@ -55,7 +55,7 @@ pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[At
 /// };
 /// ```
 pub(crate) fn collected(
-    of: impl ToTokens,
+    ty: impl ToTokens,
     conditions: &[Attribute],
     entries: &[Entry],
     private: &TokenStream,
@@ -66,11 +66,11 @@ pub(crate) fn collected(
     for (index, Entry { kind, value, conditions }) in entries.iter().enumerate() {
         let name = format_ident!("__MCP_ENTRY_{index}", span = here);
         let kind = Ident::new(kind, here);
-        let of = format_ident!("{kind}Entry", span = here);
+        let entry_type = format_ident!("{kind}Entry", span = here);
         statics.extend(quote_spanned! {here=>
             #(#conditions)*
             #[allow(deprecated)]
-            static #name: #private::#of = #value;
+            static #name: #private::#entry_type = #value;
             #(#conditions)*
             #private::inventory::submit! { #private::Entry::#kind(&#name) }
         });
@@ -83,7 +83,7 @@ pub(crate) fn collected(
             static __MCP_ENTRIES: &[#private::Entry] = &[#(#references),*];
 
             #[automatically_derived]
-            impl #private::Collect for #of {
+            impl #private::Collect for #ty {
                 fn entries() -> &'static [#private::Entry] {
                     __MCP_ENTRIES
                 }
@@ -100,5 +100,5 @@ pub(crate) fn tools(tools: &Tools, private: &TokenStream) -> TokenStream {
         model::Entry::Prompt(entry) => prompt(entry, private),
     };
     let entries: Vec<Entry> = tools.entries.iter().map(entry).collect();
-    collected(&tools.of, &[], &entries, private)
+    collected(&tools.ty, &[], &entries, private)
 }

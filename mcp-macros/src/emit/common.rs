@@ -60,7 +60,7 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
 
 fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {
     match parameter {
-        ParameterSource::Server(name, of) => Some(quote_spanned!(here()=> #private::dependency::<#of>(#name))),
+        ParameterSource::Server(name, ty) => Some(quote_spanned!(here()=> #private::dependency::<#ty>(#name))),
         ParameterSource::Caller(_) => None,
     }
 }

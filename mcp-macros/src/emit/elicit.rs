@@ -51,9 +51,9 @@ pub(crate) fn elicit_stub(elicit: &Elicit, private: &TokenStream) -> TokenStream
 fn form(name: &Ident, fields: &[Field], private: &TokenStream) -> TokenStream {
     let here = here();
     let entries: Vec<_> = fields.iter().map(|one| entry(one, private)).collect();
-    let values = fields.iter().enumerate().map(|(index, Field { ident, of, .. })| {
+    let values = fields.iter().enumerate().map(|(index, Field { ident, ty, .. })| {
         let index = Literal::usize_unsuffixed(index);
-        quote_spanned!(here=> #ident: content.field(&#private::field_type::<#of>(), #index)?)
+        quote_spanned!(here=> #ident: content.field(&#private::field_type::<#ty>(), #index)?)
     });
     let value = quote_spanned! {here=>
         {
@@ -81,23 +81,23 @@ fn elicit_impl(name: &Ident, entries: &[TokenStream], value: &TokenStream, priva
 }
 
 fn entry(field: &Field, private: &TokenStream) -> TokenStream {
-    let Field { name, of, .. } = field;
+    let Field { name, ty, .. } = field;
     let title = option(field.title.as_ref());
     let description = docs(&field.description);
-    let default = option(field.default.as_ref().map(|value| default(value, of, private)));
+    let default = option(field.default.as_ref().map(|value| default(value, ty, private)));
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
     quote_spanned! {here()=>
-        #private::FormField::new(#name, #title, #description, &#private::field_type::<#of>(), #default, #rules)
+        #private::FormField::new(#name, #title, #description, &#private::field_type::<#ty>(), #default, #rules)
     }
 }
 
-fn default(default: &Default, of: &TokenStream, private: &TokenStream) -> TokenStream {
+fn default(default: &Default, ty: &TokenStream, private: &TokenStream) -> TokenStream {
     match default {
         Default::Json(json) => quote_spanned!(here()=> #private::ArgumentDefault::Json(#json)),
         Default::Expression(value) => {
-            let value = annotated(value, of);
-            let of = quote_spanned!(here()=> #private::field_type::<#of>());
-            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::field_default_json(&#of, &#value)))
+            let value = annotated(value, ty);
+            let ty = quote_spanned!(here()=> #private::field_type::<#ty>());
+            quote_spanned!(here()=> #private::ArgumentDefault::Expression(|| #private::field_default_json(&#ty, &#value)))
         }
     }
 }
@@ -111,16 +111,16 @@ fn check(field: &Field, private: &TokenStream) -> Option<TokenStream> {
     if json.is_none() && field.rules.is_empty() {
         return None;
     }
-    let of = &field.of;
+    let ty = &field.ty;
     let json = option(json);
     let rules = slice(field.rules.iter().map(|one| rule(one, private)));
-    let place = of.span().resolved_at(here());
-    let private: TokenStream = private.clone().into_iter().map(|token| with_span(token, place)).collect();
-    Some(quote_spanned!(place=> const _: () = #private::check_field(&#private::field_type::<#of>(), #rules, #json);))
+    let span = ty.span().resolved_at(here());
+    let private: TokenStream = private.clone().into_iter().map(|token| with_span(token, span)).collect();
+    Some(quote_spanned!(span=> const _: () = #private::check_field(&#private::field_type::<#ty>(), #rules, #json);))
 }
 
-fn with_span(mut token: TokenTree, place: Span) -> TokenTree {
-    token.set_span(place);
+fn with_span(mut token: TokenTree, span: Span) -> TokenTree {
+    token.set_span(span);
     token
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Argument {
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
     /// The type that is decoded: `String` for `&str`.
-    pub(crate) of: TokenStream,
+    pub(crate) ty: TokenStream,
     /// Whether the function borrows the decoded value.
     pub(crate) borrowed: bool,
     pub(crate) default: Option<Default>,
@@ -49,13 +49,13 @@ impl Argument {
         kind: Kind,
         enclosing_type: &EnclosingType,
         name: &Ident,
-        of: &Type,
+        ty: &Type,
         docs: Docs,
         mut given: ArgumentSyntax,
         errors: &mut Errors,
     ) -> Self {
-        let type_class = TypeClass::of(of);
-        let flattened = flatten::check(kind, name, of, &docs, &given, errors);
+        let type_class = TypeClass::of(ty);
+        let flattened = flatten::check(kind, name, ty, &docs, &given, errors);
         let name_tokens = given.rename.as_ref().map_or(name.to_token_stream(), ToTokens::to_token_stream);
         let name = given.rename.take().map_or_else(|| name.unraw().to_string(), |rename| rename.value());
         if name.is_empty() {
@@ -66,19 +66,19 @@ impl Argument {
         let title = given.title.take().map(|title| title.value());
         let description = given.description.take().map_or(docs, Docs::of);
         let default = given.default.take();
-        let rules = Rules::check(kind, given, type_class, of, errors);
-        let (of, borrowed) = slot(of, enclosing_type);
+        let rules = Rules::check(kind, given, type_class, ty, errors);
+        let (ty, borrowed) = slot(ty, enclosing_type);
         let default = default
-            .map(|(value, place)| default_of(value, place, &of, borrowed, type_class, &rules, enclosing_type, errors));
+            .map(|(value, span)| default_of(value, span, &ty, borrowed, type_class, &rules, enclosing_type, errors));
         let header = rules.header.clone();
         let rules = rules.into_list();
-        Self { name, name_tokens, title, description, of, borrowed, default, rules, header, complete, env, flattened }
+        Self { name, name_tokens, title, description, ty, borrowed, default, rules, header, complete, env, flattened }
     }
 }
 
 /// Returns the type that an argument is decoded into, and whether the function borrows it.
-fn slot(of: &Type, enclosing_type: &EnclosingType) -> (TokenStream, bool) {
-    match of {
+fn slot(ty: &Type, enclosing_type: &EnclosingType) -> (TokenStream, bool) {
+    match ty {
         Type::Reference(reference) => {
             // Spans from the first token to the last, so that messages underline the whole type.
             let generated = |span: Span| span.resolved_at(Span::mixed_site());
@@ -96,24 +96,24 @@ fn slot(of: &Type, enclosing_type: &EnclosingType) -> (TokenStream, bool) {
                 }
             }
         }
-        of => (enclosing_type.concrete(of), false),
+        ty => (enclosing_type.concrete(ty), false),
     }
 }
 
 #[allow(clippy::too_many_arguments, reason = "a step of one check")]
 pub(super) fn default_of(
     value: Option<Expr>,
-    place: Span,
-    of: &TokenStream,
+    span: Span,
+    ty: &TokenStream,
     borrowed: bool,
     type_class: TypeClass,
     rules: &Rules,
     enclosing_type: &EnclosingType,
     errors: &mut Errors,
 ) -> Default {
-    let here = place.resolved_at(Span::mixed_site());
+    let here = span.resolved_at(Span::mixed_site());
     let Some(value) = value else {
-        return Default::Expression(quote_spanned!(here=> <#of as ::core::default::Default>::default()));
+        return Default::Expression(quote_spanned!(here=> <#ty as ::core::default::Default>::default()));
     };
     if let Some(literal) = Literal::of(&value) {
         rules.check_value("default", &literal, type_class, &value, errors);
@@ -121,7 +121,7 @@ pub(super) fn default_of(
     }
     let value = enclosing_type.concrete(value);
     Default::Expression(if borrowed {
-        quote_spanned!(here=> <#of as ::core::convert::From<_>>::from(#value))
+        quote_spanned!(here=> <#ty as ::core::convert::From<_>>::from(#value))
     } else {
         value
     })
@@ -163,14 +163,14 @@ fn can_have_env(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
 }
 
 /// Rejects a type that borrows from the arguments.
-pub(super) fn reject_borrowed(of: &Type, errors: &mut Errors) -> bool {
-    let Some(reference) = first_reference(of.to_token_stream()) else { return false };
-    let owned = source_text(of).replace("&'static str", "String").replace("&str", "String");
-    let message = format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(of));
+pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
+    let Some(reference) = first_reference(ty.to_token_stream()) else { return false };
+    let owned = source_text(ty).replace("&'static str", "String").replace("&str", "String");
+    let message = format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
     if owned.contains('&') {
         errors.at(reference, message);
     } else {
-        errors.help(of, message, format_args!("use `{owned}`"));
+        errors.help(ty, message, format_args!("use `{owned}`"));
     }
     true
 }

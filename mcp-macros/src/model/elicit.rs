@@ -38,7 +38,7 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
-    pub(crate) of: TokenStream,
+    pub(crate) ty: TokenStream,
     pub(crate) default: Option<Default>,
     pub(crate) rules: Vec<Rule>,
 }
@@ -68,10 +68,10 @@ impl Elicit {
                 if variants.is_empty() {
                     errors.on(&name, "an enum without variants offers no choices");
                 }
-                if let Some((true, place)) = legacy_names
+                if let Some((true, span)) = legacy_names
                     && variants.iter().all(|variant| variant.title.is_none())
                 {
-                    errors.at(place, "`legacy_names` has no effect, because no variant has a `title`");
+                    errors.at(span, "`legacy_names` has no effect, because no variant has a `title`");
                 }
                 let mut names = Names::default();
                 let variants = variants.into_iter().map(|one| variant(one, &mut names, errors)).collect();
@@ -84,21 +84,20 @@ impl Elicit {
 
 impl Field {
     fn check(given: FieldSyntax, names: &mut Names, errors: &mut Errors) -> Self {
-        let FieldSyntax { name: ident, of, docs, options: mut given } = given;
+        let FieldSyntax { name: ident, ty, docs, options: mut given } = given;
         let name = names.unique("field", &ident, given.rename.take().as_ref(), errors);
         let title = given.title.take().map(|title| title.value());
         let description = given.description.take().map_or(docs, Docs::of);
         let default = given.default.take();
         let range = given.range.clone();
-        let type_class = TypeClass::of(&of);
+        let type_class = TypeClass::of(&ty);
         if let Some(format) = &given.format {
-            check_format(format, type_class, &of, errors);
+            check_format(format, type_class, &ty, errors);
         }
-        let rules = Rules::check(Kind::Form, given, type_class, &of, errors);
-        let of = of.to_token_stream();
-        let default = default.map(|(value, place)| {
-            default_of(value, place, &of, false, type_class, &rules, &EnclosingType::None, errors)
-        });
+        let rules = Rules::check(Kind::Form, given, type_class, &ty, errors);
+        let ty = ty.to_token_stream();
+        let default = default
+            .map(|(value, span)| default_of(value, span, &ty, false, type_class, &rules, &EnclosingType::None, errors));
         let rules = rules.into_list();
         let is_open = |rule: &Rule| match rule {
             Rule::ExclusiveMaximum(bound) => type_class == TypeClass::Float || matches!(bound, Bound::Float(_)),
@@ -111,14 +110,14 @@ impl Field {
                 "write `..=` for an inclusive upper bound",
             );
         }
-        Self { ident, name, title, description, of, default, rules }
+        Self { ident, name, title, description, ty, default, rules }
     }
 }
 
-fn check_format(format: &LitStr, type_class: TypeClass, of: &syn::Type, errors: &mut Errors) {
+fn check_format(format: &LitStr, type_class: TypeClass, ty: &syn::Type, errors: &mut Errors) {
     let name = format.value();
     if !matches!(type_class, TypeClass::Str | TypeClass::Unknown) {
-        errors.on(format, format_args!("`format` is not applicable to `{}`, only to strings", source_text(of)));
+        errors.on(format, format_args!("`format` is not applicable to `{}`, only to strings", source_text(ty)));
     }
     if FORMATS.contains(&&*name) {
         return;
@@ -149,11 +148,11 @@ struct Names(Vec<String>);
 impl Names {
     fn unique(&mut self, what: &str, ident: &Ident, rename: Option<&LitStr>, errors: &mut Errors) -> String {
         let name = rename.map_or_else(|| ident.unraw().to_string(), LitStr::value);
-        let place = rename.map_or(ident.span(), Spanned::span);
+        let span = rename.map_or(ident.span(), Spanned::span);
         if name.is_empty() {
-            errors.at(place, format_args!("the name of a {what} cannot be empty"));
+            errors.at(span, format_args!("the name of a {what} cannot be empty"));
         } else if self.0.contains(&name) {
-            errors.at(place, format_args!("duplicate {what} `{name}`"));
+            errors.at(span, format_args!("duplicate {what} `{name}`"));
         }
         self.0.push(name.clone());
         name

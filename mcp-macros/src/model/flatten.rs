@@ -15,18 +15,18 @@ use crate::{
 pub(super) fn check(
     kind: Kind,
     name: &Ident,
-    of: &Type,
+    ty: &Type,
     docs: &Docs,
     given: &ArgumentSyntax,
     errors: &mut Errors,
 ) -> Option<Span> {
-    let (true, place) = given.flatten? else { return None };
+    let (true, span) = given.flatten? else { return None };
     if kind != Kind::Tool {
-        errors.at(place, format_args!("only an argument of a tool can be flattened, not {}", kind.argument()));
+        errors.at(span, format_args!("only an argument of a tool can be flattened, not {}", kind.argument()));
         return None;
     }
-    if TypeClass::of(of) != TypeClass::Unknown {
-        errors.at(place, format_args!("`flatten` is not applicable to `{}`, only to structs", source_text(of)));
+    if TypeClass::of(ty) != TypeClass::Unknown {
+        errors.at(span, format_args!("`flatten` is not applicable to `{}`, only to structs", source_text(ty)));
         return None;
     }
     if !docs.is_empty() {
@@ -35,13 +35,13 @@ pub(super) fn check(
     }
     let no_effect =
         |option: &str| format!("`{option}` has no effect on a flattened argument\nhelp: add it to a field of the type");
-    if let Some((_, place)) = given.default {
-        errors.at(place, no_effect("default"));
+    if let Some((_, span)) = given.default {
+        errors.at(span, no_effect("default"));
     }
     for (option, tokens) in other_options(given) {
         errors.on(tokens, no_effect(option));
     }
-    Some(place)
+    Some(span)
 }
 
 /// Rejects other arguments in addition to a flattened one.
@@ -50,9 +50,9 @@ pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
         return;
     }
     for argument in arguments {
-        if let Some(place) = argument.flattened {
+        if let Some(span) = argument.flattened {
             let message = format!("the flattened argument `{}` must be the only argument", argument.name);
-            errors.at(place, format_args!("{message}\nhelp: make the other arguments fields of its type"));
+            errors.at(span, format_args!("{message}\nhelp: make the other arguments fields of its type"));
         }
     }
 }

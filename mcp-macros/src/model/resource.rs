@@ -83,8 +83,8 @@ fn subspan(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
     let written = token.to_string();
     let start = written.find('"').map_or(0, |quote| quote + 1);
     let is_verbatim = written.get(start..).is_some_and(|rest| rest.starts_with(&literal.value()));
-    let place = is_verbatim.then(|| token.subspan(start + at.start..start + at.end)).flatten();
-    place.unwrap_or_else(|| literal.span())
+    let span = is_verbatim.then(|| token.subspan(start + at.start..start + at.end)).flatten();
+    span.unwrap_or_else(|| literal.span())
 }
 
 /// Compares the variables of the URI with the arguments of the function.
@@ -171,7 +171,7 @@ fn is_mime(mime: &LitStr, errors: &mut Errors) -> bool {
     let is_token =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&-^_.+".contains(c));
     let essence = value.split(';').next().unwrap_or_default().trim();
-    if essence.split_once('/').is_some_and(|(kind, of)| is_token(kind) && is_token(of)) {
+    if essence.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype)) {
         return true;
     }
     errors.on(mime, format_args!("invalid media type `{value}`, expected one such as `text/plain`"));

@@ -48,12 +48,12 @@ impl Rules {
         kind: Kind,
         given: ArgumentSyntax,
         type_class: TypeClass,
-        of: &syn::Type,
+        ty: &syn::Type,
         errors: &mut Errors,
     ) -> Self {
         let mut not_applicable = |tokens: &dyn ToTokens, rule: &str, types: &str| {
-            let of = source_text(of);
-            errors.on(tokens.to_token_stream(), format_args!("`{rule}` is not applicable to `{of}`, only to {types}"));
+            let ty = source_text(ty);
+            errors.on(tokens.to_token_stream(), format_args!("`{rule}` is not applicable to `{ty}`, only to {types}"));
         };
         if let Some(range) = given.range.as_ref().filter(|_| !type_class.has_range()) {
             not_applicable(range, "range", "numbers");
@@ -64,7 +64,7 @@ impl Rules {
         if let Some(pattern) = given.pattern.as_ref().filter(|_| !type_class.has_pattern()) {
             not_applicable(pattern, "pattern", "strings");
         }
-        let has_header = kind != Kind::Tool || TypeClass::has_header(of);
+        let has_header = kind != Kind::Tool || TypeClass::has_header(ty);
         if let Some(header) = given.header.as_ref().filter(|_| !has_header) {
             not_applicable(header, "header", "strings, integers and `bool`");
         }

@@ -37,10 +37,10 @@ impl Server {
         let server_span = check_server_parameter(&mut function, errors);
         let call = signature::check(Kind::Server, &EnclosingType::None, &mut function, None, errors);
         for given in &call.parameters {
-            if let ParameterSource::Server(parameter, of) = given {
+            if let ParameterSource::Server(parameter, ty) = given {
                 let message =
                     format!("`{parameter}` cannot be a flag: flags are taken by value, as `&str`, or as `&[T]`");
-                errors.on(of, message);
+                errors.on(ty, message);
             }
         }
         for flag in call.arguments.iter().filter(|flag| OPTIONS.contains(&&*flag.name.replace('_', "-"))) {
@@ -74,12 +74,12 @@ fn check_server_parameter(function: &mut Function, errors: &mut Errors) -> Optio
     if let Some(attribute) = server.attribute {
         errors.on(attribute.path(), "`#[arg(…)]` is not applicable to the first parameter, which is the server");
     }
-    if let Type::Reference(reference) = &server.of {
+    if let Type::Reference(reference) = &server.ty {
         errors.help(
             reference,
             "the first parameter is the server and must be taken by value",
             "write `server: Server`",
         );
     }
-    Some(server.of.span())
+    Some(server.ty.span())
 }

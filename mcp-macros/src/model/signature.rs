@@ -82,11 +82,11 @@ fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
     for generic in &function.signature.generics.params {
         let message = format!("{name} cannot be generic: {} cannot specify types", kind.input());
         match generic {
-            GenericParam::Type(of) => errors.help(&of.ident, message, "use a concrete type"),
-            GenericParam::Const(of) => errors.help(&of.ident, message, "use a concrete value"),
-            GenericParam::Lifetime(of) => errors.help(
-                &of.lifetime,
-                format_args!("{name} cannot have the lifetime parameter `{}`", of.lifetime),
+            GenericParam::Type(param) => errors.help(&param.ident, message, "use a concrete type"),
+            GenericParam::Const(param) => errors.help(&param.ident, message, "use a concrete value"),
+            GenericParam::Lifetime(param) => errors.help(
+                &param.lifetime,
+                format_args!("{name} cannot have the lifetime parameter `{}`", param.lifetime),
                 "elide lifetimes: write `&T` and `T<'_>`",
             ),
         }
@@ -99,7 +99,7 @@ fn check_receiver(
     receiver: &Receiver,
     errors: &mut Errors,
 ) -> Option<ParameterSource> {
-    let EnclosingType::Impl(of) = enclosing_type else {
+    let EnclosingType::Impl(ty) = enclosing_type else {
         match kind {
             Kind::Server => errors.on(receiver, "a `#[server]` function cannot be a method"),
             _ => errors.help(
@@ -112,7 +112,7 @@ fn check_receiver(
     };
     match &receiver.kind {
         ReceiverKind::Reference(_, None, None) => {
-            Some(ParameterSource::Server("self".to_owned(), of.to_token_stream()))
+            Some(ParameterSource::Server("self".to_owned(), ty.to_token_stream()))
         }
         ReceiverKind::Reference(_, Some(lifetime), None) => {
             errors.help(lifetime, "the receiver of a method lives only as long as the call", "take `&self`");
@@ -140,12 +140,12 @@ fn check_parameter(
     arguments: &mut Vec<Argument>,
     errors: &mut Errors,
 ) -> Option<ParameterSource> {
-    let Parameter { pattern, of, docs, attribute, options, condition } = parameter;
+    let Parameter { pattern, ty, docs, attribute, options, condition } = parameter;
     if let Some(condition) = condition {
         errors.on(condition, format_args!("a parameter of {} cannot be conditional", kind.subject()));
         return None;
     }
-    if let Some(existential) = find_impl(of.to_token_stream()) {
+    if let Some(existential) = find_impl(ty.to_token_stream()) {
         errors.help(
             existential,
             format_args!("{} cannot be generic: {} cannot specify types", kind.subject(), kind.input()),
@@ -153,13 +153,13 @@ fn check_parameter(
         );
         return None;
     }
-    let reference = match ungrouped(&of) {
+    let reference = match ungrouped(&ty) {
         Type::Reference(reference) => check_reference(kind, reference, errors)?,
         _ => None,
     };
     if let Some(state) = reference {
         if let Some(attribute) = attribute {
-            let message = format!("`#[arg(…)]` is not applicable to `{}`, which is server state", source_text(&of));
+            let message = format!("`#[arg(…)]` is not applicable to `{}`, which is server state", source_text(&ty));
             errors.help(attribute.path(), message, "take it by value if it is an argument");
             return None;
         }
@@ -170,10 +170,10 @@ fn check_parameter(
         return Some(ParameterSource::Server(name, enclosing_type.concrete(state)));
     }
     let name = argument_name(&pattern, errors)?;
-    if !matches!(ungrouped(&of), Type::Reference(_)) && reject_borrowed(&of, errors) {
+    if !matches!(ungrouped(&ty), Type::Reference(_)) && reject_borrowed(&ty, errors) {
         return None;
     }
-    arguments.push(Argument::check(kind, enclosing_type, &name, ungrouped(&of), docs, options, errors));
+    arguments.push(Argument::check(kind, enclosing_type, &name, ungrouped(&ty), docs, options, errors));
     Some(ParameterSource::Caller(arguments.len() - 1))
 }
 
@@ -182,27 +182,27 @@ fn check_parameter(
 #[allow(clippy::option_option, reason = "documented above")]
 fn check_reference<'a>(kind: Kind, reference: &'a TypeReference, errors: &mut Errors) -> Option<Option<&'a Type>> {
     if let Some(mutability) = &reference.mutability {
-        let of = source_text(&reference.elem);
+        let ty = source_text(&reference.elem);
         let and = &reference.and_token;
         let message = format!(
-            "a parameter cannot be `&mut {of}`: state is shared between calls, and arguments are passed by value"
+            "a parameter cannot be `&mut {ty}`: state is shared between calls, and arguments are passed by value"
         );
         let help = match ungrouped(&reference.elem) {
-            Type::Slice(_) => format!("use `&{of}`"),
-            Type::Path(path) if path.path.is_ident("str") => format!("use `&{of}`"),
+            Type::Slice(_) => format!("use `&{ty}`"),
+            Type::Path(path) if path.path.is_ident("str") => format!("use `&{ty}`"),
             _ => format!(
-                "for state use `&{of}` with interior mutability, such as a `Mutex` or an atomic; for an argument use `{of}`"
+                "for state use `&{ty}` with interior mutability, such as a `Mutex` or an atomic; for an argument use `{ty}`"
             ),
         };
         errors.help(quote!(#and #mutability), message, help);
         return None;
     }
     if let Some(lifetime) = reference.lifetime.as_ref().filter(|lifetime| lifetime.ident == "static") {
-        let of = source_text(&reference.elem);
+        let ty = source_text(&reference.elem);
         errors.help(
             lifetime,
             format_args!("a reference parameter of {} lives only as long as the call, not `'static`", kind.subject()),
-            format_args!("use `&{of}`"),
+            format_args!("use `&{ty}`"),
         );
         return None;
     }
@@ -252,15 +252,15 @@ fn output(kind: Kind, enclosing_type: &EnclosingType, function: &Function, error
             let here = function.signature.ident.span().resolved_at(Span::mixed_site());
             quote_spanned!(here=> ())
         }
-        ReturnType::Type(_, of) => {
-            if let Some(existential) = find_impl(of.to_token_stream()) {
+        ReturnType::Type(_, ty) => {
+            if let Some(existential) = find_impl(ty.to_token_stream()) {
                 errors.help(
                     existential,
                     format_args!("the return type of {} cannot be `impl Trait`", kind.subject()),
                     "write an `async fn` instead of returning a future",
                 );
             }
-            enclosing_type.concrete(of)
+            enclosing_type.concrete(ty)
         }
     }
 }

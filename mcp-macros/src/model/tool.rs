@@ -55,16 +55,16 @@ impl Tool {
 }
 
 /// Checks the option `task`. A synchronous function cannot be a task, because it returns before a client could poll it.
-fn check_task((value, place): (Option<Expr>, Span), execution: Execution, errors: &mut Errors) -> TaskSupport {
+fn check_task((value, span): (Option<Expr>, Span), execution: Execution, errors: &mut Errors) -> TaskSupport {
     let support = value.map_or(Some(TaskSupport::Optional), |value| read_task(&value, errors));
     let Some(support) = support else { return TaskSupport::Forbidden };
     match execution {
         Execution::Sync => errors.at(
-            place,
+            span,
             "a synchronous function cannot be a `task`: it blocks the server's thread until it returns\nhelp: add `blocking`, or make the function `async`",
         ),
         Execution::Blocking if support == TaskSupport::Deferred => errors.at(
-            place,
+            span,
             "a `blocking` function cannot be a deferred task: it cannot call `ctx.become_task().await`\nhelp: make the function `async`",
         ),
         Execution::Blocking | Execution::Async => {}
@@ -94,7 +94,7 @@ fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
 }
 
 fn check_hints(read_only: Option<(bool, Span)>, destructive: Option<(bool, Span)>, errors: &mut Errors) {
-    if let (Some((true, _)), Some((true, place))) = (read_only, destructive) {
-        errors.at(place, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
+    if let (Some((true, _)), Some((true, span))) = (read_only, destructive) {
+        errors.at(span, "`destructive` contradicts `read_only`\nhelp: remove one of the two");
     }
 }

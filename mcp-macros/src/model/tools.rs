@@ -7,7 +7,7 @@ use crate::{errors::Errors, syntax::Method};
 
 /// The annotated methods of a type.
 pub(crate) struct Tools {
-    pub(crate) of: Type,
+    pub(crate) ty: Type,
     pub(crate) entries: Vec<Entry>,
     pub(crate) krate: Option<Path>,
 }
@@ -20,22 +20,22 @@ pub(crate) enum Entry {
 }
 
 impl Tools {
-    pub(crate) fn check(of: Type, methods: Vec<Method>, krate: Option<Path>, errors: &mut Errors) -> Self {
-        let enclosing_type = EnclosingType::Impl(Box::new(of.clone()));
+    pub(crate) fn check(ty: Type, methods: Vec<Method>, krate: Option<Path>, errors: &mut Errors) -> Self {
+        let enclosing_type = EnclosingType::Impl(Box::new(ty.clone()));
         let check = |method| match method {
             Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
             Method::Resource(resource) => Entry::Resource(Resource::check(*resource, &enclosing_type, errors).0),
             Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),
         };
-        Self { of, entries: methods.into_iter().map(check).collect(), krate }
+        Self { ty, entries: methods.into_iter().map(check).collect(), krate }
     }
 }
 
 /// Checks that the methods of a block can be collected.
 pub(crate) fn check_block(block: &syn::ItemImpl, errors: &mut Errors) -> bool {
-    if let Some((of, _)) = &block.trait_ {
+    if let Some((path, _)) = &block.trait_ {
         let help = "move the functions to an inherent `impl` block";
-        errors.help(of, "`#[tools]` cannot be applied to the `impl` block of a trait", help);
+        errors.help(path, "`#[tools]` cannot be applied to the `impl` block of a trait", help);
         return false;
     }
     if block.generics.params.is_empty() {

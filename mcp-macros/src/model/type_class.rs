@@ -77,8 +77,8 @@ fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
 }
 
 /// Strips the invisible groups that `macro_rules` adds around a type.
-pub(super) fn ungrouped(of: &Type) -> &Type {
-    match of {
+pub(super) fn ungrouped(ty: &Type) -> &Type {
+    match ty {
         Type::Group(group) => ungrouped(&group.elem),
         Type::Paren(paren) => ungrouped(&paren.elem),
         other => other,

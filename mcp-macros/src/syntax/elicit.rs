@@ -42,7 +42,7 @@ pub(crate) enum ItemSyntax {
 /// A field and its options.
 pub(crate) struct FieldSyntax {
     pub(crate) name: Ident,
-    pub(crate) of: Type,
+    pub(crate) ty: Type,
     pub(crate) docs: Docs,
     pub(crate) options: ArgumentSyntax,
 }
@@ -98,7 +98,7 @@ impl ElicitSyntax {
 }
 
 impl FieldSyntax {
-    fn read(name: Ident, of: Type, attributes: &[Attribute], errors: &mut Errors) -> Self {
+    fn read(name: Ident, ty: Type, attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut options = Options::new("elicit", &FIELD);
         read_into(&mut options, attributes, errors);
         let options = ArgumentSyntax {
@@ -111,7 +111,7 @@ impl FieldSyntax {
             description: options.text_or_macro("description", errors),
             ..ArgumentSyntax::default()
         };
-        Self { name, of, docs: Docs::read(attributes), options }
+        Self { name, ty, docs: Docs::read(attributes), options }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Function {
 /// A parameter and its options.
 pub(crate) struct Parameter {
     pub(crate) pattern: Pat,
-    pub(crate) of: Type,
+    pub(crate) ty: Type,
     pub(crate) docs: Docs,
     /// The `#[arg(…)]` attribute.
     pub(crate) attribute: Option<Attribute>,
@@ -52,7 +52,7 @@ impl Function {
                         ours.into_iter().partition(|attribute| attribute.path().is_ident("doc"));
                     parameters.push(Parameter {
                         pattern: (*parameter.pat).clone(),
-                        of: (*parameter.ty).clone(),
+                        ty: (*parameter.ty).clone(),
                         docs: Docs::read(&docs),
                         options: ArgumentSyntax::read(&arg, errors),
                         attribute: arg.into_iter().next(),

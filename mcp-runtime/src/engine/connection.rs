@@ -13,7 +13,8 @@ use super::{
         response,
     },
     dispatch,
-    outbox::{Outbox, SessionLevel},
+    outbox::Outbox,
+    rates::FlowControl,
     request::{
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
@@ -29,8 +30,8 @@ use crate::{
 
 /// The server's side of a connection to one peer: its session, its calls in flight and its output.
 ///
-/// A connection consumes messages and produces messages. It must be driven inside a tokio runtime, since calls that have
-/// to wait are spawned as tasks.
+/// A connection consumes messages and produces messages. It must be driven inside a tokio runtime, since calls that
+/// have to wait are spawned as tasks.
 #[derive(Debug)]
 pub(crate) struct Connection {
     context: ConnectionContext,
@@ -39,11 +40,11 @@ pub(crate) struct Connection {
 /// The outcome of receiving a transmission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveOutcome {
-    /// The transmission contained a request, so a response is written now or follows later.
+    /// Whether the transmission needs a response, because it contained a request or was malformed.
     pub(crate) is_request: bool,
-    /// The transmission was malformed, or a request lacked mandatory members.
+    /// Whether the transmission was malformed, or the dialect of a request could not be determined.
     pub(crate) is_malformed: bool,
-    /// The transmission was a response to a request that the server never made.
+    /// Whether the transmission was a response.
     pub(crate) is_response: bool,
     /// The class of the fault with which the request was rejected before a function ran.
     pub(crate) fault: Option<FaultClass>,
@@ -61,23 +62,23 @@ impl Connection {
         Self::without_session(Instant::now(), engine, false)
     }
 
-    /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages that
-    /// belong to no request.
+    /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
+    /// that belong to no request.
     #[cfg(feature = "http")]
     pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
         Self::without_session(now, engine, true)
     }
 
-    /// Creates a connection for a single exchange of an open session, with an outbox of its own.
+    /// Creates a connection for a single exchange of an open session, with its own outbox.
     #[cfg(feature = "http")]
     pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (in_flight, level) = (Arc::clone(&session.in_flight), Arc::clone(&session.level));
+        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
         let context = ConnectionContext {
             engine,
             session: OnceLock::from(session),
             in_flight,
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange: true,
             clock: Clock::new(now),
@@ -86,13 +87,13 @@ impl Connection {
     }
 
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let level = Arc::new(SessionLevel::default());
+        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
         let context = ConnectionContext {
             engine,
             session: OnceLock::new(),
             in_flight: Arc::default(),
-            outbox: Arc::new(Outbox::new(Arc::clone(&level))),
-            level,
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
             source: None,
             is_single_exchange,
             clock: Clock::new(now),
@@ -100,7 +101,7 @@ impl Connection {
         Self { context }
     }
 
-    /// Sets what the transport knows about the messages that follow.
+    /// Sets the source of the messages that follow.
     #[cfg(feature = "http")]
     pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
         self.context.source = Some(source);
@@ -124,8 +125,8 @@ impl Connection {
         &self.context.outbox
     }
 
-    /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as lines.
-    /// The others become available to [`drain`](Self::drain) later.
+    /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
+    /// lines. The others become available to [`drain`](Self::drain) later.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
         let text = match std::str::from_utf8(bytes) {
@@ -164,7 +165,8 @@ impl Connection {
         self.context.session.get().is_some()
     }
 
-    /// Returns the time at which the last synchronous call ended or, without one, the last transmission arrived.
+    /// Returns the time at which the connection last read the clock: when a transmission arrived, or when a call
+    /// returned or started to wait.
     pub(crate) fn time(&self) -> Instant {
         self.context.clock.last()
     }

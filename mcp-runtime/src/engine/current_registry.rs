@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CurrentRegistry {
     registry: ArcSwap<Registry>,
-    /// Held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
     changing: Mutex<()>,
 }
 
@@ -26,8 +26,8 @@ impl CurrentRegistry {
         self.registry.load()
     }
 
-    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None` if
-    /// `change` returns no registry.
+    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None`
+    /// if `change` returns no registry.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl CurrentRegistry {
         let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.registry.load_full();
         let Some(after) = change(&before)? else { return Ok(None) };
-        let kinds = before.differs(&after);
+        let kinds = before.changed_kinds(&after);
         self.registry.store(after.into());
         Ok(Some(kinds))
     }

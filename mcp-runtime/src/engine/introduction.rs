@@ -16,8 +16,8 @@ const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// The extensions that the server declares itself if it has entries that need them.
 pub(crate) const OWN_EXTENSIONS: [&str; 2] = [EXTENSION, SKILLS_EXTENSION];
 
-/// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover` returns
-/// the full identity.
+/// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
+/// returns the full identity.
 pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
     Encoding {

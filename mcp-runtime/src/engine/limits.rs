@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::tasks::options::TaskOptions;
+use super::{rates::SessionRates, tasks::options::TaskOptions};
 
 /// The limits on the resources that a client may use.
 #[derive(Debug, Clone)]
@@ -26,6 +26,7 @@ pub(crate) struct Limits {
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
     pub(crate) tasks: TaskOptions,
+    pub(crate) rates: SessionRates,
 }
 
 impl Default for Limits {
@@ -42,6 +43,7 @@ impl Default for Limits {
             answer_timeout: Duration::from_secs(600),
             round_ttl: Duration::from_secs(3600),
             tasks: TaskOptions::default(),
+            rates: SessionRates::default(),
         }
     }
 }

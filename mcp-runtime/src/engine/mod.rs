@@ -1,7 +1,7 @@
 //! The protocol engine: messages in, messages out.
 //!
-//! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no I/O:
-//! transports pass messages to a [`Connection`] and take its output.
+//! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
+//! I/O: transports pass messages to a [`Connection`] and take its output.
 
 mod call;
 mod client_requests;
@@ -13,6 +13,7 @@ pub(crate) mod layers;
 mod limits;
 mod methods;
 mod outbox;
+mod rates;
 mod request;
 mod session;
 mod shared;
@@ -30,6 +31,7 @@ pub(crate) use connection::ReceiveOutcome;
 pub(crate) use introduction::OWN_EXTENSIONS;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
+pub use rates::{Rate, SessionRates};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

@@ -4,7 +4,7 @@ use std::{
     ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, futures::OwnedNotified};
 
+use super::rates::FlowControl;
 use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
@@ -19,26 +20,6 @@ pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
 
 /// A counter of the unread bytes in several outboxes.
 pub(crate) type Meter = Arc<AtomicUsize>;
-
-/// The log level of a session.
-#[derive(Debug)]
-pub(crate) struct SessionLevel(AtomicU8);
-
-impl Default for SessionLevel {
-    fn default() -> Self {
-        Self(AtomicU8::new(Level::Info as u8))
-    }
-}
-
-impl SessionLevel {
-    pub(crate) fn set(&self, level: Level) {
-        self.0.store(level as u8, Ordering::Release);
-    }
-
-    fn get(&self) -> Level {
-        Level::ALL[usize::from(self.0.load(Ordering::Acquire)).min(Level::ALL.len() - 1)]
-    }
-}
 
 /// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
@@ -51,20 +32,21 @@ pub(super) trait PendingNotifications: Send + Sync {
 
 /// Encoded messages that are waiting for the transport.
 ///
-/// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops reading
-/// requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
+/// Responses are always accepted: their number is bounded by the limit on calls in flight, and the transport stops
+/// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// Notified when the transport has taken the contents.
+    /// The signal that the transport has taken the contents.
     drained: Arc<Notify>,
-    level: Arc<SessionLevel>,
+    flow: Arc<FlowControl>,
 }
 
 #[derive(Default)]
 struct Contents {
     /// Encoded lines.
     lines: Vec<u8>,
-    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the outbox.
+    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
+    /// outbox.
     pending: Vec<Arc<dyn PendingNotifications>>,
     /// The number of calls whose responses will arrive here.
     calls: usize,
@@ -85,8 +67,8 @@ struct Contents {
 }
 
 impl Outbox {
-    pub(crate) fn new(level: Arc<SessionLevel>) -> Self {
-        Self { contents: Mutex::default(), drained: Arc::default(), level }
+    pub(crate) fn new(flow: Arc<FlowControl>) -> Self {
+        Self { contents: Mutex::default(), drained: Arc::default(), flow }
     }
 
     /// Returns the number of calls whose responses will arrive here.
@@ -120,7 +102,8 @@ impl Outbox {
         self.contents().close_after.is_some()
     }
 
-    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should reconnect.
+    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should
+    /// reconnect.
     #[cfg(feature = "http")]
     pub(crate) fn take_close_request(&self) -> Option<Duration> {
         self.contents().close_after.take()
@@ -154,7 +137,8 @@ impl Outbox {
         if self.call_count() == 0 { Poll::Ready(()) } else { output }
     }
 
-    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE stream.
+    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE
+    /// stream.
     #[cfg(feature = "http")]
     pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         let output = self.poll_output(cx);
@@ -367,7 +351,11 @@ impl Peer for Outbox {
     }
 
     fn session_level(&self) -> Level {
-        self.level.get()
+        self.flow.level()
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.flow.admits_log_message()
     }
 
     fn close_sse_stream(&self, retry: Duration) {

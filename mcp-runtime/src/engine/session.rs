@@ -1,9 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{
-    call::in_flight::InFlight,
-    client_requests::PendingRequests,
-    outbox::{Outbox, SessionLevel},
+    call::in_flight::InFlight, client_requests::PendingRequests, outbox::Outbox, rates::FlowControl,
     subscriptions::subscriber::Subscriber,
 };
 use crate::{handler::ClientInfo, revision::Dialect};
@@ -15,6 +13,9 @@ pub(crate) struct Session {
     pub(super) id: OnceLock<String>,
     pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
+    /// The principal that opened the session, which nobody else may use.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
+    pub(crate) principal: Option<Box<str>>,
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
     /// The requests to the client that it has not yet answered.
@@ -22,9 +23,10 @@ pub(crate) struct Session {
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
-    pub(crate) level: Arc<SessionLevel>,
+    pub(crate) flow: Arc<FlowControl>,
     /// The destination of messages that belong to no request.
     pub(crate) outbox: Arc<Outbox>,
-    /// Its subscriptions. `None` if the server did not declare in `initialize` that its lists may change.
+    /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
+    /// change.
     pub(super) subscriber: Option<Subscriber>,
 }

@@ -127,8 +127,8 @@ impl Engine {
         })
     }
 
-    /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it was
-    /// replaced.
+    /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it
+    /// was replaced.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Engine {
         Ok(changed.is_some())
     }
 
-    /// Makes the server declare from now on that its lists may change.
+    /// Starts to declare to clients that the lists may change.
     pub(crate) fn announce_changes(&self) {
         if !self.announces_changes.swap(true, Ordering::AcqRel) {
             // The change returns no error, so this cannot fail.

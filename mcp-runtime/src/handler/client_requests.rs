@@ -131,7 +131,7 @@ impl ClientRequests<'_> {
         if self.supports(capability) {
             return Ok(());
         }
-        Err(capability.missing()).inspect_err(|fault| self.wait.record_missing_capability(fault))
+        Err(Capability::missing(&[capability])).inspect_err(|fault| self.wait.record_missing_capability(fault))
     }
 }
 

@@ -4,7 +4,11 @@ use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::HandlerError;
+use super::{Encoding, HandlerError};
+use crate::{
+    jsonrpc::write,
+    revision::encode::{self, Object},
+};
 
 /// The maximum number of values in one result.
 ///
@@ -56,6 +60,28 @@ impl Completions {
         Self { has_more: total > first.len(), total: Some(total), values: first, meta: Map::new() }
     }
 
+    /// Creates a result from the candidates that match a value, regardless of case: first those that start with it, then
+    /// those that contain it. This is how the values of enums are completed.
+    ///
+    /// ```
+    /// # use mcp_runtime::Completions;
+    /// let cities = ["New York", "York", "Yorktown", "Paris"];
+    /// assert_eq!(Completions::matching("york", cities), Completions::new(["York", "Yorktown", "New York"]));
+    /// ```
+    pub fn matching(value: &str, candidates: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let value = value.to_lowercase();
+        let (mut starting, mut containing) = (Vec::new(), Vec::new());
+        for candidate in candidates {
+            let candidate = candidate.into();
+            match candidate.to_lowercase().find(&value) {
+                Some(0) => starting.push(candidate),
+                Some(_) => containing.push(candidate),
+                None => {}
+            }
+        }
+        Self::new(starting.into_iter().chain(containing))
+    }
+
     /// Sets the total number of matches, if the values are only the first of them.
     #[must_use]
     pub fn with_total(mut self, total: usize) -> Self {
@@ -69,6 +95,21 @@ impl Completions {
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.meta.insert(key.into(), value.into());
         self
+    }
+
+    /// Writes the result of `completion/complete`.
+    pub(crate) fn write(&self, encoding: &Encoding) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(br#"{"completion":"#);
+        let mut completion = Object::begin(&mut out);
+        encode::array(completion.key("values"), &self.values, |out, value| write::string(out, value));
+        if let Some(total) = self.total {
+            write::plain(completion.key("total"), &total);
+        }
+        write::plain(completion.key("hasMore"), &self.has_more);
+        completion.end();
+        encoding.end_result(&mut out, Some(&self.meta));
+        out
     }
 }
 
@@ -115,5 +156,20 @@ mod tests {
     fn at_most_100_values_are_sent_and_all_are_counted() {
         let completions = Completions::new((0..250).map(|n| n.to_string()));
         assert_eq!((completions.values.len(), completions.total, completions.has_more), (100, Some(250), true));
+    }
+
+    #[test]
+    fn values_that_start_with_the_text_precede_those_that_contain_it() {
+        let candidates = ["Zürich", "Bad Ragaz", "ragout", "RAGTIME", "Bern"];
+        for (text, expected) in [
+            ("", &candidates[..]),
+            ("rag", &["ragout", "RAGTIME", "Bad Ragaz"]),
+            ("RAGO", &["ragout"]),
+            ("ÜRICH", &["Zürich"]),
+            ("d r", &["Bad Ragaz"]),
+            ("x", &[]),
+        ] {
+            assert_eq!(Completions::matching(text, candidates).values, expected, "{text:?}");
+        }
     }
 }

@@ -165,12 +165,13 @@ impl Context {
     }
 
     fn send_log(&self, logger: &str, level: Level, data: impl Serialize, meta: &Map<String, Value>) {
-        if self.inner.lifetime.has_ended() || !self.logs(level) {
+        let parts = &self.inner.parts;
+        if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
             return;
         }
         match log::notification(logger, level, &data, meta) {
             Ok(message) => {
-                self.inner.parts.peer.notify(&message);
+                parts.peer.notify(&message);
             }
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }

@@ -1,4 +1,4 @@
-//! Canonical JSON.
+//! A canonical form of JSON, for comparing values.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -7,15 +7,15 @@ use super::{raw, write};
 /// The depth up to which values are rewritten. Deeper values are copied verbatim, so no text can exhaust the stack.
 const DEPTH: usize = 128;
 
-/// Writes JSON in canonical form: without whitespace, with sorted members, and with only the last of several members
-/// of the same name.
+/// Returns the canonical form of JSON: without whitespace, with sorted members, and with only the last of several
+/// members of the same name. It is not valid JSON, since a comma follows every member and element.
 ///
 /// Numbers are copied verbatim, because not all of them fit a Rust number.
 pub(crate) fn canonical(json: &str) -> String {
     canonical_by(json, &|out, number| out.extend_from_slice(number.as_bytes()))
 }
 
-/// Writes JSON in canonical form, with numbers written by `number`.
+/// Returns the canonical form of JSON, with numbers written by `number`.
 pub(crate) fn canonical_by(json: &str, number: &dyn Fn(&mut Vec<u8>, &str)) -> String {
     let mut out = Vec::with_capacity(json.len());
     write_canonical(&mut out, json, number, DEPTH);

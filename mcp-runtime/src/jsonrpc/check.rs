@@ -8,7 +8,8 @@ use super::{raw::skip_space, scan};
 /// Calls `each` with the raw name and value of each member of the object. If the member `inner` is an object, first
 /// calls `each_inner` with its members and the end of each, relative to the start of that object.
 ///
-/// Returns `None` if the text as a whole is not a supported object; the calls so far are then meaningless.
+/// Returns `None` if the text as a whole is not a supported object. In that case, the calls made so far must be
+/// ignored.
 pub(super) fn members<'a>(
     text: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Option<()>,
@@ -44,7 +45,7 @@ fn object<'a>(text: &'a str, at: usize, mut member: impl FnMut(&'a str, usize) -
         return Some(at + 1);
     }
     loop {
-        // An escaped name may be equal to a known one.
+        // Escaped names are not supported, since they may be equal to a known name.
         let name_end = plain_string(bytes, at)?;
         let value_at = colon(bytes, name_end)?;
         let name = text.get(at + 1..name_end - 1)?;
@@ -80,9 +81,9 @@ fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
                 }
                 at + 1
             }
-            b't' => word(bytes, at, b"true")?,
-            b'f' => word(bytes, at, b"false")?,
-            b'n' => word(bytes, at, b"null")?,
+            b't' => literal(bytes, at, b"true")?,
+            b'f' => literal(bytes, at, b"false")?,
+            b'n' => literal(bytes, at, b"null")?,
             _ => number(bytes, at)?,
         };
         // After a value comes the next one, or the end of the container.
@@ -178,8 +179,8 @@ fn colon(bytes: &[u8], at: usize) -> Option<usize> {
     (bytes.get(at)? == &b':').then(|| skip_space(bytes, at + 1))
 }
 
-fn word(bytes: &[u8], at: usize, word: &[u8]) -> Option<usize> {
-    bytes.get(at..)?.starts_with(word).then_some(at + word.len())
+fn literal(bytes: &[u8], at: usize, literal: &[u8]) -> Option<usize> {
+    bytes.get(at..)?.starts_with(literal).then_some(at + literal.len())
 }
 
 /// Returns the end of the number that starts at `at`.

@@ -4,8 +4,8 @@ use super::raw;
 
 /// The id of a request: the JSON text of a string or an integer.
 ///
-/// The text is preserved, so a response contains exactly the id of its request. Ids are equal if their texts are equal;
-/// strings with escapes are normalized first.
+/// The text is preserved, so a response repeats the id as the client wrote it. Only the escapes of strings are
+/// normalized, so that equal strings have equal texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id<'a>(Cow<'a, str>);
 

@@ -65,7 +65,7 @@ impl<'a> Object<'a> {
         found.chain(raw::members_from(self.json, self.rest))
     }
 
-    /// Remembers the next member, which ends at `end`.
+    /// Remembers the next member, which ends at `end`, unless [`REMEMBERED`] members are remembered already.
     fn remember(&mut self, name: &'a str, value: &'a str, end: usize) {
         if let Some(slot) = self.found.get_mut(self.count) {
             *slot = (name, value);
@@ -211,7 +211,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str
     <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
 }
 
-/// Describes a syntax error. Omits the line number, because a message is one line.
+/// Describes a syntax error. Omits the line number, since most messages are a single line.
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);

@@ -8,8 +8,8 @@ use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::{Call, CallStatus, Layer, LayerFuture, Next, Outcome};
-use crate::{handler::entry::EntryKind, jsonrpc::canonical};
+use super::{Call, CallKind, CallStatus, Layer, LayerFuture, Next, Outcome};
+use crate::jsonrpc::canonical;
 
 /// The default size of the cache.
 const DEFAULT_MAX_BYTES: usize = 16 << 20;
@@ -153,7 +153,7 @@ impl CacheReadOnly {
     /// Returns whether the result of a call depends only on its key.
     fn is_cacheable(&self, call: &Call) -> bool {
         let hints = call.hints();
-        call.kind() == EntryKind::Tool
+        call.kind() == CallKind::Tool
             && hints.read_only == Some(true)
             && hints.open_world != Some(true)
             && (self.vary.is_some() || !call.uses_context())

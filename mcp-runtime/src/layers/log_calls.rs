@@ -1,7 +1,6 @@
 use std::time::Instant;
 
 use super::{Call, Layer, LayerFuture, Next};
-use crate::handler::entry::EntryKind;
 
 /// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
 /// `outcome` and `elapsed`.
@@ -56,14 +55,9 @@ struct CallLog {
 impl Drop for CallLog {
     fn drop(&mut self) {
         let Self { call, arguments, began, outcome } = self;
-        let kind = match call.kind() {
-            EntryKind::Tool => "tool",
-            EntryKind::Resource => "resource",
-            EntryKind::Prompt => "prompt",
-        };
         tracing::info!(
             name = call.name(),
-            kind,
+            kind = call.kind().as_str(),
             id = call.request_id(),
             principal = call.caller().principal(),
             arguments = arguments.then(|| call.arguments()),

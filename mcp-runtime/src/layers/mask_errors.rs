@@ -68,7 +68,7 @@ impl Layer for MaskErrors {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let outcome = next.run(call.clone()).await;
-            let Some((reason, error_type)) = outcome.failure_of() else { return outcome };
+            let Some((reason, error_type)) = outcome.failure_with_type() else { return outcome };
             if self.shown.contains(&error_type) {
                 return outcome;
             }

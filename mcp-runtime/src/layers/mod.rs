@@ -1,4 +1,4 @@
-//! Middleware for calls of tools, resources and prompts.
+//! Middleware for calls of tools, resources and prompts, and for completions of their arguments.
 //!
 //! A [`Layer`] wraps calls as an HTTP middleware wraps requests. [`Server::layer`](crate::Server::layer) adds a layer
 //! to all calls, and [`Server::layer_for`](crate::Server::layer_for) to the calls of some functions. The first layer
@@ -35,8 +35,8 @@
 //! # });
 //! ```
 //!
-//! A layer is part of the call: it counts towards the call's timeout, and is dropped when the call is cancelled. Lists,
-//! completions and subscriptions are not calls. The log events of a layer are never forwarded to the client, even with
+//! A layer is part of the call: it counts towards the call's timeout, and is dropped when the call is cancelled. Lists
+//! and subscriptions are not calls. The log events of a layer are never forwarded to the client, even with
 //! `Server::forward_log`.
 
 #[cfg(feature = "cache")]
@@ -54,6 +54,6 @@ pub use mask_errors::MaskErrors;
 pub use rate_limit::RateLimit;
 
 pub use crate::{
-    engine::layers::{Call, CallStatus, Layer, LayerFuture, Next, Outcome, from_fn},
+    engine::layers::{Call, CallKind, CallStatus, Layer, LayerFuture, Next, Outcome, from_fn},
     handler::entry::Hints,
 };

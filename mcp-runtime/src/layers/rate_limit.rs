@@ -16,8 +16,8 @@ use lru::LruCache;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Call, Layer, LayerFuture, Next, Outcome};
-use crate::{error::Fault, handler::entry::EntryKind};
+use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
+use crate::error::Fault;
 
 /// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;
@@ -88,7 +88,8 @@ impl RateLimit {
         self
     }
 
-    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one.
+    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a budget of
+    /// their own.
     #[must_use]
     pub fn per_function(mut self) -> Self {
         self.per_function = true;
@@ -172,8 +173,8 @@ fn reject(call: &Call, wait: Duration) -> Outcome {
     let message = format!("rate limit of `{}` exceeded: retry in {wait:?}", call.entry().name);
     tracing::debug!(name = call.name(), ?wait, "rate limit exceeded");
     match call.kind() {
-        EntryKind::Tool => Outcome::error(call, message),
-        EntryKind::Resource | EntryKind::Prompt => {
+        CallKind::Tool => Outcome::error(call, message),
+        CallKind::Resource | CallKind::Prompt | CallKind::Completion => {
             Fault::Custom { code: 429, message, data: Some(json!({ "retryAfterMs": millis })) }.into()
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct NewEntries {
     pub(super) templates: Vec<Resource>,
 }
 
-/// Registers entries and collects the problems with them.
+/// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
     states: &'a StateMap,
     problems: Vec<String>,
@@ -87,8 +87,8 @@ impl<'a> Builder<'a> {
         contract: Result<Contract, SchemaError>,
         mime_type: Option<&'static str>,
     ) -> Option<Function> {
-        for need in common.dependencies {
-            self.check_need(&common.source, &format!("its parameter `{}`", need.parameter), need);
+        for dependency in common.dependencies {
+            self.check_dependency(&common.source, &format!("its parameter `{}`", dependency.parameter), dependency);
         }
         for argument in common.arguments {
             if let Some(function) = &argument.complete {
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
             Ok(contract) => {
                 let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
-                let choices = arguments.map(|argument| choices(&contract.schema, argument.name)).collect();
+                let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
                 Some(Function::new(kind, common, contract, choices))
             }
             Err(error) => {
@@ -116,20 +116,21 @@ impl<'a> Builder<'a> {
 
     /// Checks that the server has the state that a server function needs. A request provides the types in `provided`.
     fn check_server_fn(&mut self, common: &CommonEntry, function: &ServerFnEntry, provided: &[TypeId]) {
-        let mut needs = Vec::new();
-        (function.dependencies)(&mut needs);
-        for need in needs.iter().filter(|need| !provided.contains(&(need.type_id)())) {
-            self.check_need(&common.source, &format!("its function `{}`", function.function), need);
+        let mut dependencies = Vec::new();
+        (function.dependencies)(&mut dependencies);
+        for dependency in dependencies.iter().filter(|dependency| !provided.contains(&(dependency.type_id)())) {
+            self.check_dependency(&common.source, &format!("its function `{}`", function.function), dependency);
         }
     }
 
-    /// Checks that the server has the state that a dependency refers to. `user` is the parameter or function that needs it.
-    fn check_need(&mut self, source: &SourceLocation, user: &str, need: &Dependency) {
-        let type_id = (need.type_id)();
+    /// Checks that the server has the state that a dependency refers to. `user` is the parameter or function that needs
+    /// it.
+    fn check_dependency(&mut self, source: &SourceLocation, user: &str, dependency: &Dependency) {
+        let type_id = (dependency.type_id)();
         if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
         }
-        let wanted = (need.type_name)();
+        let wanted = (dependency.type_name)();
         let available = match self.states.type_names().as_slice() {
             [] => "no state".to_owned(),
             names => {
@@ -142,18 +143,18 @@ impl<'a> Builder<'a> {
         ));
     }
 
-    /// Reports entries with the same key. `entries` are sorted by key.
+    /// Reports entries with the same key. `entries` are sorted by key, and `relation` relates an entry to its key.
     pub(super) fn check_unique<'t, T: Registered + 't>(
         &mut self,
         kind: &str,
-        how: &str,
+        relation: &str,
         entries: impl Iterator<Item = &'t T>,
     ) {
         let mut last: Option<&T> = None;
         for entry in entries {
             if let Some(last) = last.filter(|last| last.key() == entry.key()) {
                 let (first, second) = (source_of(last), source_of(entry));
-                self.problems.push(format!("two {kind} are {how} `{}`: {first} and {second}", entry.key()));
+                self.problems.push(format!("two {kind} {relation} `{}`: {first} and {second}", entry.key()));
             }
             last = Some(entry);
         }

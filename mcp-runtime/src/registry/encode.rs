@@ -156,8 +156,8 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
         ("exclusiveMinimum", "more than"),
         ("maximum", "at most"),
         ("exclusiveMaximum", "less than"),
-        ("minLength", "shortest length"),
-        ("maxLength", "longest length"),
+        ("minLength", "minimum length"),
+        ("maxLength", "maximum length"),
         ("pattern", "matching"),
         ("default", "default"),
     ] {

@@ -21,7 +21,7 @@ pub(crate) struct Function {
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     /// The permitted values of each argument. Empty if its schema does not list them.
-    choices: Vec<Vec<String>>,
+    choices: Vec<Arc<[String]>>,
     /// The list element in each revision, encoded on first use. Registries that share the entry also share the element.
     encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
 }
@@ -59,11 +59,12 @@ pub(crate) struct Resource {
 }
 
 /// The source of the completions of an argument.
-pub(crate) enum CompletionSource<'a> {
+#[derive(Clone)]
+pub(crate) enum CompletionSource {
     /// A function, and whether it takes the context.
     Function(&'static ServerFnEntry, bool),
     /// The permitted values.
-    Values(&'a [String]),
+    Values(Arc<[String]>),
 }
 
 impl Function {
@@ -71,24 +72,25 @@ impl Function {
         kind: EntryKind,
         common: &'static CommonEntry,
         contract: Contract,
-        choices: Vec<Vec<String>>,
+        choices: Vec<Arc<[String]>>,
     ) -> Self {
         let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
         Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
     }
 
-    /// Returns the information that visibility rules and [`Handle::set_enabled`](crate::Handle::set_enabled) see.
+    /// Returns the information that is passed to visibility rules, to the predicates of layers and to
+    /// [`Handle::set_enabled`](crate::Handle::set_enabled).
     pub(crate) fn info(&self) -> EntryInfo<'static> {
         self.common.info(self.kind)
     }
 
     /// Returns the source of an argument's completions, or `None` if the function has no such argument.
-    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource<'_>> {
+    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource> {
         let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
         Some(match &self.contract.arguments[index].complete {
             Some(function) => CompletionSource::Function(function, takes_context(function)),
-            None => CompletionSource::Values(&self.choices[index]),
+            None => CompletionSource::Values(Arc::clone(&self.choices[index])),
         })
     }
 
@@ -125,23 +127,24 @@ pub(super) trait Registered {
         None
     }
 
-    /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a type.
+    /// Returns `true` if the entry's function, or a function that lists or completes for it, takes a reference to a
+    /// type.
     fn takes(&self, wanted: TypeId) -> bool {
         let common = self.function().common;
-        let mut needs = common.dependencies.to_vec();
+        let mut dependencies = common.dependencies.to_vec();
         let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
-        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut needs));
-        needs.iter().any(|need| (need.type_id)() == wanted)
+        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut dependencies));
+        dependencies.iter().any(|dependency| (dependency.type_id)() == wanted)
     }
 }
 
 /// Returns `true` if a server function takes the context.
 pub(super) fn takes_context(function: &ServerFnEntry) -> bool {
-    let mut needs = Vec::new();
-    (function.dependencies)(&mut needs);
-    uses_context(&needs)
+    let mut dependencies = Vec::new();
+    (function.dependencies)(&mut dependencies);
+    uses_context(&dependencies)
 }
 
-fn uses_context(needs: &[Dependency]) -> bool {
-    needs.iter().any(|need| (need.type_id)() == TypeId::of::<Context>())
+fn uses_context(dependencies: &[Dependency]) -> bool {
+    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }

@@ -59,7 +59,7 @@ impl Lists {
     }
 }
 
-/// Writes the pages of lists.
+/// A writer of list pages.
 #[derive(Debug)]
 pub(crate) struct Pager<'a> {
     pub(crate) encoding: &'a Encoding,

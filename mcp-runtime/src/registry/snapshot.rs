@@ -28,13 +28,13 @@ use crate::{
 /// Readers never wait for a change: they keep the snapshot with which they started.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    /// By name.
+    /// The tools by name.
     tools: Table<Tool>,
-    /// By name.
+    /// The prompts by name.
     prompts: Table<Prompt>,
-    /// By URI.
+    /// The resources by URI.
     resources: Table<Resource>,
-    /// By URI template.
+    /// The resource templates by URI template.
     templates: Table<Resource>,
     skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
@@ -66,11 +66,11 @@ pub(crate) struct Found<'a> {
 
 /// The functions that contribute to `resources/list`.
 pub(crate) struct ResourceLists {
-    /// The entry of the first one, whose limits apply to all.
+    /// The entry of the first function, whose timeout applies to all of them together.
     pub(crate) common: &'static CommonEntry,
     /// The functions, and whether each blocks.
     pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
-    /// Whether one of them takes the context.
+    /// Whether one of the functions takes the context.
     pub(crate) uses_context: bool,
 }
 
@@ -104,10 +104,10 @@ impl Registry {
             before.resources.with(added.resources),
             before.templates.with(added.templates),
         );
-        builder.check_unique("tools", "named", after.tools.all());
-        builder.check_unique("prompts", "named", after.prompts.all());
-        builder.check_unique("resources", "at", after.resources.all());
-        builder.check_unique("resource templates", "at", after.templates.all());
+        builder.check_unique("tools", "are named", after.tools.all());
+        builder.check_unique("prompts", "are named", after.prompts.all());
+        builder.check_unique("resources", "have the URI", after.resources.all());
+        builder.check_unique("resource templates", "have the URI template", after.templates.all());
         builder.check_templates(after.templates.all());
         builder.check_skills(after.resources.all(), &after.skills);
         builder.finish()?;
@@ -161,8 +161,8 @@ impl Registry {
     }
 
     /// Sets the capabilities: those that the entries need, and those that were declared before. Clients may rely on the
-    /// latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since they may be enabled
-    /// again.
+    /// latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since they may be
+    /// enabled again.
     fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
         let skills = self.skills.is_served();
         let template_completes = |template: &Resource| template.function.completes();
@@ -199,7 +199,7 @@ impl Registry {
     }
 
     /// Returns the kinds of entries for which the two registries enable different entries.
-    pub(crate) fn differs(&self, other: &Self) -> Kinds {
+    pub(crate) fn changed_kinds(&self, other: &Self) -> Kinds {
         let mut kinds = Kinds::default();
         if !self.tools.enables_same(&other.tools) {
             kinds.insert(EntryKind::Tool);
@@ -283,8 +283,8 @@ impl Registry {
         self.templates().iter().any(|template| template.entry.list.is_some())
     }
 
-    /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None` if
-    /// there are none.
+    /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None`
+    /// if there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
         let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
         let common = listing().next()?.function.common;
@@ -311,8 +311,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// Fails if the cursor is invalid. A cursor stays valid when the entry that it names is removed: the page begins with
-    /// the next one.
+    /// Fails if the cursor is invalid. A cursor stays valid when the entry that it names is removed: the page begins
+    /// with the next one.
     pub(crate) fn page(
         &self,
         pager: &Pager<'_>,

@@ -9,7 +9,8 @@ use super::entries::{Function, Registered};
 pub(super) struct Table<T> {
     rows: Vec<Row<T>>,
     enabled: Vec<Arc<T>>,
-    /// Positions in `enabled`. The keys come from the author, so the hash needs no protection against collision attacks.
+    /// The position of each key in `enabled`. The keys come from the author, so the hash needs no protection against
+    /// collision attacks.
     index: HashMap<&'static str, usize, foldhash::fast::RandomState>,
 }
 
@@ -33,7 +34,7 @@ impl<T> Default for Table<T> {
 
 impl<T: Registered> Table<T> {
     fn new(mut rows: Vec<Row<T>>) -> Self {
-        // Stable, so that duplicates stay in the order of their registration, in which they are reported.
+        // The sort is stable, so that duplicates are reported in the order of their registration.
         rows.sort_by_key(|row| row.entry.key());
         let enabled: Vec<_> = rows.iter().filter(|row| row.enabled).map(|row| Arc::clone(&row.entry)).collect();
         let index = enabled.iter().enumerate().map(|(position, entry)| (entry.key(), position)).collect();
@@ -46,7 +47,8 @@ impl<T: Registered> Table<T> {
         Self::new(self.rows.iter().cloned().chain(added).collect())
     }
 
-    /// Returns a table in which `decide` enables or disables the entries. Entries for which it returns `None` are removed.
+    /// Returns a table in which `decide` enables or disables the entries. Entries for which it returns `None` are
+    /// removed.
     pub(super) fn edited(&self, decide: &impl Fn(&Function, bool) -> Option<bool>) -> Self {
         let decided = |row: &Row<T>| {
             let enabled = decide(row.entry.function(), row.enabled)?;

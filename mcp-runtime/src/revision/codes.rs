@@ -2,7 +2,7 @@ use crate::error::Fault;
 
 /// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
 ///
-/// The oldest revision lists all of them; a later one names only what it changes and inherits the rest.
+/// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorCodes {
     pub(super) parse: i32,

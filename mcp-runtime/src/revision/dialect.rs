@@ -8,17 +8,18 @@ use super::{
 };
 use crate::error::Fault;
 
-/// A protocol revision as the server speaks it: a constant, written as the difference from its predecessor.
+/// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
+/// previous revision.
 #[derive(Debug)]
 pub(crate) struct Dialect {
     pub(super) revision: Revision,
     pub(super) features: Features,
     pub(super) codes: ErrorCodes,
-    /// Methods that are answered from their parameters alone. Every other method belongs to the engine, behind a feature.
+    /// The methods that are answered from their parameters alone. The engine implements all other methods.
     pub(super) methods: &'static [Method],
-    /// Members of every result, as names and JSON.
+    /// The members that are added to every result, as names and JSON.
     pub(super) result_members: &'static [(&'static str, &'static str)],
-    /// Members of `_meta` in every result, as names and JSON.
+    /// The members that are added to `_meta` in every result, as names and JSON.
     pub(super) meta_members: &'static [(&'static str, &'static str)],
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Method {
     pub(super) respond: Respond,
 }
 
-/// Writes the members of a result, given the JSON of the parameters.
+/// A function that writes the members of a result, given the JSON of the parameters.
 pub(crate) type Respond = fn(params: Option<&str>, result: &mut Object<'_>) -> Result<(), Fault>;
 
 impl Dialect {
@@ -37,7 +38,7 @@ impl Dialect {
         self.revision
     }
 
-    /// Returns the date that names the revision on the wire.
+    /// Returns the date that identifies the revision in messages.
     pub(crate) fn name(&self) -> &'static str {
         self.revision.as_str()
     }

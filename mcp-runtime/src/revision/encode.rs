@@ -1,4 +1,4 @@
-//! Encodes values for the wire, depending on the features of a revision and never on its name.
+//! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// A JSON object under construction; inserts the commas between members.
+/// A writer for a JSON object, which inserts the commas between members.
 pub(crate) struct Object<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     empty: bool,
@@ -136,7 +136,7 @@ fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource)
     object.end();
 }
 
-/// Writes the contents of a resource. `uri` and `mime_type` are those of the request, for resources that state none.
+/// Writes the contents of a resource. `uri` and `mime_type` are the defaults for resources that do not set their own.
 pub(crate) fn resource_contents(
     out: &mut Vec<u8>,
     features: Features,

@@ -68,7 +68,7 @@ pub(crate) enum Feature {
     Extensions,
 }
 
-/// A set of features. Membership is one bit test.
+/// A set of features, stored as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features(u64);
 

@@ -3,8 +3,8 @@
 //! A revision is a constant [`Dialect`]: its features, its error codes, and the methods and members that only it has.
 //! This module is the only place that compares revisions; all other code asks `has(Feature::…)`.
 //!
-//! To add a revision, add a file with its dialect, a `mod` line below and a row in [`table`], and write its golden files
-//! with `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
+//! To add a revision, add a file with its dialect, a `mod` line below and a row in [`table`], and write its golden
+//! files with `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
 //! `tests/golden/<revision>` and `tests/golden/conversations/<revision>`.
 
 mod codes;
@@ -28,7 +28,7 @@ macro_rules! define_dialects {
         /// Every dialect, in the order of [`Revision::ALL`].
         pub(crate) static DIALECTS: [&Dialect; Revision::ALL.len()] = [$(&$module::DIALECT),*];
 
-        // `dialect_of` relies on the order, and a copied file is easily left with the name of its predecessor.
+        // `dialect_of` relies on the order. When a file is copied, it is easy to forget to change its revision.
         $(const _: () = assert!($module::DIALECT.revision as usize == Revision::$variant as usize);)*
 
         impl Revision {
@@ -38,16 +38,16 @@ macro_rules! define_dialects {
             /// The newest supported revision.
             pub const LATEST: Self = Self::ALL[Self::ALL.len() - 1];
 
-            /// Returns the date that names the revision on the wire.
+            /// Returns the date that identifies the revision in messages, such as `2025-11-25`.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// Returns `true` if the revision has no handshake and no sessions: every request is complete in itself.
+            /// Returns `true` if the revision has no handshake and no sessions: every request is self-contained.
             ///
-            /// In such a revision clients call `server/discover` instead of `initialize`, and send their version and
+            /// In such a revision, clients call `server/discover` instead of `initialize`, and send their version and
             /// capabilities in the `_meta` of every request.
             pub const fn is_stateless(self) -> bool {
                 dialect_of(self).has(Feature::RequestMeta)
@@ -68,7 +68,7 @@ pub(crate) fn handshake(name: &str) -> Option<&'static Dialect> {
     DIALECTS.into_iter().find(|dialect| dialect.has(Feature::Handshake) && dialect.name() == name)
 }
 
-/// Returns the dialect that `initialize` offers to a client whose own version is unknown.
+/// Returns the dialect that `initialize` offers to a client whose version the server does not support.
 pub(crate) fn newest_handshake() -> &'static Dialect {
     DIALECTS.into_iter().rfind(|dialect| dialect.has(Feature::Handshake)).unwrap_or_else(newest)
 }

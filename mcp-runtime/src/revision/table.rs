@@ -1,7 +1,7 @@
 //! The table of protocol revisions, from which everything that lists revisions is derived.
 
 /// Calls a macro with the table, oldest revision first: the variant of [`Revision`], the module that holds its dialect,
-/// its name on the wire, and a summary for the documentation.
+/// the date that identifies it in messages, and a summary for the documentation.
 macro_rules! revisions {
     ($callback:ident) => {
         $callback! {

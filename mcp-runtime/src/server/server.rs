@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{built::BuiltServer, capabilities, error::ServeError};
 use crate::{
     backend::{TaskLimits, TaskStore},
-    engine::{Caller, Engine, Profile, StateKey, Visibility, layers::Layer},
+    engine::{Caller, Engine, Profile, SessionRates, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
     handler::{
@@ -326,6 +326,12 @@ impl Server {
     /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are rejected.
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.profile.limits.in_flight = calls.max(1);
+        self
+    }
+
+    /// Sets the maximum rates of log messages, completions and requests about tasks in a session.
+    pub fn session_rates(mut self, rates: SessionRates) -> Self {
+        self.profile.limits.rates = rates;
         self
     }
 

@@ -7,9 +7,9 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Completes when the process receives a shutdown signal: SIGTERM or Ctrl-C.
 ///
-/// The signal handlers are registered on the first poll. A separate thread listens for signals as well, so that a function
-/// that blocks the server's thread cannot keep the process alive. That thread ends the process at the second signal, or
-/// shortly after the grace period.
+/// The signal handlers are registered on the first poll. A separate thread listens for signals as well, so that a
+/// function that blocks the server's thread cannot keep the process alive. That thread ends the process at the second
+/// signal, or shortly after the grace period.
 pub(crate) async fn shutdown_signal(grace: Duration) {
     let (mut signals, watchdog_signals) = match Signals::register().and_then(|first| Ok((first, Signals::register()?)))
     {

@@ -3,6 +3,7 @@
 mod asking;
 mod built_in;
 mod callers;
+mod completion;
 mod log;
 
 use std::{
@@ -513,7 +514,7 @@ async fn layers_see_the_caller() {
     }
 }
 
-/// Each call of a batch passes through the layers.
+/// Layers around the calls of a batch do not split its response.
 #[tokio::test]
 async fn a_batch_gets_a_single_response() {
     let (_, server) = server();

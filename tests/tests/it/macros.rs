@@ -226,7 +226,7 @@ fn constraints_become_rules() {
 }
 
 #[test]
-fn lengths_are_inclusive_rules() {
+fn half_open_lengths_become_inclusive_rules() {
     for (name, rules) in [
         ("half_open", &[Rule::MinLength(1), Rule::MaxLength(79)][..]),
         ("closed", &[Rule::MinLength(1), Rule::MaxLength(80)]),

@@ -13,6 +13,7 @@ mod lock;
 mod macros;
 mod metadata;
 mod property;
+mod rates;
 mod requirements;
 mod skills;
 mod specification;

@@ -205,7 +205,7 @@ async fn files_are_resources_in_every_revision() {
     }
 }
 
-/// In particular, no URI gives access to other files of the file system.
+/// In particular, other files of the file system cannot be read.
 #[tokio::test]
 async fn only_exact_uris_of_served_files_can_be_read() {
     let absolute = format!("skill://{DIRECTORY}/git-workflow/SKILL.md");

@@ -87,7 +87,7 @@ fn run(command: &mut Command) -> Output {
 }
 
 #[test]
-fn pipes_are_served() {
+fn stdin_and_stdout_can_be_pipes() {
     let mut server = Running::start(&mut fixture());
     server.send(&call(1, "add", json!({"a": 1, "b": 2})));
     assert_eq!(text(&server.receive()), "3");
@@ -97,7 +97,7 @@ fn pipes_are_served() {
 }
 
 #[test]
-fn sockets_are_served() {
+fn stdin_and_stdout_can_be_sockets() {
     let (near, far) = UnixStream::pair().unwrap();
     let (far_in, far_out) = (OwnedFd::from(far.try_clone().unwrap()), OwnedFd::from(far));
     let mut command = fixture();
@@ -112,7 +112,7 @@ fn sockets_are_served() {
 }
 
 #[test]
-fn files_are_served() {
+fn stdin_and_stdout_can_be_files() {
     let folder = std::env::temp_dir().join(format!("mcp-stdio-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (input, output) = (folder.join("in"), folder.join("out"));

@@ -1,4 +1,4 @@
-//! A server with 103 tools and one that returns the number of allocations.
+//! A server with 103 tools, and another tool that returns the number of allocations.
 
 mod echo;
 mod tools;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     failure::Failure,
-    near::{listed, nearest},
+    near::{name_list, nearest},
 };
 
 /// A value that the user is asked for during installation.
@@ -42,7 +42,7 @@ impl Setting {
                     None if names.is_empty() => {
                         failure.help(format_args!("declare it with `--env '{name}=DESCRIPTION'`"))
                     }
-                    None => failure.help(format_args!("variables declared with `--env`: {}", listed(&names))),
+                    None => failure.help(format_args!("variables declared with `--env`: {}", name_list(&names))),
                 });
             }
         }

@@ -33,7 +33,7 @@ pub(super) fn is_required_by_result(result: &CallToolResult) -> bool {
 }
 
 /// Waits for the end of a task of 2026-07-28 and answers its questions.
-pub(super) async fn finished(session: &Session, what: &str, task: Task) -> Result<CallToolResult, Failure> {
+pub(super) async fn wait_for_result(session: &Session, what: &str, task: Task) -> Result<CallToolResult, Failure> {
     let id = task.task_id.clone();
     announce(session, what, &id);
     let done = poll(session, what, task).await;
@@ -69,7 +69,7 @@ async fn poll(session: &Session, what: &str, mut task: Task) -> Result<CallToolR
                 let acknowledged = session.request(what, ClientRequest::UpdateTaskRequest(update), TASKS).await?;
                 acknowledged.map_err(|error| rejection(session, what, error))?;
             }
-            TaskPayload::Completed { result } => return parsed(what, Value::Object(result)),
+            TaskPayload::Completed { result } => return parse_result(what, Value::Object(result)),
             TaskPayload::Failed { error } => {
                 let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
                 return Err(Failure::tool(format_args!("{what} failed: {message}")));
@@ -91,14 +91,14 @@ pub(super) async fn legacy(
     let created = custom(session, what, "tools/call", params).await?;
     let Some(task) = created.get("task") else {
         // A server without tasks ignores the parameter and returns the result.
-        return parsed(what, created);
+        return parse_result(what, created);
     };
     let Some(id) = task.get("taskId").and_then(Value::as_str) else { return Err(unexpected(what)) };
     announce(session, what, id);
     let interval = interval(task.get("pollInterval").and_then(Value::as_u64));
     // The result is requested immediately, because the server sends its questions on the same stream.
     let done = tokio::select! {
-        result = custom(session, what, "tasks/result", json!({"taskId": id})) => result.and_then(|it| parsed(what, it)),
+        result = custom(session, what, "tasks/result", json!({"taskId": id})) => result.and_then(|it| parse_result(what, it)),
         failure = watch(session, what, id, interval) => Err(failure),
     };
     if done.as_ref().is_err_and(Failure::is_local) {
@@ -143,7 +143,7 @@ fn interval(milliseconds: Option<u64>) -> Duration {
     requested.clamp(Duration::from_millis(50), Duration::from_secs(30))
 }
 
-fn parsed(what: &str, result: Value) -> Result<CallToolResult, Failure> {
+fn parse_result(what: &str, result: Value) -> Result<CallToolResult, Failure> {
     serde_json::from_value(result).map_err(|_| unexpected(what))
 }
 

@@ -43,7 +43,8 @@ macro_rules! codes {
 codes! {
     INVALID_SCHEMA = "invalid-schema", Error,
         "a schema is not valid JSON Schema 2020-12",
-        "Clients compile schemas when they list tools. A schema that does not compile costs the tool or the whole list.\n\
+        "Clients compile schemas when they list tools. If a schema does not compile, they drop the tool \
+         or the whole list.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage",
         "fix the keyword; derived schemas are always valid";
     OTHER_DIALECT = "other-dialect", Note,
@@ -191,7 +192,7 @@ codes! {
         "rename the tool";
     DUPLICATE_NAME = "duplicate-name", Error,
         "two entries have the same name or URI",
-        "It depends on the client which of them is used.\n\
+        "Which of them is used depends on the client.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names",
         "rename one of them";
     DOTTED_NAME = "dotted-name", Warning,
@@ -249,7 +250,7 @@ codes! {
         "A read-only tool destroys nothing. Which of the two hints wins depends on the client.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
         "fix the wrong hint";
-    IDLE_HINT = "idle-hint", Note,
+    INEFFECTIVE_HINT = "ineffective-hint", Note,
         "a hint has no effect",
         "`idempotentHint` is meaningful only if `readOnlyHint` is not true: reading is always idempotent.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations",
@@ -267,7 +268,7 @@ codes! {
     TOO_MANY_TOOLS = "too-many-tools", Warning,
         "more tools than some clients support",
         "These limits are for all servers together: Cursor sent the first 40 tools to the model and warns at 80, and VS \
-         Code rejects more than 128. Models choose worse among many tools.\n\
+         Code rejects more than 128. Models choose less reliably among many tools.\n\
          https://github.com/bun913/mcp-testrail/issues/6\n\
          https://github.com/Snowflake-Labs/mcp/issues/77\n\
          https://github.com/microsoft/vscode/issues/258890",
@@ -290,21 +291,21 @@ codes! {
         "the server does not support a revision",
         "Clients that support no other revision cannot use the server. This may be intended.",
         "no action is required unless such clients matter";
-    BAD_ANSWER = "bad-answer", Error,
+    INVALID_RESPONSE = "invalid-response", Error,
         "the response to a supported request is invalid",
-        "A declared capability promises its methods, and each list result contains an array under its name.",
+        "A server that declares a capability must implement its methods, and each list result must contain the list.",
         "respond to the request, or do not declare the capability";
     STDOUT_NOISE = "stdout-noise", Error,
         "stdout contains output that is not a message",
         "Clients read messages from stdout. Any other output makes them complain or close the connection.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio",
         "write logs to stderr";
-    GARBAGE_UNANSWERED = "garbage-unanswered", Warning,
+    UNANSWERED_INVALID_JSON = "unanswered-invalid-json", Warning,
         "invalid JSON is not answered with an error",
         "JSON-RPC requires error -32700, so that the author of a broken client can find the mistake.\n\
          https://www.jsonrpc.org/specification#error_object",
         "respond with error -32700 and a null id, and keep serving";
-    DOES_NOT_END = "does-not-end", Warning,
+    DOES_NOT_EXIT = "does-not-exit", Warning,
         "the server keeps running after its stdin is closed",
         "A client stops a server by closing its stdin. A server that keeps running is killed or left behind.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#shutdown",
@@ -331,7 +332,7 @@ codes! {
         "run `cargo mcp lock` to accept the change";
     COMPATIBLE_CHANGE = "compatible-change", Error,
         "the server differs from its lock file in a compatible way",
-        "What models see has changed, and the change has not been accepted yet. Checked only with `--locked`.",
+        "The tools, resources or prompts have changed, and the change has not been accepted yet. Checked only with `--locked`.",
         "run `cargo mcp lock` to accept the change";
 }
 

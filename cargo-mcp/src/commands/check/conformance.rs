@@ -1,6 +1,9 @@
 //! The server's behaviour: the handshake of each revision, its lists, and its reaction to invalid input.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use mcp_lock::Listing;
 use serde_json::{Value, json};
@@ -44,6 +47,9 @@ pub(crate) struct Inventory {
     pub(crate) ping: Option<bool>,
 }
 
+/// The maximum number of newer revisions to check. If a server announces more, only the oldest ones are checked.
+const MAX_NEWER_REVISIONS: usize = 16;
+
 /// How long to wait for the exit of a server that is not checked any further.
 const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -74,10 +80,8 @@ pub(crate) async fn handshakes(
         let outcome = match handshake {
             probe::Handshake::Accepted(mut session) => {
                 if revisions.is_empty() && std::mem::take(&mut follow_announced) {
-                    let mut newer = session.announced.clone();
-                    newer.retain(|announced| *announced > revision);
-                    newer.sort_unstable();
-                    revisions.extend(newer);
+                    let newer = session.announced.iter().filter(|announced| **announced > revision);
+                    revisions.extend(newer.collect::<BTreeSet<_>>().into_iter().take(MAX_NEWER_REVISIONS));
                 }
                 let outcome = requests(findings, &mut session).await;
                 if let Some(mut older) = newest.replace(session) {
@@ -136,13 +140,14 @@ fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
 
 /// Sends `ping`, requests all declared lists, and calls an unknown method.
 async fn requests(findings: &mut Findings, session: &mut RawSession) -> HandshakeOutcome {
-    let (server, revision) = (Subject::server(), session.revision.as_str());
+    let (server, revision) = (Subject::server(), session.revision);
+    let revision = revision.as_str();
     let has_ping = !session.revision.is_stateless();
     let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,
         Err((method, why)) => {
-            findings.add(codes::BAD_ANSWER, &server, format!("{revision}: {method}: {why}"));
+            findings.add(codes::INVALID_RESPONSE, &server, format!("{revision}: {method}: {why}"));
             return HandshakeOutcome::Unlisted(format!("{method}: {why}"));
         }
     };
@@ -150,12 +155,18 @@ async fn requests(findings: &mut Findings, session: &mut RawSession) -> Handshak
         Err(RequestError::Rpc(RpcError { code: -32601, .. })) => {}
         Err(RequestError::Rpc(RpcError { code, .. })) => {
             let message = format!("{revision}: the error code for an unknown method is {code}, expected -32601");
-            findings.add(codes::BAD_ANSWER, &server, message);
+            findings.add(codes::INVALID_RESPONSE, &server, message);
         }
         Err(RequestError::Transport(why)) => {
-            findings.add(codes::BAD_ANSWER, &server, format!("{revision}: no response to an unknown method: {why}"));
+            findings.add(
+                codes::INVALID_RESPONSE,
+                &server,
+                format!("{revision}: no response to an unknown method: {why}"),
+            );
         }
-        Ok(_) => findings.add(codes::BAD_ANSWER, &server, format!("{revision}: an unknown method returns a result")),
+        Ok(_) => {
+            findings.add(codes::INVALID_RESPONSE, &server, format!("{revision}: an unknown method returns a result"))
+        }
     }
     HandshakeOutcome::Supported(Box::new(Inventory { server: session.server.clone(), listing, ping }))
 }
@@ -165,7 +176,7 @@ async fn ping(findings: &mut Findings, session: &mut RawSession) -> bool {
         Ok(_) => true,
         Err(why) => {
             let message = format!("{}: ping: {why}", session.revision.as_str());
-            findings.add(codes::BAD_ANSWER, &Subject::server(), message);
+            findings.add(codes::INVALID_RESPONSE, &Subject::server(), message);
             false
         }
     }
@@ -220,7 +231,7 @@ async fn invalid_json(findings: &mut Findings, session: &mut RawSession, is_prog
         Err(TransportError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
         Err(why) => format!("no response to invalid JSON: {why}"),
     };
-    findings.add(codes::GARBAGE_UNANSWERED, &Subject::server(), message);
+    findings.add(codes::UNANSWERED_INVALID_JSON, &Subject::server(), message);
 }
 
 /// Reports output on stdout that is not a message.
@@ -238,6 +249,6 @@ async fn shutdown(findings: &mut Findings, mut session: Box<RawSession>) {
     if !session.connection.close(SHUTDOWN_TIMEOUT).await {
         let seconds = SHUTDOWN_TIMEOUT.as_secs();
         let message = format!("the server is still running {seconds} s after its stdin was closed");
-        findings.add(codes::DOES_NOT_END, &Subject::server(), message);
+        findings.add(codes::DOES_NOT_EXIT, &Subject::server(), message);
     }
 }

@@ -1,4 +1,4 @@
-//! What users and models read: descriptions, names and hints.
+//! Checks of the metadata for users and models: descriptions, names and hints.
 
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ pub(crate) fn hints(findings: &mut Findings, listing: &Listing) {
             findings.add(codes::CONTRADICTORY_HINTS, &subject, message);
         }
         if reads == Some(true) && hint("idempotentHint").is_some() {
-            findings.add(codes::IDLE_HINT, &subject, "`idempotentHint` has no effect on a read-only tool");
+            findings.add(codes::INEFFECTIVE_HINT, &subject, "`idempotentHint` has no effect on a read-only tool");
         }
         let verb = words(text(tool, "name")).into_iter().next().unwrap_or_default();
         let contradicted = match verb.as_str() {
@@ -194,7 +194,7 @@ pub(crate) fn hints(findings: &mut Findings, listing: &Listing) {
             verb if destroys == Some(false) && DESTROYS.contains(&verb) => "`destructiveHint` is false",
             _ => continue,
         };
-        findings.add(codes::NAME_AGAINST_HINTS, &subject, format!("{contradicted}, but the name says {verb:?}"));
+        findings.add(codes::NAME_AGAINST_HINTS, &subject, format!("{contradicted}, but the name starts with `{verb}`"));
     }
 }
 

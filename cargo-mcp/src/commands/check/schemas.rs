@@ -53,7 +53,7 @@ fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Val
     if is_broken(findings) {
         return;
     }
-    if let Err(error) = compiled(schema) {
+    if let Err(error) = compile(schema) {
         findings.add(codes::INVALID_SCHEMA, subject, format!("`{what}`: {error}"));
         return;
     }
@@ -61,7 +61,7 @@ fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Val
 }
 
 /// Compiles a schema without resolving anything outside it.
-fn compiled(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
+fn compile(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
     let declares_dialect = schema["$schema"].is_string();
     let options = jsonschema::options();
     let options = if declares_dialect { options } else { options.with_draft(Draft::Draft202012) };
@@ -102,7 +102,7 @@ fn violation(part: &Value, root: &Value, value: &Value) -> Option<String> {
             object.insert(definitions.to_owned(), found.clone());
         }
     }
-    let validator = compiled(&part).ok()?;
+    let validator = compile(&part).ok()?;
     validator.validate(value).err().map(|error| error.to_string())
 }
 

@@ -43,18 +43,19 @@ pub(crate) fn run(args: Args, command: &clap::Command) -> Result<(), Failure> {
 fn script(shell: Shell, command: &clap::Command) -> Vec<u8> {
     match shell {
         Shell::Bash => [bash(command).as_bytes(), include_bytes!("cargo.bash")].concat(),
-        Shell::Fish => [&*generated(shell, command, PROGRAM), include_bytes!("cargo.fish")].concat(),
-        _ => generated(shell, command, PROGRAM),
+        Shell::Fish => [&*generate_script(shell, command, PROGRAM), include_bytes!("cargo.fish")].concat(),
+        _ => generate_script(shell, command, PROGRAM),
     }
 }
 
 /// Generates the bash script for `cargo_mcp` and renames it: clap's script loses the subcommands of a hyphenated name.
 fn bash(command: &clap::Command) -> String {
-    let script = String::from_utf8(generated(Shell::Bash, command, "cargo_mcp")).expect("completion scripts are UTF-8");
+    let script =
+        String::from_utf8(generate_script(Shell::Bash, command, "cargo_mcp")).expect("completion scripts are UTF-8");
     script.replace("default cargo_mcp\n", &format!("default {PROGRAM}\n"))
 }
 
-fn generated(shell: Shell, command: &clap::Command, program: &'static str) -> Vec<u8> {
+fn generate_script(shell: Shell, command: &clap::Command, program: &'static str) -> Vec<u8> {
     let mut script = Vec::new();
     generate(shell, &mut command.clone().name(program).bin_name(program), program, &mut script);
     script

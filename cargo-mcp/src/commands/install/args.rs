@@ -10,7 +10,7 @@ use super::{
     clients::{self, CLIENTS},
     directories::Directories,
 };
-use crate::{failure::Failure, near::listed, target::header, workspace::BuildArgs};
+use crate::{failure::Failure, near::name_list, target::header, workspace::BuildArgs};
 
 /// Add a server to the configuration of Claude, Cursor, VS Code and other clients
 ///
@@ -126,11 +126,11 @@ impl ClientArgs {
         if ids.is_empty() {
             let all: Vec<_> = CLIENTS.iter().map(|client| client.id).collect();
             return Err(Failure::usage("`--client` is missing, and no supported client seems to be installed")
-                .help(format_args!("supported clients: {}", listed(&all))));
+                .help(format_args!("supported clients: {}", name_list(&all))));
         }
         if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
             return Err(Failure::usage("`--client` is missing")
-                .help(format_args!("these clients seem to be installed: {}", listed(&ids))));
+                .help(format_args!("these clients seem to be installed: {}", name_list(&ids))));
         }
         let titles = installed.iter().map(|client| client.title).collect();
         let answer = inquire::MultiSelect::new(question, titles).raw_prompt();

@@ -10,8 +10,8 @@ use super::{
     document::{Document, masked},
     entry::{Entry, Launch},
     file::File,
+    insertion::EntryInsertion,
     records::Records,
-    seam::Inserted,
 };
 use crate::{failure::Failure, stdout::outln, temporary::Access};
 
@@ -77,7 +77,7 @@ impl Change {
         Ok(())
     }
 
-    fn after(&self) -> Result<(Document, Option<Inserted>), Failure> {
+    fn after(&self) -> Result<(Document, Option<EntryInsertion>), Failure> {
         let after = if self.replaces {
             self.before.replace(&self.name, &self.entry).map(|after| (after, None))
         } else {

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::{
     client::{Client, Syntax},
     entry::Entry,
+    insertion::EntryInsertion,
     json,
     position::DocumentError,
-    seam::Inserted,
     toml,
 };
 
@@ -77,11 +77,11 @@ impl Document {
     /// # Errors
     ///
     /// Fails if the document cannot be edited safely.
-    pub(crate) fn insert(&self, name: &str, entry: &Entry) -> Result<(Self, Inserted), DocumentError> {
+    pub(crate) fn insert(&self, name: &str, entry: &Entry) -> Result<(Self, EntryInsertion), DocumentError> {
         let (text, inserted) = match self.syntax {
             Syntax::Toml => {
-                let (text, seam) = toml::insert(&self.text, self.object, name, entry)?;
-                (text, Inserted { entry: seam, ..Inserted::default() })
+                let (text, insertion) = toml::insert(&self.text, self.object, name, entry)?;
+                (text, EntryInsertion { entry: insertion, ..EntryInsertion::default() })
             }
             _ => json::insert(&self.text, self.object, name, entry)?,
         };
@@ -106,8 +106,8 @@ impl Document {
     /// # Errors
     ///
     /// Fails as [`Self::insert`] does.
-    pub(crate) fn remove(&self, name: &str, inserted: Option<&Inserted>) -> Result<Self, DocumentError> {
-        let without = |inserted: Option<&Inserted>| {
+    pub(crate) fn remove(&self, name: &str, inserted: Option<&EntryInsertion>) -> Result<Self, DocumentError> {
+        let without = |inserted: Option<&EntryInsertion>| {
             let text = match self.syntax {
                 Syntax::Toml => toml::remove(&self.text, self.object, name, inserted.map(|inserted| &inserted.entry))?,
                 _ => json::remove(&self.text, self.object, name, inserted)?,

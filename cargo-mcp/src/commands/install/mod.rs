@@ -10,11 +10,11 @@ pub(crate) mod directories;
 pub(crate) mod document;
 mod entry;
 pub(crate) mod file;
+mod insertion;
 mod json;
 mod list;
 mod position;
 pub(crate) mod records;
-mod seam;
 pub(crate) mod server;
 mod toml;
 

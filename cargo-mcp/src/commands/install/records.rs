@@ -13,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::seam::{Inserted, Seam};
+use super::insertion::{EntryInsertion, Insertion};
 use crate::temporary::{self, Access};
 
 /// The records of all files.
@@ -32,11 +32,11 @@ pub(crate) struct FileRecord {
     #[serde(default, rename = "directories")]
     pub(crate) created_directories: Vec<PathBuf>,
     #[serde(default)]
-    root: Option<Seam>,
+    root: Option<Insertion>,
     #[serde(default)]
-    object: Option<Seam>,
+    object: Option<Insertion>,
     #[serde(default)]
-    entries: BTreeMap<String, Seam>,
+    entries: BTreeMap<String, Insertion>,
 }
 
 impl Records {
@@ -62,7 +62,7 @@ impl Records {
     }
 
     /// Returns the record of a file.
-    pub(crate) fn of(&self, key: &str) -> Option<&FileRecord> {
+    pub(crate) fn get(&self, key: &str) -> Option<&FileRecord> {
         self.files.get(key)
     }
 
@@ -72,14 +72,14 @@ impl Records {
         &mut self,
         key: &str,
         name: &str,
-        inserted: Inserted,
+        inserted: EntryInsertion,
         created_directories: Option<Vec<PathBuf>>,
         existing: &[String],
     ) {
         let record = self.files.entry(key.to_owned()).or_default();
         record.entries.retain(|name, _| existing.contains(name));
         if record.entries.is_empty() {
-            // All recorded entries have been removed by others, so what remains of the insertions belongs to the user.
+            // Other programs have removed all recorded entries, so the rest of the insertions belongs to the user.
             *record = FileRecord::default();
         }
         if let Some(directories) = created_directories {
@@ -91,7 +91,8 @@ impl Records {
         record.entries.insert(name.to_owned(), inserted.entry);
     }
 
-    /// Removes the record of an entry. `next` is the entry after it, which takes over its seam.
+    /// Removes the record of an entry. `next` is the entry after it, whose insertion
+    /// then includes the removed one.
     pub(crate) fn remove(&mut self, key: &str, name: &str, next: Option<&str>) {
         let Some(record) = self.files.get_mut(key) else { return };
         let removed = record.entries.remove(name);
@@ -106,8 +107,8 @@ impl Records {
 
 impl FileRecord {
     /// Returns the recorded insertion of an entry.
-    pub(crate) fn inserted(&self, name: &str) -> Option<Inserted> {
+    pub(crate) fn inserted(&self, name: &str) -> Option<EntryInsertion> {
         let entry = self.entries.get(name)?.clone();
-        Some(Inserted { root: self.root.clone(), object: self.object.clone(), entry })
+        Some(EntryInsertion { root: self.root.clone(), object: self.object.clone(), entry })
     }
 }

@@ -43,7 +43,7 @@ impl ServerSpec {
             }
             (None, [program, rest @ ..]) => {
                 let args = rest.iter().chain(&args.arg).cloned().collect();
-                Source::Command { program: located(program)?, args }
+                Source::Command { program: resolve_program(program)?, args }
             }
             (package, rest) => {
                 let build = args.build();
@@ -55,7 +55,7 @@ impl ServerSpec {
         };
         source.check_options(args)?;
         let name = match &args.name {
-            Some(name) => validated(name)?.to_owned(),
+            Some(name) => check_name(name)?.to_owned(),
             None => source.name(),
         };
         Ok(Self { name, source })
@@ -181,7 +181,7 @@ fn sanitized(name: &str) -> String {
     }
 }
 
-fn validated(name: &str) -> Result<&str, Failure> {
+fn check_name(name: &str) -> Result<&str, Failure> {
     let is_valid = !name.is_empty() && name.len() <= 64 && sanitized(name) == name;
     is_valid.then_some(name).ok_or_else(|| {
         Failure::usage(format_args!("invalid server name `{name}`")).help("use at most 64 letters, digits, `-` and `_`")
@@ -196,7 +196,7 @@ fn predicted_path(workspace: &Workspace, server: &Server, args: &Args) -> PathBu
 }
 
 /// Makes the path of a program absolute, since clients start it from another directory.
-fn located(program: &str) -> Result<PathBuf, Failure> {
+fn resolve_program(program: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(program);
     if path.components().count() > 1 {
         let path = absolute(path)?;
@@ -232,7 +232,8 @@ fn copy(program: &Path, directory: &Path) -> Result<(), Failure> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| Failure::usage(format_args!("`{}`: {error}", path.display())))
+    std::path::absolute(path)
+        .map_err(|error| Failure::usage(format_args!("invalid path `{}`: {error}", path.display())))
 }
 
 fn text(path: &Path) -> Result<String, Failure> {

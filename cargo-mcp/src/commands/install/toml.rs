@@ -9,8 +9,8 @@ use toml_edit::{Document, Item, Key, TableLike, Value as Toml};
 
 use super::{
     entry::{Entry, Field},
+    insertion::Insertion,
     position::{DocumentError, newline},
-    seam::Seam,
 };
 
 /// Parses TOML.
@@ -73,7 +73,12 @@ pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, DocumentErr
 /// # Errors
 ///
 /// Fails if the text is invalid, or if the servers are written in a form that a table cannot be added to.
-pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Result<(String, Seam), DocumentError> {
+pub(crate) fn insert(
+    text: &str,
+    object: &str,
+    name: &str,
+    entry: &Entry,
+) -> Result<(String, Insertion), DocumentError> {
     names(text, object)?;
     let newline = newline(text);
     let opening = match text {
@@ -84,7 +89,7 @@ pub(crate) fn insert(text: &str, object: &str, name: &str, entry: &Entry) -> Res
     };
     let with = format!("{text}{opening}{}{newline}", block(object, name, entry, newline));
     match tree(&with) {
-        Ok(_) => Ok((with, Seam::around(opening, newline.to_owned()))),
+        Ok(_) => Ok((with, Insertion::new(opening, newline.to_owned()))),
         Err(_) => {
             let span = tree(text)?.as_table().get(object).and_then(Item::span);
             let message = format!("cannot add `[{object}.{name}]` to the inline table `{object}`");
@@ -122,11 +127,16 @@ pub(crate) fn replace(text: &str, object: &str, name: &str, entry: &Entry) -> Re
 /// # Errors
 ///
 /// Fails if the text is invalid.
-pub(crate) fn remove(text: &str, object: &str, name: &str, seam: Option<&Seam>) -> Result<String, DocumentError> {
+pub(crate) fn remove(
+    text: &str,
+    object: &str,
+    name: &str,
+    insertion: Option<&Insertion>,
+) -> Result<String, DocumentError> {
     let tree = tree(text)?;
     let segments = segments(text, &tree, object, name);
-    if let (Some(seam), [only]) = (seam, &*segments)
-        && let Some(rest) = seam.strip(&text[..only.start], &text[only.end..])
+    if let (Some(insertion), [only]) = (insertion, &*segments)
+        && let Some(rest) = insertion.strip(&text[..only.start], &text[only.end..])
     {
         return Ok(rest);
     }
@@ -163,11 +173,11 @@ pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<Rang
 
 fn block(object: &str, name: &str, entry: &Entry, newline: &str) -> String {
     let mut lines = vec![format!("[{}.{}]", Key::new(object), Key::new(name))];
-    lines.extend(entry.0.iter().map(|(key, field)| format!("{} = {}", Key::new(*key), written(field))));
+    lines.extend(entry.0.iter().map(|(key, field)| format!("{} = {}", Key::new(*key), format_field(field))));
     lines.join(newline)
 }
 
-fn written(field: &Field) -> String {
+fn format_field(field: &Field) -> String {
     // JSON's escapes are valid in TOML. TOML requires one more, for the control character that JSON does not escape.
     let text = |text: &String| Value::from(text.as_str()).to_string().replace('\u{7f}', "\\u007F");
     match field {

@@ -34,7 +34,7 @@ pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
     };
     args.from = Some(template.name().to_owned());
     if !args.http && template.only_http().is_none() && !manifest::has_http(&template.manifest()) {
-        args.http = Confirm::new("Support HTTP as well?").with_default(false).prompt().map_err(stopped)?;
+        args.http = Confirm::new("Support HTTP as well?").with_default(false).prompt().map_err(prompt_failure)?;
     }
     Ok(())
 }
@@ -53,14 +53,14 @@ fn ask_name() -> Result<String, Failure> {
         }
     };
     let name = Text::new("Name of the package:").with_placeholder("my-server").with_validator(check).prompt();
-    name.map(|name| name.trim().to_owned()).map_err(stopped)
+    name.map(|name| name.trim().to_owned()).map_err(prompt_failure)
 }
 
 fn ask_template() -> Result<Template, Failure> {
     let all: Vec<_> = Template::all().into_iter().map(Choice).collect();
     let first = all.iter().position(|choice| choice.0.name() == DEFAULT_EXAMPLE).unwrap_or_default();
     let chosen = Select::new("Example to start from:", all).with_starting_cursor(first).prompt();
-    chosen.map(|Choice(template)| template).map_err(stopped)
+    chosen.map(|Choice(template)| template).map_err(prompt_failure)
 }
 
 struct Choice(Template);
@@ -71,7 +71,7 @@ impl fmt::Display for Choice {
     }
 }
 
-fn stopped(error: InquireError) -> Failure {
+fn prompt_failure(error: InquireError) -> Failure {
     match error {
         InquireError::OperationCanceled | InquireError::OperationInterrupted => {
             Failure::usage("cancelled, nothing was created")

@@ -100,8 +100,8 @@ fn repository(package: &Path, vcs: Option<Vcs>) -> Result<(), Failure> {
     if !wanted {
         return Ok(());
     }
-    let made = quiet(git().args(["init", "--quiet"])).status();
-    match (made, vcs) {
+    let initialized = quiet(git().args(["init", "--quiet"])).status();
+    match (initialized, vcs) {
         (Ok(status), _) if status.success() => Ok(()),
         // The repository was not requested.
         (_, None) => Ok(()),

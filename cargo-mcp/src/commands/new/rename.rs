@@ -33,7 +33,7 @@ fn first<'a>(text: &str, words: [&'a str; 2]) -> Option<(usize, &'a str)> {
     words.into_iter().filter_map(|word| Some((text.find(word)?, word))).min_by_key(|(at, _)| *at)
 }
 
-/// What an occurrence of the name refers to.
+/// The meaning of an occurrence of the name.
 enum Meaning {
     /// `use hello::greet`.
     Crate,
@@ -41,7 +41,7 @@ enum Meaning {
     Package,
 }
 
-/// Returns what the name between two texts refers to, if it is that of the package.
+/// Returns the meaning of an occurrence of the name between two texts, or `None` if it is another word.
 fn meaning(before: &str, after: &str) -> Option<Meaning> {
     let part_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let ends = |marks: &[&str]| marks.iter().any(|mark| before.ends_with(mark));

@@ -239,7 +239,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: the instructions have 2049 characters".to_owned(),
         ),
         (
-            "idle-hint",
+            "ineffective-hint",
             with_tool(json!({"annotations": {"readOnlyHint": true, "idempotentHint": true}})),
             none.clone(),
             format!("{page}`idempotentHint` has no effect on a read-only tool"),
@@ -248,13 +248,13 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "name-against-hints",
             with_tool(json!({"name": "deletePage", "annotations": {"destructiveHint": false}})),
             none.clone(),
-            "tool `deletePage`: `destructiveHint` is false, but the name says \"delete\"".to_owned(),
+            "tool `deletePage`: `destructiveHint` is false, but the name starts with `delete`".to_owned(),
         ),
         (
             "name-against-hints",
             with_tool(json!({"annotations": {"destructiveHint": true}, "name": "list_pages"})),
             none.clone(),
-            "tool `list_pages`: `destructiveHint` is true, but the name says \"list\"".to_owned(),
+            "tool `list_pages`: `destructiveHint` is true, but the name starts with `list`".to_owned(),
         ),
         (
             "contradictory-hints",
@@ -266,7 +266,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "name-against-hints",
             with_tool(json!({"name": "delete_page"})),
             none.clone(),
-            "tool `delete_page`: `readOnlyHint` is true, but the name says \"delete\"".to_owned(),
+            "tool `delete_page`: `readOnlyHint` is true, but the name starts with `delete`".to_owned(),
         ),
         ("no-hints", with_tool(json!({"annotations": {}})), none.clone(), format!("{page}the tool has no hints")),
         (
@@ -318,13 +318,13 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: 2025-11-25: the server offers 2025-06-18".to_owned(),
         ),
         (
-            "bad-answer",
+            "invalid-response",
             json!({"tools": [], "responses": {"tools/list": {"result": {}}}}),
             none.clone(),
             "server: 2025-11-25: tools/list: the result of `tools/list` has no `tools` array".to_owned(),
         ),
         (
-            "bad-answer",
+            "invalid-response",
             json!({"responses": {"ping": {"error": {"code": -32601, "message": "what?"}}}}),
             none.clone(),
             "server: 2025-11-25: ping: what? (code -32601)".to_owned(),
@@ -336,19 +336,19 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: stdout contains a line that is not a message: \"listening …\"".to_owned(),
         ),
         (
-            "garbage-unanswered",
+            "unanswered-invalid-json",
             json!({"on_invalid_json": "ignore"}),
             none.clone(),
             "server: no response to invalid JSON: no response within 2 s".to_owned(),
         ),
         (
-            "garbage-unanswered",
+            "unanswered-invalid-json",
             json!({"on_invalid_json": "exit"}),
             none.clone(),
             "server: the server exits when it receives invalid JSON".to_owned(),
         ),
         (
-            "does-not-end",
+            "does-not-exit",
             json!({"ignores_closed_stdin": true}),
             none.clone(),
             "server: the server is still running 7 s after its stdin was closed".to_owned(),

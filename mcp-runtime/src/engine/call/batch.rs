@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The destination of a response.
 #[derive(Debug, Clone)]
 pub(crate) enum Sink {
-    /// A line of its own.
+    /// A separate line.
     Line,
     /// The response of a batch.
     Batch(Arc<Batch>),
 }
 
-/// A batch whose response is not yet complete. The batch limit bounds the number of responses it holds.
+/// A batch whose response is not yet complete. The limit on messages in a batch bounds the responses that it holds.
 #[derive(Debug)]
 pub(crate) struct Batch {
     progress: Mutex<Progress>,

@@ -1,4 +1,4 @@
-//! The function that a call runs: starts it, enforces its timeout, and writes the response.
+//! Runs the function of a call: starts it, enforces its timeout, and writes the response.
 
 use std::{
     any::Any,
@@ -93,7 +93,7 @@ impl Callee {
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
-    /// Writes the response of a finished call. Returns the class of the fault, if the response is one.
+    /// Writes the response of a finished call. Returns the class of the fault if the response is an error.
     pub(crate) fn write_response(
         &self,
         out: &mut Vec<u8>,
@@ -113,7 +113,7 @@ impl Callee {
     }
 
     /// Completes the response that begins at `start` in `out`, or replaces it if the call failed. Returns the
-    /// class of the fault, if the response is one.
+    /// class of the fault if the response is an error.
     pub(crate) fn end_response(
         &self,
         out: &mut Vec<u8>,

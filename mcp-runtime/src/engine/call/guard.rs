@@ -55,7 +55,7 @@ impl GuardedCall {
         self
     }
 
-    /// If a handoff is requested, moves the rest of the call into a task and continues with the future of the response
+    /// Moves the rest of the call into a task if a handoff is requested, and continues with the future of the response
     /// that replaces its result.
     pub(super) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let Some(context) = &self.handoff_context else { return Poll::Pending };

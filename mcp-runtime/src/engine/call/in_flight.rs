@@ -1,4 +1,5 @@
-//! The calls that outlive their message. Whichever task removes a call from the table writes its response.
+//! The calls that are still running after their message has been processed. Only the task that removes a call from the
+//! table may write its response.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -20,7 +21,7 @@ use crate::{
 
 /// The calls in flight of a session, or of a connection without a session.
 ///
-/// The limits on calls and listeners are checked before they are added, so the tables themselves are unbounded.
+/// The tables have no bounds of their own: the limits on calls and listeners are checked before an entry is added.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     calls: Mutex<HashMap<Id<'static>, InFlightCall>>,
@@ -79,8 +80,8 @@ impl InFlight {
         }
     }
 
-    /// Starts a call and adds it to the table before it can finish. If a call with its id has been added in the meantime,
-    /// starts nothing and returns `false`.
+    /// Starts a call and adds it to the table before it can finish. Returns `false` without starting it if the table
+    /// already contains a call with its id.
     pub(crate) fn start(&self, id: Id<'static>, start: impl FnOnce(SequenceNumber) -> InFlightCall) -> bool {
         let mut calls = self.calls();
         match calls.entry(id) {

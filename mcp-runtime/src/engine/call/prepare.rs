@@ -6,13 +6,13 @@ use super::{callee::Callee, run::PreparedCall};
 use crate::{
     engine::{
         client_requests::{Binding, LiveRequester, OnceValues, RoundParams, RoundsRequester},
-        layers::{Call, CallInfo},
+        layers::{Call, CallInfo, CalledFunction},
         request::{context::RequestContext, params::Params, source::Permit},
     },
     error::Fault,
     handler::{
-        CallEnv, ClientRequester, Context, ContextParts, Finished, HandlerError, Input, LogThreshold, Peer,
-        ServerFnOutput, StatusMessages, TaskHandoff,
+        CallEnv, ClientRequester, Context, ContextParts, Encoding, Finished, HandlerError, Input, LogThreshold, Peer,
+        ServerFnOutput, StateMap, StatusMessages, TaskHandoff,
         entry::{CommonEntry, Handler, Hints, ServerFnEntry},
         run_blocking,
     },
@@ -30,10 +30,12 @@ pub(crate) struct CallTarget<'a> {
     pub(crate) hints: Hints,
 }
 
-/// Replacements for the default ways in which a call communicates with its client.
+/// The objects through which a call communicates with its client.
 #[derive(Default)]
 pub(crate) struct CallOptions {
+    /// `None` if the function cannot send requests to its client.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
+    /// The receiver of notifications. `None` for the outbox of the connection.
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
@@ -97,8 +99,10 @@ pub(crate) fn call_info(
 ) -> CallInfo {
     let Params { input_responses, request_state, .. } = request.params;
     CallInfo {
+        kind: function.kind.into(),
         entry: function.info(),
         common: function.common,
+        function: CalledFunction::Handler,
         contract: Arc::clone(&function.contract),
         uses_context: function.uses_context,
         name: target.name.into(),
@@ -242,12 +246,12 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
 }
 
 /// Returns the environment of a server function.
-pub(crate) fn server_fn_env(request: &RequestContext<'_>, context: Option<Arc<Context>>) -> CallEnv {
+pub(crate) fn server_fn_env(states: Arc<StateMap>, encoding: Arc<Encoding>, context: Option<Arc<Context>>) -> CallEnv {
     CallEnv {
-        states: Arc::clone(&request.engine().states),
+        states,
         context,
         completion: None,
-        encoding: Arc::clone(request.encoding()),
+        encoding,
         structured: false,
         wraps: false,
         mime_type: None,
@@ -285,7 +289,7 @@ pub(crate) fn answer_with(
         encoding: request.encoding(),
         id: request.id.clone(),
         sink: request.sink,
-        // A request that only waits occupies no capacity.
+        // Only calls of functions need a permit.
         permit: None,
         context: None,
         forwards_log: false,

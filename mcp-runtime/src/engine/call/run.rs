@@ -80,7 +80,7 @@ impl PreparedCall<'_> {
         self.run_guarded(call, out);
     }
 
-    /// Like [`run_future`](Self::run_future), for the future of a layer. The function that it wraps has its own guard.
+    /// Runs the future of a layer like [`run_future`](Self::run_future). The function that it wraps has its own guard.
     pub(crate) fn run_layered(self, running: CallFuture, out: &mut Vec<u8>) {
         let call = GuardedCall::layer(running, self.callee.name);
         self.run_guarded(call, out);
@@ -88,7 +88,7 @@ impl PreparedCall<'_> {
 
     fn run_guarded(mut self, mut call: GuardedCall, out: &mut Vec<u8>) {
         call.handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some()).map(Arc::clone);
-        // If the future is not ready, the spawned task polls it again with a waker of its own.
+        // If the future is not ready, the spawned task polls it again with its own waker.
         let cx = &mut TaskContext::from_waker(Waker::noop());
         // A call that becomes a task immediately must be handed off before its function runs.
         let polled = match Pin::new(&mut call).poll_handoff(cx) {

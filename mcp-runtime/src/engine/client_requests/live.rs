@@ -27,7 +27,8 @@ pub(crate) struct PendingRequests(Mutex<Pending>);
 #[derive(Debug, Default)]
 struct Pending {
     last_id: u64,
-    /// At most as many as the session may have calls in flight (see [`send_request`]).
+    /// The receivers of the responses, by id: at most as many as the session may have calls in flight (see
+    /// [`send_request`]).
     waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
 }
 
@@ -162,9 +163,7 @@ pub(crate) struct LiveRequester {
 
 impl LiveRequester {
     fn send(&self, question: &Question) -> Result<PendingRequest, Fault> {
-        if !question.capability.is_declared_in(&self.capabilities) {
-            return Err(Fault::MissingCapability { required: question.capability.required() });
-        }
+        question.check_capabilities(&self.capabilities)?;
         send_request(&self.pending, &self.outbox, self.limit, question.method, &question.params)
     }
 }

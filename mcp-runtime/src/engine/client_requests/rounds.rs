@@ -78,6 +78,9 @@ pub(crate) struct RoundsRequester {
 struct Round {
     answered: Vec<AnsweredQuestion>,
     unanswered: Vec<UnansweredQuestion>,
+    /// The digest of the first question of each key, if the client returned responses without a state. It has at most one
+    /// entry for each response.
+    first_asked: HashMap<String, String>,
     waker: Option<Waker>,
 }
 
@@ -124,18 +127,17 @@ impl RoundsRequester {
         digest: &str,
         is_valid: &dyn Fn(&str) -> bool,
     ) -> Option<String> {
-        let mut same_key = round.answered.iter().filter(|answered| answered.key == key).peekable();
-        let is_first_with_key = same_key.peek().is_none();
-        if let Some(answered) = same_key.find(|answered| answered.digest == digest) {
+        let is_this_question = |answered: &&AnsweredQuestion| answered.key == key && answered.digest == digest;
+        if let Some(answered) = round.answered.iter().find(is_this_question) {
             return Some(answered.response.clone());
         }
-        let response = self.responses.get(key).filter(|response| is_valid(response))?;
-        let is_for_this_question = match &self.asked {
-            Some(asked) => asked.get(key).is_some_and(|asked| asked == digest),
+        let response = self.responses.get(key)?;
+        let asked = match &self.asked {
+            Some(asked) => asked.get(key)?,
             // A client may omit the state, or answer before it is asked. Then only the key identifies the question.
-            None => is_first_with_key,
+            None => round.first_asked.entry(key.to_owned()).or_insert_with(|| digest.to_owned()),
         };
-        if !is_for_this_question {
+        if asked != digest || !is_valid(response) {
             return None;
         }
         let (key, digest) = (key.to_owned(), digest.to_owned());
@@ -176,8 +178,7 @@ impl ClientRequester for RoundsRequester {
         if let Some(response) = self.response_to(&mut round, &question.key, &digest, is_valid) {
             return Box::pin(ready(Ok(response)));
         }
-        if !question.capability.is_declared_in(&self.capabilities) {
-            let fault = Fault::MissingCapability { required: question.capability.required() };
+        if let Err(fault) = question.check_capabilities(&self.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
         let key = question.key.clone();
@@ -222,7 +223,7 @@ fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
     round.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Withdraws a question when the last future that waits for its response is dropped.
+/// A guard that withdraws a question when the last future that waits for its response is dropped.
 struct WithdrawOnDrop {
     round: Arc<Mutex<Round>>,
     key: String,

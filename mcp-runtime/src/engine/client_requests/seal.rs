@@ -1,6 +1,6 @@
 //! Seals the state that a client returns in the next round, so that the client can neither read nor change it.
 //!
-//! A state is sealed with XChaCha20-Poly1305, bound to the principal, the method, the name and the arguments of its
+//! A state is sealed with XChaCha20-Poly1305 and bound to the principal, the method, the name and the arguments of its
 //! request. The state of a first round holds no secrets and is not sealed, see [`RequestState::is_plain`].
 //!
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
@@ -33,7 +33,7 @@ const SEALED: u8 = 1;
 /// The first byte of a state that is not sealed.
 const PLAIN: u8 = 0;
 
-/// The keys of a server. The first one seals; all of them can open.
+/// The keys of a server. The first key seals states; every key can open them.
 #[derive(Debug)]
 pub(crate) struct StateKeys {
     ring: Mutex<KeyRing>,
@@ -43,7 +43,8 @@ pub(crate) struct StateKeys {
 #[derive(Debug)]
 struct KeyRing {
     keys: Vec<StateKey>,
-    /// When the first key was generated. `None` if the keys were configured or there are none yet.
+    /// The time at which the first key was generated. `None` if the keys were configured or none has been generated
+    /// yet.
     generated: Option<Instant>,
 }
 
@@ -56,8 +57,8 @@ struct SealedState {
 }
 
 impl StateKeys {
-    /// Creates the keys of a server whose states expire after `ttl`. Without configured keys, the server generates a
-    /// random one when it first needs it, and rotates it.
+    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, a random key is generated on
+    /// first use and rotated.
     pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration) -> Self {
         Self { ring: Mutex::new(KeyRing { keys, generated: None }), ttl }
     }
@@ -270,6 +271,28 @@ mod tests {
         let binding = binding().digest();
         let sealed = keys.seal(&binding, state()).unwrap();
         assert_eq!(keys.open(&binding, &sealed).unwrap(), state());
+    }
+
+    #[test]
+    fn a_generated_key_still_opens_after_one_rotation_but_not_after_two() {
+        let keys = StateKeys::new(Vec::new(), MIN_ROTATION);
+        let binding = binding().digest();
+        let seal_with_new_key = || {
+            // The key that seals has reached the age at which it is replaced.
+            let mut ring = keys.ring();
+            ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
+            drop(ring);
+            keys.seal(&binding, state()).unwrap()
+        };
+        let first = seal_with_new_key();
+        let second = seal_with_new_key();
+        assert_eq!(keys.open(&binding, &first).unwrap(), state());
+        assert_eq!(keys.open(&binding, &second).unwrap(), state());
+        assert_eq!(keys.ring().keys.len(), 2);
+        let third = seal_with_new_key();
+        for (sealed, opens) in [(first, false), (second, true), (third, true)] {
+            assert_eq!(keys.open(&binding, &sealed).is_ok(), opens);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::jsonrpc::canonical;
 
-/// The state that a call carries from a round that ends with questions to the next round.
+/// The state that is passed from a round that ends with questions to the next round of the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RequestState {
     /// The digests of the questions that the round ends with, by key.
@@ -36,7 +36,8 @@ pub(super) struct AnsweredQuestion {
 
 impl RequestState {
     /// Returns whether the state needs no seal. Without responses and values, its only purpose is to prevent a response
-    /// from being used for another question. Servers that share no key can therefore continue each other's first rounds.
+    /// from being used for another question. Servers that share no key can therefore continue each other's calls after
+    /// the first round.
     pub(super) fn is_plain(&self) -> bool {
         self.answered.is_empty() && self.once.is_empty()
     }

@@ -73,7 +73,7 @@ impl fmt::Debug for StateKey {
     }
 }
 
-/// The error of parsing a [`StateKey`].
+/// The error that is returned when parsing a [`StateKey`] fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateKeyError;
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     handler::{
-        Context, Contract, Encoding, Finished, Input, StateMap,
+        CallFuture, Context, Contract, Encoding, Finished, Input, StateMap,
         entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
     },
     jsonrpc::{Id, raw},
@@ -18,14 +18,66 @@ pub struct Call {
     arguments: Arc<str>,
 }
 
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// `tools/call`
+    Tool,
+    /// `resources/read`
+    Resource,
+    /// `prompts/get`
+    Prompt,
+    /// `completion/complete`, for an argument of a prompt or a variable of a resource template.
+    Completion,
+}
+
+impl CallKind {
+    /// Returns the name of the kind: `tool`, `resource`, `prompt` or `completion`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::Prompt => "prompt",
+            Self::Completion => "completion",
+        }
+    }
+}
+
+impl fmt::Display for CallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<EntryKind> for CallKind {
+    fn from(kind: EntryKind) -> Self {
+        match kind {
+            EntryKind::Tool => Self::Tool,
+            EntryKind::Resource => Self::Resource,
+            EntryKind::Prompt => Self::Prompt,
+        }
+    }
+}
+
+/// The function behind the layers.
+pub(crate) enum CalledFunction {
+    /// The annotated function.
+    Handler,
+    /// A function that completes a value, from the arguments that layers see.
+    Completion(Box<dyn Fn(&str) -> CallFuture + Send + Sync>),
+}
+
 /// The properties of a call that layers cannot change.
 pub(crate) struct CallInfo {
+    pub(crate) kind: CallKind,
     pub(crate) entry: EntryInfo<'static>,
     pub(crate) common: &'static CommonEntry,
+    pub(crate) function: CalledFunction,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
     pub(crate) name: Box<str>,
-    /// The URI of a resource. Empty for tools and prompts.
+    /// The URI of a resource. Empty for other calls.
     pub(crate) uri: Box<str>,
     pub(crate) hints: Hints,
     pub(crate) caller: Caller,
@@ -45,22 +97,24 @@ impl Call {
         Self { info: Arc::new(info), arguments: arguments.into() }
     }
 
-    /// Returns the kind of the called entry: a tool, a resource or a prompt.
-    pub fn kind(&self) -> EntryKind {
-        self.info.entry.kind
+    /// Returns the kind of the call.
+    pub fn kind(&self) -> CallKind {
+        self.info.kind
     }
 
-    /// Returns the name of the tool or prompt, or the URI of the resource.
+    /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the prompt
+    /// or the URI template.
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// Returns the called entry. Its name is a registered one, unlike the URI of a resource.
+    /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI of a
+    /// resource.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.info.entry
     }
 
-    /// Returns the behaviour hints of a tool. They are empty for resources and prompts.
+    /// Returns the behaviour hints of a tool. They are empty for other calls.
     pub fn hints(&self) -> Hints {
         self.info.hints
     }
@@ -78,6 +132,9 @@ impl Call {
     /// Returns the JSON object of the arguments. Arguments of prompts and variables of resource templates are already
     /// converted to the types of the function's parameters.
     ///
+    /// For a completion, the members are the `name` of the argument, the `value` to complete and the `context` with the
+    /// arguments that the user has already filled in.
+    ///
     /// The arguments are validated after the layers, so they may be invalid.
     pub fn arguments(&self) -> &str {
         &self.arguments
@@ -94,8 +151,8 @@ impl Call {
         self.arguments = Value::Object(arguments).to_string().into();
     }
 
-    /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more than
-    /// the arguments and the state of the server.
+    /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more
+    /// than the arguments and the state of the server.
     pub fn uses_context(&self) -> bool {
         self.info.uses_context
     }
@@ -115,6 +172,9 @@ impl Call {
     /// Calls the function.
     pub(super) async fn run(self) -> Finished {
         let Self { info, arguments } = self;
+        if let CalledFunction::Completion(complete) = &info.function {
+            return complete(&arguments).await;
+        }
         let running = {
             let input = Input {
                 arguments: &arguments,

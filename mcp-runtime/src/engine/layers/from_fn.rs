@@ -6,7 +6,8 @@ use super::{
 
 /// Creates a layer from an async function, or from a closure that returns a future.
 ///
-/// The function returns an [`Outcome`], or a `Result` of it whose error is a [`Fault`](crate::Fault).
+/// The function returns an [`Outcome`], or a `Result` of one with an error that converts into an [`Outcome`], such as a
+/// [`Fault`](crate::Fault).
 ///
 /// ```
 /// use std::time::Instant;
@@ -25,9 +26,9 @@ use super::{
 /// }
 ///
 /// async fn timed(call: Call, next: Next) -> Outcome {
-///     let (name, began) = (call.name().to_owned(), Instant::now());
+///     let (name, start) = (call.name().to_owned(), Instant::now());
 ///     let outcome = next.run(call).await;
-///     println!("{name}: {} after {:?}", outcome.status(), began.elapsed());
+///     println!("{name}: {} after {:?}", outcome.status(), start.elapsed());
 ///     outcome
 /// }
 ///

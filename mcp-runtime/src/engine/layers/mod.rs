@@ -7,7 +7,8 @@ mod outcome;
 mod stack;
 
 pub use call::Call;
-pub(crate) use call::CallInfo;
+pub use call::CallKind;
+pub(crate) use call::{CallInfo, CalledFunction};
 pub use from_fn::from_fn;
 pub use layer::{Layer, LayerFuture, Next};
 pub use outcome::{CallStatus, Outcome};

@@ -1,11 +1,11 @@
 use std::{any::TypeId, fmt};
 
-use super::call::{Call, CallInfo};
+use super::call::{Call, CallInfo, CallKind};
 use crate::{
     error::Fault,
     handler::{
-        Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
-        ToolOutput, entry::EntryKind, write_prompt, write_resource, write_tool,
+        Completions, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply,
+        ResourceOutput, ToolOutput, write_prompt, write_resource, write_tool,
     },
     jsonrpc::raw,
     model::ToolResult,
@@ -22,15 +22,15 @@ pub struct Outcome {
 /// The kinds of errors that become results for the model to read.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelErrors {
-    /// Errors that the function returns.
+    /// Whether errors that the function returns become results.
     failures: bool,
-    /// Invalid arguments.
+    /// Whether invalid arguments become results.
     arguments: bool,
 }
 
 impl ModelErrors {
     fn of(info: &CallInfo) -> Self {
-        let is_tool = info.entry.kind == EntryKind::Tool;
+        let is_tool = info.kind == CallKind::Tool;
         Self { failures: is_tool, arguments: is_tool && info.encoding.has(Feature::InputErrorsAsResults) }
     }
 }
@@ -98,25 +98,33 @@ impl Outcome {
     /// }
     /// ```
     pub fn tool(call: &Call, value: impl ToolOutput) -> Self {
-        Self::written(call, EntryKind::Tool, |reply| write_tool(reply, value))
+        Self::written(call, CallKind::Tool, |reply| write_tool(reply, value))
     }
 
     /// Returns the outcome of reading a resource.
     pub fn resource(call: &Call, value: impl ResourceOutput) -> Self {
-        Self::written(call, EntryKind::Resource, |reply| write_resource(reply, value))
+        Self::written(call, CallKind::Resource, |reply| write_resource(reply, value))
     }
 
     /// Returns the outcome of getting a prompt.
     pub fn prompt(call: &Call, value: impl PromptOutput) -> Self {
-        Self::written(call, EntryKind::Prompt, |reply| write_prompt(reply, value))
+        Self::written(call, CallKind::Prompt, |reply| write_prompt(reply, value))
     }
 
-    /// Rejects a call with a message: as a result that the model reads if it is a tool, and as a protocol error otherwise.
-    /// The client receives the message, so it must not contain secrets.
+    /// Returns the outcome of a completion.
+    pub fn completions(call: &Call, completions: &Completions) -> Self {
+        if call.kind() != CallKind::Completion {
+            return Self::wrong_kind(call);
+        }
+        Self::of(Finished { body: completions.write(&call.info.encoding), outcome: Ok(()) }, &call.info)
+    }
+
+    /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
+    /// resource or prompt, it is a protocol error. The client receives the message, so it must not contain secrets.
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
-            EntryKind::Tool => Self::tool(call, ToolResult::error(text)),
-            EntryKind::Resource | EntryKind::Prompt => Fault::internal(text).into(),
+            CallKind::Tool => Self::tool(call, ToolResult::error(text)),
+            CallKind::Resource | CallKind::Prompt | CallKind::Completion => Fault::internal(text).into(),
         }
     }
 
@@ -130,10 +138,9 @@ impl Outcome {
         Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
     }
 
-    fn written(call: &Call, kind: EntryKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
+    fn written(call: &Call, kind: CallKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
-            tracing::error!(name = call.name(), "a layer returned a result of the wrong kind");
-            return Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into();
+            return Self::wrong_kind(call);
         }
         let info = &*call.info;
         let input = Input {
@@ -145,6 +152,11 @@ impl Outcome {
             uri: &info.uri,
         };
         Self::of(input.into_owned().finish(write), info)
+    }
+
+    fn wrong_kind(call: &Call) -> Self {
+        tracing::error!(name = call.name(), "a layer returned a result of the wrong kind");
+        Fault::internal(format!("`{}` failed: internal error", call.entry().name)).into()
     }
 
     /// Returns the status of the call.
@@ -173,7 +185,7 @@ impl Outcome {
     /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
     /// function is a tool; otherwise it is only logged.
     pub fn failure(&self) -> Option<&str> {
-        self.failure_of().map(|(message, _)| message)
+        self.failure_with_type().map(|(message, _)| message)
     }
 
     /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.
@@ -182,7 +194,7 @@ impl Outcome {
     }
 
     /// Returns the text of the error that the function returned, and its type.
-    pub(crate) fn failure_of(&self) -> Option<(&str, TypeId)> {
+    pub(crate) fn failure_with_type(&self) -> Option<(&str, TypeId)> {
         match self.error_kind()? {
             HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
             HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,

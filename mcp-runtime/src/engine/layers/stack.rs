@@ -26,7 +26,7 @@ impl Layers {
         self.0.push(LayerEntry { layer, applies });
     }
 
-    /// Returns the layers that apply to the calls of a function, or `None` if there are none.
+    /// Returns the layers that apply to the calls of a function, or `None` if no layer does.
     pub(crate) fn for_function(&self, function: &Function) -> Option<Next> {
         if self.0.is_empty() {
             return None;
@@ -39,7 +39,7 @@ impl Layers {
 }
 
 impl LayerEntry {
-    /// Returns whether the layer applies to an entry. If the predicate panics, it does.
+    /// Returns whether the layer applies to an entry. If the predicate panics, the layer applies.
     fn applies_to(&self, info: &EntryInfo<'_>) -> bool {
         let Some(applies) = &self.applies else { return true };
         catch_unwind(AssertUnwindSafe(|| applies(info))).unwrap_or_else(|_| {

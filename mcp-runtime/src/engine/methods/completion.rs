@@ -1,64 +1,89 @@
 //! `completion/complete`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, future::ready, sync::Arc};
 
 use crate::{
     engine::{
         call::{
-            prepare::{CallOptions, admit, prepare, run_server_fn, server_fn_env},
+            prepare::{CallOptions, CallTarget, admit, call_info, prepare, run_server_fn, server_fn_env},
             response,
         },
+        layers::{Call, CallInfo, CallKind, CalledFunction},
         request::{context::RequestContext, params},
     },
     error::Fault,
     handler::{
-        CallEnv, CompletionInput, Completions, EarlierArguments, Encoding, Finished, ServerFnOutput,
-        entry::{CommonEntry, ServerFnEntry},
+        CallEnv, CallFuture, CompletionInput, Completions, Context, EarlierArguments, Encoding, Finished,
+        ServerFnOutput, StateMap, entry::Hints,
     },
-    jsonrpc::{raw, write},
+    jsonrpc::raw,
     registry::{CompletionSource, Function},
-    revision::encode::{self, Object},
+    revision::encode::Object,
 };
 
 /// Completes an argument of a prompt or a variable of a resource template.
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let referenced = referenced_function(request)?;
+    request.connection.flow.admit_completion(request.connection.clock.last())?;
+    let (target, referenced) = referenced_function(request)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(params::member(argument, "name"), "argument.name")?;
     let value = params::string(params::member(argument, "value"), "argument.value")?;
-    match referenced.completion_source(&name) {
-        None => Err(unknown_argument(referenced, &name)),
-        Some(CompletionSource::Function(function, uses_context)) => {
-            let earlier = earlier_arguments(request.params.member("context"));
-            let input = CompletionInput { value: Arc::from(&*value), earlier: Arc::new(earlier) };
-            complete_with_function(request, referenced.common, function, uses_context, input, out)
-        }
-        Some(CompletionSource::Values(values)) => {
-            let prefix = value.to_lowercase();
-            let matches = values.iter().filter(|candidate| candidate.to_lowercase().starts_with(&prefix));
-            let result = write_completions(request.encoding(), &Completions::new(matches));
-            response::write_result(out, request.id, &result);
-            Ok(())
-        }
+    let Some(source) = referenced.completion_source(&name) else { return Err(unknown_argument(referenced, &name)) };
+    let context = request.params.member("context");
+    let next = request.engine().layers.for_function(referenced);
+    if let (CompletionSource::Values(values), None) = (&source, &next) {
+        let result = Completions::matching(&value, values.iter()).write(request.encoding());
+        response::write_result(out, request.id, &result);
+        return Ok(());
     }
+    let uses_context = matches!(source, CompletionSource::Function(_, true));
+    let method = "completion/complete";
+    let mut call = prepare(request, referenced.common, method, false, uses_context, CallOptions::default())?;
+    call.permit = admit(request)?;
+    let completer = Completer {
+        source,
+        is_blocking: referenced.common.blocking,
+        states: Arc::clone(&request.engine().states),
+        context: call.context.clone(),
+        encoding: Arc::clone(request.encoding()),
+    };
+    let Some(next) = next else {
+        call.run_future(completer.complete(&value, context), out);
+        return Ok(());
+    };
+    let target = CallTarget { method, name: &target, uri: "", hints: Hints::default() };
+    let info = call_info(request, referenced, &target, call.callee, call.context.clone());
+    let info = CallInfo {
+        kind: CallKind::Completion,
+        uses_context,
+        function: CalledFunction::Completion(Box::new(move |arguments| completer.complete_layered(arguments))),
+        ..info
+    };
+    call.run_layered(next.start(Call::new(info, &layered_arguments(argument, context))), out);
+    Ok(())
 }
 
-/// Finds the function of the prompt or resource template that `ref` names.
-fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<&'a Function, Fault> {
+/// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
+fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(params::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(params::member(reference, "name"), "ref.name")?;
             let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
-            prompt.map(|prompt| &prompt.function).ok_or_else(|| Fault::UnknownPrompt(name.into_owned()))
+            match prompt {
+                Some(prompt) => Ok((name, &prompt.function)),
+                None => Err(Fault::UnknownPrompt(name.into_owned())),
+            }
         }
         "ref/resource" => {
             let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
-            let template = registry.reference(&uri, |function| visible.sees(function));
-            template.ok_or_else(|| Fault::InvalidParams(format!("unknown resource template: {uri}")))
+            match registry.reference(&uri, |function| visible.sees(function)) {
+                Some(template) => Ok((uri, template)),
+                None => Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
+            }
         }
         other => {
             let message = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
@@ -78,29 +103,66 @@ fn unknown_argument(function: &Function, name: &str) -> Fault {
     Fault::InvalidParams(format!("unknown argument `{name}`, {expected}"))
 }
 
-/// Completes a value with a function.
-fn complete_with_function(
-    request: &RequestContext<'_>,
-    common: &'static CommonEntry,
-    function: &'static ServerFnEntry,
-    uses_context: bool,
-    input: CompletionInput,
-    out: &mut Vec<u8>,
-) -> Result<(), Fault> {
-    let mut call = prepare(request, common, "completion/complete", false, uses_context, CallOptions::default())?;
-    call.permit = admit(request)?;
-    let encoding = Arc::clone(request.encoding());
-    let env = CallEnv { completion: Some(input), ..server_fn_env(request, call.context.clone()) };
-    let running = Box::pin(async move {
-        let completions = match run_server_fn(function, common.blocking, env).await {
-            Ok(ServerFnOutput::Completions(completions)) => completions,
-            Ok(ServerFnOutput::Resources(_)) => Completions::default(),
-            Err(error) => return Finished { body: Vec::new(), outcome: Err(error) },
+/// Returns the arguments that layers see: the members of `argument`, and the `context`.
+fn layered_arguments(argument: &str, context: Option<&str>) -> String {
+    let mut out = Vec::new();
+    let mut arguments = Object::begin(&mut out);
+    for (name, value) in raw::members(argument).filter(|(name, _)| name != "context") {
+        arguments.raw(&name, value.as_bytes());
+    }
+    if let Some(context) = context {
+        arguments.raw("context", context.as_bytes());
+    }
+    arguments.end();
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Completes the values of an argument.
+struct Completer {
+    source: CompletionSource,
+    is_blocking: bool,
+    states: Arc<StateMap>,
+    context: Option<Arc<Context>>,
+    encoding: Arc<Encoding>,
+}
+
+impl Completer {
+    /// Completes a value. `context` contains the arguments that the client has already filled in.
+    fn complete(&self, value: &str, context: Option<&str>) -> CallFuture {
+        let encoding = Arc::clone(&self.encoding);
+        let function = match &self.source {
+            CompletionSource::Function(function, _) => *function,
+            CompletionSource::Values(values) => {
+                let body = Completions::matching(value, values.iter()).write(&encoding);
+                return Box::pin(ready(Finished { body, outcome: Ok(()) }));
+            }
         };
-        Finished { body: write_completions(&encoding, &completions), outcome: Ok(()) }
-    });
-    call.run_future(running, out);
-    Ok(())
+        let input = CompletionInput { value: value.into(), earlier: Arc::new(earlier_arguments(context)) };
+        let env = CallEnv {
+            completion: Some(input),
+            ..server_fn_env(Arc::clone(&self.states), Arc::clone(&encoding), self.context.clone())
+        };
+        let is_blocking = self.is_blocking;
+        Box::pin(async move {
+            match run_server_fn(function, is_blocking, env).await {
+                Ok(ServerFnOutput::Completions(completions)) => {
+                    Finished { body: completions.write(&encoding), outcome: Ok(()) }
+                }
+                Ok(ServerFnOutput::Resources(_)) => {
+                    Finished { body: Completions::default().write(&encoding), outcome: Ok(()) }
+                }
+                Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
+            }
+        })
+    }
+
+    /// Completes the value of the arguments that layers have seen.
+    fn complete_layered(&self, arguments: &str) -> CallFuture {
+        match params::string(params::member(arguments, "value"), "argument.value") {
+            Ok(value) => self.complete(&value, params::member(arguments, "context")),
+            Err(fault) => Box::pin(ready(Finished { body: Vec::new(), outcome: Err(fault.into()) })),
+        }
+    }
 }
 
 /// Reads the arguments that the client has already filled in.
@@ -109,19 +171,4 @@ fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
     let strings = arguments.into_iter().flat_map(raw::members);
     let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
     EarlierArguments(strings.collect::<BTreeMap<_, _>>())
-}
-
-/// Writes the result of `completion/complete`.
-fn write_completions(encoding: &Encoding, completions: &Completions) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.extend_from_slice(br#"{"completion":"#);
-    let mut completion = Object::begin(&mut out);
-    encode::array(completion.key("values"), &completions.values, |out, value| write::string(out, value));
-    if let Some(total) = completions.total {
-        write::plain(completion.key("total"), &total);
-    }
-    write::plain(completion.key("hasMore"), &completions.has_more);
-    completion.end();
-    encoding.end_result(&mut out, Some(&completions.meta));
-    out
 }

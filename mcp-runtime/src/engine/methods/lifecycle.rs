@@ -40,9 +40,9 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         version = dialect.name(),
         "session opened"
     );
-    let level = Arc::clone(&connection.level);
+    let flow = Arc::clone(&connection.flow);
     let outbox = if connection.is_single_exchange {
-        Arc::new(Outbox::new(Arc::clone(&level)))
+        Arc::new(Outbox::new(Arc::clone(&flow)))
     } else {
         Arc::clone(&connection.outbox)
     };
@@ -52,10 +52,11 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         id: OnceLock::new(),
         dialect,
         client,
+        principal: request.principal().map(Into::into),
         capabilities: capabilities.unwrap_or("{}").into(),
         pending_requests: Arc::default(),
         in_flight: Arc::clone(&connection.in_flight),
-        level,
+        flow,
         outbox,
         subscriber,
     };

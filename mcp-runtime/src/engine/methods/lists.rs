@@ -53,7 +53,7 @@ fn list_resources(
     let ResourceLists { common, functions, uses_context } = lists;
     let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
-    let env = server_fn_env(request, call.context.clone());
+    let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
     let running = Box::pin(async move {
         let mut listed = Vec::new();
         for (function, blocking) in functions {

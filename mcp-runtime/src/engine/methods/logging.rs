@@ -12,7 +12,7 @@ use crate::{
 ///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
 pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    request.connection.level.set(params::level(request.params.member("level"), "level")?);
+    request.connection.flow.set_level(params::level(request.params.member("level"), "level")?);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }

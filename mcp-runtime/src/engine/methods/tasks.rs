@@ -33,6 +33,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         return Err(extension::undeclared());
     }
     check_in_flight(request)?;
+    request.connection.flow.admit_task_request(request.connection.clock.last())?;
     match method {
         "tasks/list" => list(request, out),
         "tasks/result" => result(request, out),
@@ -58,7 +59,7 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Waits for a task to end. There is no timeout, since tasks expire.
+/// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
 fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };

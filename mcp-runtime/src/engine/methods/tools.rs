@@ -17,7 +17,7 @@ use crate::{
     revision::Feature,
 };
 
-/// Calls the function of a tool: in place, as a task, or as a call that may become a task.
+/// Calls the function of a tool: as a plain call, as a task, or as a call that may become a task.
 ///
 /// See [Tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools).
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {

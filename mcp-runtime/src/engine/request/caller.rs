@@ -23,8 +23,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the authenticated principal: over HTTP, the `Principal` that a middleware inserted into the extensions of
-    /// the request.
+    /// Returns the authenticated principal: over HTTP, the `Principal` that a middleware inserted into the extensions
+    /// of the request.
     pub fn principal(&self) -> Option<&str> {
         self.principal.as_deref()
     }

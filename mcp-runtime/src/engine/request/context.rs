@@ -9,7 +9,8 @@ use super::{
 use crate::{
     engine::{
         call::{batch::Sink, clock::Clock, in_flight::InFlight},
-        outbox::{Outbox, SessionLevel},
+        outbox::Outbox,
+        rates::FlowControl,
         session::Session,
         shared::Engine,
     },
@@ -26,7 +27,7 @@ pub(crate) struct ConnectionContext {
     /// The session, once `initialize` has opened it.
     pub(crate) session: OnceLock<Arc<Session>>,
     pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) level: Arc<SessionLevel>,
+    pub(crate) flow: Arc<FlowControl>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) source: Option<Arc<dyn RequestSource>>,
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.

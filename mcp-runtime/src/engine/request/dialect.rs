@@ -23,7 +23,7 @@ impl RequestDialect {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the version is missing or unsupported, or if it contradicts the transport's.
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the one that the transport names.
     pub(crate) fn determine(
         session: Option<&'static Dialect>,
         source: Option<&dyn RequestSource>,

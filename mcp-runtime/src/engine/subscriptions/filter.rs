@@ -56,8 +56,8 @@ impl Filter {
         Ok(requested)
     }
 
-    /// Removes everything that the server does not offer to the client. Ids of unknown tasks and of other clients' tasks
-    /// stay, but cause no notifications.
+    /// Removes everything that the server does not offer to the client. Ids of unknown tasks and of other clients'
+    /// tasks are kept, but cause no notifications.
     pub(crate) fn supported(
         mut self,
         capabilities: ServerCapabilities,

@@ -13,7 +13,7 @@ pub(crate) struct Listener {
     subscriber: Subscriber,
     outbox: Arc<Outbox>,
     encoding: Arc<Encoding>,
-    /// Notifies the client of changes of tasks.
+    /// The watch that notifies the client of changes to tasks.
     task_watch: Option<TaskWatch>,
 }
 
@@ -34,7 +34,7 @@ impl Listener {
         Self { subscriber, outbox: Arc::clone(outbox), encoding: Arc::clone(encoding), task_watch: None }
     }
 
-    /// Also notifies the client of changes of tasks, for as long as the listener exists.
+    /// Also notifies the client of changes to tasks, for as long as the listener exists.
     pub(crate) fn watch_tasks(&mut self, watch: TaskWatch) {
         self.task_watch = Some(watch);
     }

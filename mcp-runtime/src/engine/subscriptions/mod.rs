@@ -1,4 +1,4 @@
-//! Subscriptions to changes of the lists, of resources and of tasks.
+//! Subscriptions to changes to the lists, to resources and to tasks.
 
 pub(crate) mod filter;
 pub(crate) mod listener;

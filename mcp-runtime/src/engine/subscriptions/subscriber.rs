@@ -1,8 +1,8 @@
 //! The subscriptions of a server and of each of its subscribers.
 //!
-//! Notifications are not queued. A [`Subscription`] is either clean or pending, and a pending one waits in its outbox
-//! until the transport takes its notifications. A subscriber that does not read therefore costs one pending entry per
-//! subject, however often the subject changes.
+//! Notifications are not queued. A [`Subscription`] is either clean or pending, and waits in its outbox while it is
+//! pending, until the transport takes its notifications. A subscriber that does not read therefore costs one pending
+//! entry per subject, however often the subject changes.
 
 use std::{
     collections::HashMap,
@@ -44,15 +44,15 @@ pub(crate) struct Subscriber {
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
-    own: Mutex<Vec<Arc<Subscription>>>,
+    subscriptions: Mutex<Vec<Arc<Subscription>>>,
 }
 
-/// The error of a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
+/// The error for a subscriber that exceeds [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
 #[derive(Debug)]
 pub(crate) struct TooManyResources;
 
 impl Subscriptions {
-    /// Notifies the subscribers of the lists of some kinds.
+    /// Notifies the subscribers of the lists of these kinds.
     pub(crate) fn lists_changed(&self, kinds: Kinds) {
         for subscription in &self.index().lists {
             subscription.lists_changed(kinds);
@@ -106,7 +106,7 @@ impl Subscriber {
     /// [`ready`](Self::ready) is called.
     pub(crate) fn of_session(server: &Arc<Subscriptions>, outbox: &Arc<Outbox>) -> Self {
         let (server, outbox) = (Arc::clone(server), Arc::downgrade(outbox));
-        let subscriber = Self { server, outbox, subscription_id: None, own: Mutex::default() };
+        let subscriber = Self { server, outbox, subscription_id: None, subscriptions: Mutex::default() };
         subscriber.subscribe_lists(Kinds::ALL, Subscription::held);
         subscriber
     }
@@ -119,35 +119,35 @@ impl Subscriber {
             server.listeners.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(Self { server, outbox, subscription_id: Some(id.into()), own: Mutex::default() })
+        Some(Self { server, outbox, subscription_id: Some(id.into()), subscriptions: Mutex::default() })
     }
 
-    /// Subscribes to the lists of some kinds and to resources. The URIs must be distinct.
+    /// Subscribes to the lists of these kinds and to resources. The URIs must be distinct.
     pub(crate) fn subscribe(&self, kinds: Kinds, uris: &[String]) {
         if kinds != Kinds::default() {
             self.subscribe_lists(kinds, std::convert::identity);
         }
-        let mut own = self.own();
+        let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
-        own.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
+        subscriptions.extend(uris.iter().map(|uri| self.add_resource(&mut index, uri)));
     }
 
     fn subscribe_lists(&self, kinds: Kinds, prepare: impl FnOnce(Subscription) -> Subscription) {
-        let mut own = self.own();
+        let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
         let subscription = Arc::new(prepare(self.subscription(&mut index, Subject::Lists(kinds))));
         index.lists.push(Arc::clone(&subscription));
-        own.push(subscription);
+        subscriptions.push(subscription);
     }
 
-    /// Subscribes to a resource, unless it is subscribed to already.
+    /// Subscribes to a resource. Does nothing if there already is such a subscription.
     ///
     /// # Errors
     ///
     /// Returns an error if the subscriber has too many subscriptions.
     pub(crate) fn subscribe_resource(&self, uri: &str) -> Result<(), TooManyResources> {
-        let mut own = self.own();
-        let known = || own.iter().filter_map(|subscription| subscription.uri());
+        let mut subscriptions = self.subscriptions();
+        let known = || subscriptions.iter().filter_map(|subscription| subscription.uri());
         if known().any(|known| known == uri) {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl Subscriber {
             return Err(TooManyResources);
         }
         let subscription = self.add_resource(&mut self.server.index_mut(), uri);
-        own.push(subscription);
+        subscriptions.push(subscription);
         Ok(())
     }
 
@@ -168,9 +168,9 @@ impl Subscriber {
 
     /// Ends the subscription to a resource, if there is one.
     pub(crate) fn unsubscribe_resource(&self, uri: &str) {
-        let mut own = self.own();
-        if let Some(at) = own.iter().position(|subscription| subscription.uri() == Some(uri)) {
-            let subscription = own.swap_remove(at);
+        let mut subscriptions = self.subscriptions();
+        if let Some(at) = subscriptions.iter().position(|subscription| subscription.uri() == Some(uri)) {
+            let subscription = subscriptions.swap_remove(at);
             self.server.index_mut().remove(&subscription);
             subscription.end();
             self.discard_ended();
@@ -186,29 +186,29 @@ impl Subscriber {
 
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
-        self.own().iter().for_each(Subscription::release);
+        self.subscriptions().iter().for_each(Subscription::release);
     }
 
     /// Ends all subscriptions. Notifications that are already pending are still sent.
     pub(crate) fn unsubscribe_all(&self) {
-        let mut own = self.own();
+        let mut subscriptions = self.subscriptions();
         let mut index = self.server.index_mut();
-        own.iter().for_each(|subscription| index.remove(subscription));
-        own.clear();
+        subscriptions.iter().for_each(|subscription| index.remove(subscription));
+        subscriptions.clear();
     }
 
     fn subscription(&self, index: &mut Index, subject: Subject) -> Subscription {
         Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
     }
 
-    fn own(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.own().iter().for_each(|subscription| subscription.end());
+        self.subscriptions().iter().for_each(|subscription| subscription.end());
         self.unsubscribe_all();
         self.discard_ended();
         if self.subscription_id.is_some() {
@@ -220,11 +220,12 @@ impl Drop for Subscriber {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::rates::{FlowControl, SessionRates};
 
     #[test]
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
-        let outbox = Arc::new(Outbox::new(Arc::default()));
+        let outbox = Arc::new(Outbox::new(Arc::new(FlowControl::new(&SessionRates::default()))));
         let session = Subscriber::of_session(&subscriptions, &outbox);
         for round in 0..100 {
             assert!(session.subscribe_resource("a:b").is_ok());

@@ -35,7 +35,7 @@ pub(crate) struct Subscription {
 /// The subject of a subscription.
 #[derive(Debug)]
 pub(super) enum Subject {
-    /// The lists of some kinds of entries.
+    /// The lists of these kinds of entries.
     Lists(Kinds),
     /// The resource with this URI.
     Resource(Arc<str>),

@@ -12,14 +12,14 @@ use tokio::sync::{Notify, futures::Notified};
 
 /// The claims of `tasks/result` requests to the questions of tasks.
 ///
-/// If several requests wait for the same task, the newest one sends its questions, because the stream of an older one may
-/// be lost.
+/// If several requests wait for the same task, the newest one sends its questions, because the stream of an older one
+/// may be lost.
 #[derive(Debug, Default)]
 pub(super) struct InputClaims {
     /// The request that has claimed each question.
     holders: Mutex<HashMap<InputId, RequestOrder>>,
     next: AtomicU64,
-    /// Notified when a claim is released or taken over.
+    /// The signal that a claim was released or taken over.
     changed: Notify,
 }
 

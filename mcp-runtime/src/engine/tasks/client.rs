@@ -48,6 +48,11 @@ impl TaskClient {
         &self.inbox
     }
 
+    /// Returns the outbox of the session that created the task, if both still exist.
+    fn outbox(&self) -> Option<Arc<Outbox>> {
+        self.session.as_ref()?.outbox.upgrade()
+    }
+
     /// Notifies the session of the status of the task.
     pub(super) fn notify_status(&self, task: &TaskRecord) {
         let Some(TaskSession { outbox, encoding, .. }) = &self.session else { return };
@@ -62,11 +67,11 @@ impl ClientRequester for TaskClient {
     }
 
     fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        if !question.capability.is_declared_in(&self.capabilities) {
-            let fault = Fault::MissingCapability { required: question.capability.required() };
-            return Box::pin(ready(Err(fault)));
-        }
-        let (key, response) = self.inbox.ask(&question);
+        let asked = question.check_capabilities(&self.capabilities).and_then(|()| self.inbox.ask(&question));
+        let (key, response) = match asked {
+            Ok(asked) => asked,
+            Err(fault) => return Box::pin(ready(Err(fault))),
+        };
         let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
         Box::pin(async move {
             let response = response.await;
@@ -78,8 +83,8 @@ impl ClientRequester for TaskClient {
         })
     }
 
-    /// With the extension, a question stays open until its response is valid. In a session, a response answers a
-    /// JSON-RPC request and cannot be repeated.
+    /// Returns `true` with the extension, where a question stays open until its response is valid. In a session, a
+    /// response answers a JSON-RPC request and cannot be repeated.
     fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
     }
@@ -97,7 +102,7 @@ impl ClientRequester for TaskClient {
     }
 }
 
-/// Withdraws a question when the future that waits for its response is dropped.
+/// A guard that withdraws a question when the future that waits for its response is dropped.
 struct WithdrawOnDrop {
     inbox: Arc<TaskInbox>,
     key: String,
@@ -135,8 +140,11 @@ impl Peer for TaskClient {
     }
 
     fn session_level(&self) -> Level {
-        let outbox = self.session.as_ref().and_then(|session| session.outbox.upgrade());
-        outbox.map_or(Level::Info, |outbox| outbox.session_level())
+        self.outbox().map_or(Level::Info, |outbox| outbox.session_level())
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.outbox().is_some_and(|outbox| outbox.admits_log_message())
     }
 
     fn close_sse_stream(&self, _: Duration) {}

@@ -12,7 +12,7 @@ pub(super) fn store_unavailable() -> Fault {
     Fault::internal("the task store is unavailable")
 }
 
-/// Returns the error for a task that is unknown, expired or another owner's.
+/// Returns the error for a task that does not exist, has expired or belongs to another owner.
 pub(super) fn not_found() -> Fault {
     Fault::invalid_params("task not found or expired")
 }

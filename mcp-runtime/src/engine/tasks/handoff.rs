@@ -33,13 +33,13 @@ pub(crate) struct DeferredTask {
     client: Arc<TaskClient>,
     is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// Taken when the handoff begins.
+    /// `None` once the handoff has begun.
     pending: Mutex<Option<PendingTask>>,
 }
 
 /// Everything that a call needs to become a task.
 pub(crate) struct PendingTask {
-    /// Weak, so that a call does not keep the tasks of a stopped server alive.
+    /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
     pub(crate) tasks: Weak<Tasks>,
     pub(crate) owner: String,
     pub(crate) encoding: Arc<Encoding>,
@@ -153,6 +153,10 @@ impl Peer for DeferredTask {
 
     fn session_level(&self) -> Level {
         self.peer().session_level()
+    }
+
+    fn admits_log_message(&self) -> bool {
+        self.peer().admits_log_message()
     }
 
     fn close_sse_stream(&self, retry: Duration) {

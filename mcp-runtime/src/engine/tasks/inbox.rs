@@ -1,7 +1,7 @@
 //! The questions and status messages that the function of a task passes to its runner.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,19 +9,30 @@ use tokio::sync::{Notify, SetOnce, oneshot};
 
 use crate::{
     backend::{InputResponse, TaskInput},
+    error::Fault,
     handler::ask::Question,
 };
 
 /// The maximum size of a status message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
+/// The maximum number of questions of one task that wait for a response, and their maximum size in bytes. A question
+/// beyond either limit fails with [`Fault::Overloaded`].
+const MAX_WAITING: usize = 1000;
+const MAX_WAITING_BYTES: usize = 1 << 20;
+
+/// The maximum number of questions that one task asks in total, and the maximum size of their keys in bytes. A question
+/// beyond either limit fails with [`Fault::Overloaded`].
+const MAX_QUESTIONS: usize = 10_000;
+const MAX_KEY_BYTES: usize = 1 << 20;
+
 /// The mailbox between the function of a task and its runner.
 #[derive(Debug, Default)]
 pub(super) struct TaskInbox {
     contents: Mutex<Contents>,
-    /// Notified when the function asks or withdraws a question.
+    /// The signal that the function has asked or withdrawn a question.
     pub(super) questions_changed: Notify,
-    /// Notified when the function sets the status message.
+    /// The signal that the function has set the status message.
     pub(super) message_changed: Notify,
     /// Whether the call has become a task, once that is decided.
     is_task: SetOnce<bool>,
@@ -29,13 +40,31 @@ pub(super) struct TaskInbox {
 
 #[derive(Debug, Default)]
 struct Contents {
-    /// The keys of all questions so far, which must not be reused.
-    keys: HashSet<String>,
-    waiting: HashMap<String, oneshot::Sender<InputResponse>>,
+    keys: UsedKeys,
+    /// The questions without a response. At most [`MAX_WAITING`], of [`MAX_WAITING_BYTES`] together.
+    waiting: HashMap<String, WaitingQuestion>,
+    waiting_bytes: usize,
     update: InboxUpdate,
 }
 
-/// The changes that a function has made since its runner last took them.
+/// A question without a response.
+#[derive(Debug)]
+struct WaitingQuestion {
+    sender: oneshot::Sender<InputResponse>,
+    /// The size of the key and the parameters in bytes.
+    size: usize,
+}
+
+/// The keys of all questions so far, which must not be reused. At most [`MAX_QUESTIONS`], of [`MAX_KEY_BYTES`] together.
+#[derive(Debug, Default)]
+struct UsedKeys {
+    /// For each key, the number that makes the next question with this key unique.
+    next_numbers: HashMap<String, u64>,
+    bytes: usize,
+}
+
+/// The changes that a function has made since its runner last took them. A question that is withdrawn before the runner
+/// takes it leaves no trace, so there are at most [`MAX_WAITING`] questions and as many withdrawals.
 #[derive(Debug, Default)]
 pub(super) struct InboxUpdate {
     pub(super) asked: Vec<TaskInput>,
@@ -65,35 +94,46 @@ impl TaskInbox {
         self.is_task.wait().await;
     }
 
-    /// Takes the changes since the last call.
+    /// Takes the changes that were made since this method was last called.
     pub(super) fn take_update(&self) -> InboxUpdate {
         std::mem::take(&mut self.contents().update)
     }
 
     /// Delivers a response to the function. Does nothing if the question was withdrawn.
     pub(super) fn respond(&self, key: &str, response: InputResponse) {
-        if let Some(waiting) = self.contents().waiting.remove(key) {
-            let _ = waiting.send(response);
+        if let Some(sender) = self.contents().remove_waiting(key) {
+            let _ = sender.send(response);
         }
     }
 
     /// Adds a question. Returns its key, which is unique within the task, and the receiver of the response.
-    pub(super) fn ask(&self, question: &Question) -> (String, oneshot::Receiver<InputResponse>) {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if the task has asked too many questions.
+    pub(super) fn ask(&self, question: &Question) -> Result<(String, oneshot::Receiver<InputResponse>), Fault> {
         let mut contents = self.contents();
-        let key = unused_key(&contents.keys, &question.key);
-        contents.keys.insert(key.clone());
+        let size = question.key.len() + question.params.len();
+        if contents.waiting.len() >= MAX_WAITING || contents.waiting_bytes + size > MAX_WAITING_BYTES {
+            return Err(Fault::overloaded(format!(
+                "too many questions of the task are waiting for the client's response: the limit is {MAX_WAITING} \
+                 questions and {MAX_WAITING_BYTES} bytes"
+            )));
+        }
+        let key = contents.keys.take_unused(&question.key)?;
         contents.update.asked.push(TaskInput::new(key.clone(), question.method, question.params.clone()));
         let (sender, receiver) = oneshot::channel();
-        contents.waiting.insert(key.clone(), sender);
+        contents.waiting.insert(key.clone(), WaitingQuestion { sender, size });
+        contents.waiting_bytes += size;
         drop(contents);
         self.questions_changed.notify_one();
-        (key, receiver)
+        Ok((key, receiver))
     }
 
     /// Withdraws a question, unless its response has been delivered.
     pub(super) fn withdraw(&self, key: &str) {
         let mut contents = self.contents();
-        if contents.waiting.remove(key).is_none() {
+        if contents.remove_waiting(key).is_none() {
             return;
         }
         let unseen = contents.update.asked.iter().position(|input| input.key == key);
@@ -116,10 +156,39 @@ impl TaskInbox {
     }
 }
 
-/// Returns `wanted`, with a number appended if the task has used it before.
-fn unused_key(keys: &HashSet<String>, wanted: &str) -> String {
-    let numbered = (2_u64..).map(|number| format!("{wanted}-{number}"));
-    std::iter::once(wanted.to_owned()).chain(numbered).find(|key| !keys.contains(key)).unwrap_or_default()
+impl Contents {
+    fn remove_waiting(&mut self, key: &str) -> Option<oneshot::Sender<InputResponse>> {
+        let WaitingQuestion { sender, size } = self.waiting.remove(key)?;
+        self.waiting_bytes -= size;
+        Some(sender)
+    }
+}
+
+impl UsedKeys {
+    /// Returns `wanted`, with a number appended if the task has used it before, and marks the result as used.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if the task has used too many keys.
+    fn take_unused(&mut self, wanted: &str) -> Result<String, Fault> {
+        let mut key = wanted.to_owned();
+        if let Some(mut number) = self.next_numbers.get(wanted).copied() {
+            while self.next_numbers.contains_key(&key) {
+                key = format!("{wanted}-{number}");
+                number += 1;
+            }
+            self.next_numbers.insert(wanted.to_owned(), number);
+        }
+        if self.next_numbers.len() >= MAX_QUESTIONS || self.bytes + key.len() > MAX_KEY_BYTES {
+            return Err(Fault::overloaded(format!(
+                "the task has asked too many questions: the limit is {MAX_QUESTIONS} questions and {MAX_KEY_BYTES} \
+                 bytes of keys"
+            )));
+        }
+        self.bytes += key.len();
+        self.next_numbers.insert(key.clone(), 2);
+        Ok(key)
+    }
 }
 
 /// Truncates a text to the maximum size of a status message.
@@ -129,4 +198,54 @@ pub(super) fn truncated(text: &str) -> String {
         end -= 1;
     }
     text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(key: &str, params: &str) -> Question {
+        Question { key: key.to_owned(), method: "roots/list", params: params.to_owned(), capabilities: &[] }
+    }
+
+    #[test]
+    fn every_question_has_a_key_of_its_own() {
+        let inbox = TaskInbox::default();
+        let keys = ["a", "a", "a-3", "a", "a-2", "a"].map(|key| inbox.ask(&question(key, "{}")).unwrap().0);
+        assert_eq!(keys, ["a", "a-2", "a-3", "a-4", "a-2-2", "a-5"]);
+    }
+
+    #[test]
+    fn waiting_questions_are_limited_in_number_and_size() {
+        let big = "x".repeat(MAX_WAITING_BYTES / 4);
+        for (params, limit) in [("{}", MAX_WAITING), (&*big, 3)] {
+            let inbox = TaskInbox::default();
+            let waiting: Vec<_> = (0..limit).map(|_| inbox.ask(&question("a", params)).unwrap()).collect();
+            let fault = inbox.ask(&question("a", params)).unwrap_err();
+            assert!(fault.to_string().starts_with("too many questions of the task are waiting"), "{fault}");
+            // The refused question leaves nothing behind, and a response or a withdrawal makes room for another one.
+            assert_eq!(inbox.take_update().asked.len(), limit);
+            inbox.respond(&waiting[0].0, InputResponse::Result("{}".to_owned()));
+            inbox.withdraw(&waiting[1].0);
+            for _ in 0..2 {
+                assert!(inbox.ask(&question("a", params)).is_ok());
+            }
+            assert!(inbox.ask(&question("a", params)).is_err());
+        }
+    }
+
+    #[test]
+    fn the_questions_of_a_task_are_limited_in_total() {
+        let long = "x".repeat(MAX_KEY_BYTES / 4);
+        for (key, limit) in [("a", MAX_QUESTIONS), (&*long, 3)] {
+            let inbox = TaskInbox::default();
+            for _ in 0..limit {
+                let (key, _) = inbox.ask(&question(key, "{}")).unwrap();
+                inbox.withdraw(&key);
+            }
+            let fault = inbox.ask(&question(key, "{}")).unwrap_err();
+            assert!(fault.to_string().starts_with("the task has asked too many questions"), "{fault}");
+            assert_eq!(inbox.take_update().asked.len(), 0);
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Calls that run as tasks.
 //!
-//! The record of a task is kept in a [`TaskStore`](crate::TaskStore), and its function runs in this process. Clients and
-//! runners both change the record and wait for each other's changes, so a client may talk to any process that shares
-//! the store.
+//! The record of a task is kept in a [`TaskStore`](crate::TaskStore), and its function runs in this process. Clients
+//! and runners both change the record and wait for each other's changes, so a client may talk to any process that
+//! shares the store.
 //!
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.

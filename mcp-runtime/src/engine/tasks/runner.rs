@@ -24,7 +24,7 @@ use crate::{
     jsonrpc::{Id, raw},
 };
 
-/// The shortest time between two updates that change the status message only.
+/// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The number of times that the runner tries to mark a task as failed while its store fails.

@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::Fault,
@@ -61,20 +61,28 @@ impl Capability {
     }
 
     /// Returns the minimal capabilities that a client must declare, for `requiredCapabilities` in an error.
-    pub(crate) fn required(self) -> Value {
-        match self {
-            Self::Elicitation => json!({ "elicitation": {} }),
-            Self::UrlElicitation => json!({ "elicitation": { "url": {} } }),
-            Self::Sampling => json!({ "sampling": {} }),
-            Self::SamplingTools => json!({ "sampling": { "tools": {} } }),
-            Self::SamplingContext => json!({ "sampling": { "context": {} } }),
-            Self::Roots => json!({ "roots": {} }),
-        }
+    fn required(self) -> Map<String, Value> {
+        let (name, parts) = match self {
+            Self::Elicitation => ("elicitation", json!({})),
+            Self::UrlElicitation => ("elicitation", json!({ "url": {} })),
+            Self::Sampling => ("sampling", json!({})),
+            Self::SamplingTools => ("sampling", json!({ "tools": {} })),
+            Self::SamplingContext => ("sampling", json!({ "context": {} })),
+            Self::Roots => ("roots", json!({})),
+        };
+        Map::from_iter([(name.to_owned(), parts)])
     }
 
-    /// Returns the fault for a client that has not declared the capability.
-    pub(crate) fn missing(self) -> Fault {
-        Fault::MissingCapability { required: self.required() }
+    /// Returns the fault for a client that has not declared these capabilities.
+    pub(crate) fn missing(capabilities: &[Self]) -> Fault {
+        let mut required = Map::new();
+        for (name, parts) in capabilities.iter().flat_map(|capability| capability.required()) {
+            let merged = required.entry(name).or_insert_with(|| json!({}));
+            if let (Some(merged), Value::Object(parts)) = (merged.as_object_mut(), parts) {
+                merged.extend(parts);
+            }
+        }
+        Fault::MissingCapability { required: required.into() }
     }
 }
 
@@ -86,9 +94,10 @@ pub(crate) fn object_member<'a>(object: &'a str, name: &str) -> Option<&'a str> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::Capability::{self, *};
+    use super::{
+        Capability::{self, *},
+        *,
+    };
     use crate::revision::DIALECTS;
 
     #[test]
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn stateless_revisions_encode_the_required_capabilities() {
-        let fault = UrlElicitation.missing();
+        let fault = Capability::missing(&[UrlElicitation]);
         for dialect in DIALECTS {
             let (code, data) = if dialect.revision().is_stateless() {
                 (-32021, Some(json!({ "requiredCapabilities": { "elicitation": { "url": {} } } })))
@@ -139,9 +148,13 @@ mod tests {
             (SamplingContext, "`sampling.context`"),
             (Roots, "`roots`"),
         ] {
-            assert!(capability.is_declared_in(&capability.required().to_string()), "{capability:?}");
+            let required = Value::Object(capability.required()).to_string();
+            assert!(capability.is_declared_in(&required), "{capability:?}");
             let message = format!("the client has not declared the capability {named}");
-            assert_eq!(capability.missing().to_string(), message);
+            assert_eq!(Capability::missing(&[capability]).to_string(), message);
         }
+        let both = Capability::missing(&[SamplingTools, SamplingContext, Roots]);
+        let required = json!({ "sampling": { "tools": {}, "context": {} }, "roots": {} });
+        assert_eq!(both, Fault::MissingCapability { required });
     }
 }

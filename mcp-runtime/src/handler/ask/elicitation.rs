@@ -96,7 +96,7 @@ impl<T: Elicit> Ask for Elicitation<T> {
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
         if !features.has(Feature::Elicitation) {
-            return Err(Capability::Elicitation.missing());
+            return Err(Capability::missing(&[Capability::Elicitation]));
         }
         check_defaults::<T>()?;
         let mut params = Vec::new();
@@ -107,7 +107,7 @@ impl<T: Elicit> Ask for Elicitation<T> {
         object.string("message", &self.message);
         requested_schema(object.key("requestedSchema"), T::FIELDS, features);
         object.end();
-        Ok(create(&self.key, params, Capability::Elicitation))
+        Ok(create(&self.key, params, &[Capability::Elicitation]))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -167,7 +167,7 @@ impl Ask for UrlElicitation {
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
         if !features.has(Feature::UrlElicitation) {
-            return Err(Capability::UrlElicitation.missing());
+            return Err(Capability::missing(&[Capability::UrlElicitation]));
         }
         if !is_web_page(&self.url) {
             let message = format!("the user cannot open `{}`, expected an absolute URL such as `https://…`", self.url);
@@ -183,7 +183,7 @@ impl Ask for UrlElicitation {
         object.string("url", &self.url);
         object.string("message", &self.message);
         object.end();
-        Ok(create(&self.key, params, Capability::UrlElicitation))
+        Ok(create(&self.key, params, &[Capability::UrlElicitation]))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -195,9 +195,9 @@ impl Ask for UrlElicitation {
     }
 }
 
-fn create(key: &str, params: Vec<u8>, capability: Capability) -> Question {
+fn create(key: &str, params: Vec<u8>, capabilities: &'static [Capability]) -> Question {
     let params = String::from_utf8(params).unwrap_or_default();
-    Question { key: key.to_owned(), method: "elicitation/create", params, capability }
+    Question { key: key.to_owned(), method: "elicitation/create", params, capabilities }
 }
 
 /// Decodes the user's action, and the content, if any.

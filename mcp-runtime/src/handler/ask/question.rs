@@ -47,8 +47,21 @@ pub struct Question {
     pub(crate) method: &'static str,
     /// The parameters: an object, as JSON.
     pub(crate) params: String,
-    /// The capability that the client must have declared.
-    pub(crate) capability: Capability,
+    /// The capabilities that the client must have declared.
+    pub(crate) capabilities: &'static [Capability],
+}
+
+impl Question {
+    /// Checks the capabilities that the client has declared: an object, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::MissingCapability`] with the capabilities that the client has not declared.
+    pub(crate) fn check_capabilities(&self, declared: &str) -> Result<(), Fault> {
+        let is_missing = |capability: &Capability| !capability.is_declared_in(declared);
+        let missing: Vec<_> = self.capabilities.iter().copied().filter(is_missing).collect();
+        if missing.is_empty() { Ok(()) } else { Err(Capability::missing(&missing)) }
+    }
 }
 
 /// The reason why a client's answer does not match the request.

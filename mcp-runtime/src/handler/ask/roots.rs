@@ -30,7 +30,7 @@ impl Ask for ListRoots {
 
     fn question(&self, _: Features) -> Result<Question, Fault> {
         let (key, params) = ("roots".to_owned(), "{}".to_owned());
-        Ok(Question { key, method: "roots/list", params, capability: Capability::Roots })
+        Ok(Question { key, method: "roots/list", params, capabilities: &[Capability::Roots] })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

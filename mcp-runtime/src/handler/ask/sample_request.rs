@@ -197,16 +197,19 @@ impl SampleRequest {
         self
     }
 
-    fn capability(&self, features: Features) -> Capability {
+    /// Returns the capabilities that the client must have declared.
+    ///
+    /// Revisions without [`Feature::SamplingTools`] have no separate capability for context.
+    fn capabilities(&self, features: Features) -> &'static [Capability] {
         let with_tools =
             !self.tools.is_empty() || self.tool_choice.is_some() || self.all_content().any(SampleContent::needs_tools);
         let with_context =
             matches!(self.include_context, Some(IncludeContext::ThisServer | IncludeContext::AllServers));
-        match (with_tools, with_context) {
-            (true, _) => Capability::SamplingTools,
-            // Revisions without `SamplingTools` have no separate capability for context.
-            (false, true) if features.has(Feature::SamplingTools) => Capability::SamplingContext,
-            (false, _) => Capability::Sampling,
+        match (with_tools, with_context && features.has(Feature::SamplingTools)) {
+            (true, true) => &[Capability::SamplingTools, Capability::SamplingContext],
+            (true, false) => &[Capability::SamplingTools],
+            (false, true) => &[Capability::SamplingContext],
+            (false, false) => &[Capability::Sampling],
         }
     }
 
@@ -283,16 +286,16 @@ impl Ask for SampleRequest {
     type Answer = SampleResult;
 
     fn question(&self, features: Features) -> Result<Question, Fault> {
-        let capability = self.capability(features);
-        if capability == Capability::SamplingTools && !features.has(Feature::SamplingTools) {
-            return Err(capability.missing());
+        let capabilities = self.capabilities(features);
+        if capabilities.contains(&Capability::SamplingTools) && !features.has(Feature::SamplingTools) {
+            return Err(Capability::missing(&[Capability::SamplingTools]));
         }
         self.check(features)?;
         let mut params = Vec::new();
         self.write(&mut params, features);
         let key = self.key.clone().unwrap_or_else(|| format!("sampling-{:08x}", hash(&params)));
         let params = String::from_utf8(params).unwrap_or_default();
-        Ok(Question { key, method: "sampling/createMessage", params, capability })
+        Ok(Question { key, method: "sampling/createMessage", params, capabilities })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -323,24 +326,22 @@ mod tests {
 
     #[test]
     fn tools_and_context_require_additional_capabilities() {
+        use Capability::{Sampling, SamplingContext, SamplingTools};
+
         let schema = || serde_json::json!({ "type": "object" });
         for (ask, old, new) in [
-            (SampleRequest::new("a"), Capability::Sampling, Capability::Sampling),
-            (SampleRequest::new("a").include_context(IncludeContext::None), Capability::Sampling, Capability::Sampling),
-            (
-                SampleRequest::new("a").include_context(IncludeContext::AllServers),
-                Capability::Sampling,
-                Capability::SamplingContext,
-            ),
-            (SampleRequest::new("a").tool("b", "c", schema()), Capability::SamplingTools, Capability::SamplingTools),
+            (SampleRequest::new("a"), &[Sampling] as &[_], &[Sampling] as &[_]),
+            (SampleRequest::new("a").include_context(IncludeContext::None), &[Sampling], &[Sampling]),
+            (SampleRequest::new("a").include_context(IncludeContext::AllServers), &[Sampling], &[SamplingContext]),
+            (SampleRequest::new("a").tool("b", "c", schema()), &[SamplingTools], &[SamplingTools]),
             (
                 SampleRequest::new("a").tool("b", "c", schema()).include_context(IncludeContext::ThisServer),
-                Capability::SamplingTools,
-                Capability::SamplingTools,
+                &[SamplingTools],
+                &[SamplingTools, SamplingContext],
             ),
         ] {
             for (revision, expected) in [(crate::Revision::V2025_06_18, old), (crate::Revision::V2025_11_25, new)] {
-                assert_eq!(ask.capability(dialect_of(revision).features()), expected, "{revision}: {ask:?}");
+                assert_eq!(ask.capabilities(dialect_of(revision).features()), expected, "{revision}: {ask:?}");
             }
         }
     }

@@ -12,6 +12,9 @@ pub(crate) trait Peer: Send + Sync {
     /// Returns the log level that the client set for the session.
     fn session_level(&self) -> Level;
 
+    /// Counts a log message. Returns `false` if it exceeds the rate of the session.
+    fn admits_log_message(&self) -> bool;
+
     /// Closes the SSE stream of the call, if any. The client reconnects after `retry`.
     fn close_sse_stream(&self, retry: Duration);
 }

@@ -109,3 +109,31 @@ macro_rules! amounts {
 }
 
 amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_keep_their_distance_and_increase() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(check_distances());
+    }
+
+    async fn check_distances() {
+        let limiter = ProgressLimiter::default();
+        for (millis, done, total, admitted) in [
+            (0, 1.0, None, true),
+            (0, 2.0, None, false),
+            (9, 3.0, Some(9.0), false),
+            (1, 4.0, Some(9.0), true),
+            (60, 4.0, None, false),
+            (0, 5.0, None, true),
+            (0, 9.0, Some(9.0), true),
+            (0, 9.0, Some(9.0), false),
+        ] {
+            tokio::time::advance(Duration::from_millis(millis)).await;
+            assert_eq!(limiter.admits(done, total), admitted, "{done} after {millis} ms");
+        }
+    }
+}

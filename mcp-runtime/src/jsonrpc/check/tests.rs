@@ -113,8 +113,8 @@ fn has_escapes(text: &str) -> bool {
     has_escapes(text) || raw::members(text).any(|(name, value)| name == "p" && has_escapes(value))
 }
 
-/// Damaged text is accepted only if `serde_json` accepts it, with the same members. Valid JSON is accepted unless it
-/// has escaped names.
+/// Checks that damaged text is accepted only if `serde_json` accepts it, with the same members, and that valid JSON is
+/// accepted unless it has escaped names.
 #[test]
 fn agrees_with_serde_json() {
     let seeds = [

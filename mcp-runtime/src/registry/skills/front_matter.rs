@@ -6,7 +6,7 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use saphyr_parser::{Event, Parser};
 use serde_json::{Map, Number, Value};
 
-/// The maximum size in bytes.
+/// The maximum size of the front matter in bytes.
 const MAX_BYTES: usize = 64 << 10;
 /// The maximum nesting depth of lists and objects.
 const MAX_DEPTH: usize = 32;

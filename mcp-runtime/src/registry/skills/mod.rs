@@ -36,9 +36,9 @@ const TAGS: &[&str] = &["skill"];
 pub(crate) struct Skills {
     /// Whether the server has a directory of skills, even if it is empty.
     is_served: bool,
-    /// By URI.
+    /// The skills, sorted by URI.
     skills: Vec<Skill>,
-    /// By URI.
+    /// The files and directories by URI.
     nodes: BTreeMap<String, Node>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Skill {
 #[derive(Debug)]
 struct Label {
     name: String,
-    /// Its directory, relative to the one that the server was configured with.
+    /// The directory of the skill, relative to the one that the server was configured with.
     path: String,
 }
 

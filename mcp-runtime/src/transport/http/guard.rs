@@ -10,7 +10,7 @@ use super::{
     response::{self, HttpResponse},
 };
 
-/// Why a request is rejected.
+/// The reason for which a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rejection {
     /// `Host` is missing, or occurs more than once.
@@ -22,7 +22,7 @@ enum Rejection {
 }
 
 impl Rejection {
-    fn why(self) -> &'static str {
+    fn reason(self) -> &'static str {
         match self {
             Self::NoHost => "expected exactly one `Host` header",
             Self::Host => "this `Host` is not allowed",
@@ -40,7 +40,7 @@ impl Rejection {
     /// Logs the rejection for the operator, who may have forgotten to allow a host or origin.
     fn log(self, request: &Parts) {
         let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
-        tracing::warn!(why = self.why(), ?host, ?origin, method = %request.method, "request rejected");
+        tracing::warn!(reason = self.reason(), ?host, ?origin, method = %request.method, "request rejected");
     }
 }
 
@@ -48,7 +48,7 @@ impl Rejection {
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
     inspect(request, options).map_err(|rejection| {
         rejection.log(request);
-        Box::new(response::invalid_request(rejection.status(), rejection.why()))
+        Box::new(response::invalid_request(rejection.status(), rejection.reason()))
     })
 }
 
@@ -63,7 +63,8 @@ fn inspect(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
 
 /// Returns whether the response needs CORS headers.
 ///
-/// The response to a POST without `Origin` does not: no web page has sent the request, and no cache stores the response.
+/// The response to a POST without `Origin` does not: no web page has sent the request, and no cache stores the
+/// response.
 pub(super) fn needs_cors<B>(request: &Request<B>) -> bool {
     request.method() != Method::POST || request.headers().contains_key(header::ORIGIN)
 }

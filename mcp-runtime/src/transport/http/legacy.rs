@@ -51,12 +51,12 @@ struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 /// A client with an open stream.
 #[derive(Debug)]
 struct Client {
-    /// Locked while a message is received, so that messages are received one at a time.
+    /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
 }
 
-/// Removes a client when its stream ends.
+/// A guard that removes a client when its stream ends.
 #[derive(Debug)]
 struct RemoveOnDrop {
     clients: Arc<Clients>,

@@ -14,7 +14,7 @@ pub(super) struct SharedLimits {
     max_calls: usize,
     /// One permit for each byte.
     body_memory: Arc<Semaphore>,
-    /// Has one receiver for each message that is being received.
+    /// The sender with one receiver for each message that is being received.
     receiving: watch::Sender<()>,
     sessions: Arc<Sessions>,
 }

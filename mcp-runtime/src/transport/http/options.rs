@@ -4,7 +4,8 @@ use tokio::sync::Semaphore;
 
 /// Options for serving HTTP.
 ///
-/// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the server.
+/// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the
+/// server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpOptions {
@@ -76,15 +77,15 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum size of a request body. The default is 4 MiB.
+    /// Sets the maximum size of a request body in bytes. The default is 4 MiB.
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.max_body_bytes = bytes;
         self
     }
 
-    /// Sets the maximum total size of all request bodies being received at a time. The default is 256 MiB, and the
-    /// minimum is four bodies of the [maximum size](Self::max_body_bytes).
+    /// Sets the maximum total size, in bytes, of all request bodies being received at a time. The default is 256 MiB,
+    /// and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
     ///
     /// A body that exceeds it is rejected with status 503. Short bodies are always accepted, so that responses and
     /// cancellations get through.
@@ -125,11 +126,11 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the time after which a connection is closed if it has not received the head of its next request. The default
-    /// is 75 seconds.
+    /// Sets the time after which a connection is closed if it has not received the head of its next request. The
+    /// default is 75 seconds.
     ///
-    /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not send a
-    /// request on a connection that is about to close. Mounted services ignore this option.
+    /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not send
+    /// a request on a connection that is about to close. Mounted services ignore this option.
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.header_timeout = timeout;
@@ -145,16 +146,16 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum number of sessions. The default is 10,000. When the limit is reached, the sessions idle longest
-    /// are evicted.
+    /// Sets the maximum number of sessions. The default is 10,000. When the limit is reached, the sessions that
+    /// have been idle longest are evicted.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);
         self
     }
 
-    /// Sets the time after which an idle session expires. The default is 30 minutes. A session with a call in flight or an
-    /// open stream is not idle.
+    /// Sets the time after which an idle session expires. The default is 30 minutes. A session with a call in flight or
+    /// an open stream is not idle.
     #[must_use]
     pub fn session_idle(mut self, idle: Duration) -> Self {
         self.session_idle = idle;
@@ -168,16 +169,16 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session, can be
-    /// resumed. The default is 2 seconds.
+    /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session, can
+    /// be resumed. The default is 2 seconds.
     #[must_use]
     pub fn stream_after(mut self, wait: Duration) -> Self {
         self.stream_after = wait;
         self
     }
 
-    /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables the
-    /// checks. Mounted services ignore this option.
+    /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
+    /// the checks. Mounted services ignore this option.
     #[must_use]
     pub fn health(mut self, paths: Option<(&str, &str)>) -> Self {
         self.health = paths.map(|(alive, ready)| (alive.to_owned(), ready.to_owned()));

@@ -209,7 +209,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
         }
     };
     stream.append(&exchange.lines);
-    // The append may exceed the memory limit of all streams, and the call may already have ended.
+    // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
     endpoint.sessions().evict_streams();
     let is_subscription = exchange.connection.outbox().is_listening();
     let body = SseBody::new(stream, config, 0, endpoint.shutdown());

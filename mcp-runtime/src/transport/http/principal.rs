@@ -1,7 +1,9 @@
 /// The identity of a caller, established by a middleware that inserts it into the extensions of the HTTP request.
 ///
 /// Functions read it with [`Context::principal`](crate::Context::principal), and
-/// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal).
+/// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal). Sessions,
+/// tasks and the state of calls that ask their client belong to the principal that opened them: to anybody else, they do
+/// not exist.
 ///
 /// ```
 /// # use mcp_runtime::Principal;

@@ -129,7 +129,8 @@ fn too_many_calls() -> Fault {
     Fault::overloaded("too many calls in flight")
 }
 
-/// The greatest integer up to which `f64` represents every integer exactly. Headers must not mirror greater ones.
+/// The greatest safe integer, 2^53 - 1: greater integers may be equal to others when they are rounded to `f64`. Headers
+/// must not mirror greater ones.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Compares integers by value, so that `42.0` equals `42`.

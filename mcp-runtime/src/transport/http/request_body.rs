@@ -23,8 +23,8 @@ use super::{
 };
 use crate::error::Fault;
 
-/// The first bytes of a body do not count towards the memory of all bodies, so that responses and cancellations are
-/// accepted even when it is exhausted. Each connection buffers more than this anyway.
+/// The number of bytes at the start of a body that do not count towards the memory of all bodies, so that responses and
+/// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
 const UNCOUNTED_BYTES: usize = 4 << 10;
 
 /// The maximum time for which the rest of a rejected request's body is read and discarded.
@@ -38,12 +38,12 @@ pub(super) struct ReceivedBody {
     /// The whole body, if there is more than one chunk.
     joined: Vec<u8>,
     memory: Option<OwnedSemaphorePermit>,
-    /// When the body was complete.
+    /// The time at which the body was complete.
     pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
 }
 
-/// Why a body was not received.
+/// The reason for which a body was not received.
 #[derive(Debug)]
 enum BodyError {
     TooLong,
@@ -102,7 +102,7 @@ struct BodyReader<'a, B> {
     received: ReceivedBody,
     max_bytes: usize,
     timeout: Duration,
-    /// Set only when the reader has to wait.
+    /// The end of the timeout, set only when the reader has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
     limits: &'a SharedLimits,
 }
@@ -208,7 +208,7 @@ where
     }
 }
 
-/// Closes the connection after the response, since the rest of the request is not read.
+/// Adds the header that closes the connection after the response, since the body was not received completely.
 fn closing(mut response: HttpResponse) -> HttpResponse {
     response::set(&mut response, header::CONNECTION, "close");
     response
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::transport::http::{options::HttpOptions, session::Sessions};
 
-    /// Memory for four bodies of 10,000 bytes.
+    /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {
         let options = HttpOptions::default().max_body_bytes(10_000).max_total_body_bytes(0);
         SharedLimits::new(&options, Arc::new(Sessions::new(1, Duration::ZERO)))

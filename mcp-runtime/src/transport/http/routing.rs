@@ -7,6 +7,7 @@ use http::{StatusCode, request::Parts};
 use super::{
     endpoint::Endpoint,
     headers::{self, SESSION, VERSION},
+    principal::Principal,
     response::{self, HttpResponse},
     session::ActiveSession,
 };
@@ -70,6 +71,9 @@ fn find_session(
     let mut ids = request.headers.get_all(&SESSION).iter();
     let Some(id) = ids.next() else { return Ok(None) };
     let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| endpoint.sessions().find(id, now));
+    // To anybody but the principal that opened it, the session does not exist.
+    let principal = request.extensions.get().map(Principal::as_str);
+    let found = found.filter(|found| found.session.principal.as_deref() == principal);
     let not_found = || Box::new(response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired"));
     found.map(Some).ok_or_else(not_found)
 }
@@ -80,7 +84,7 @@ fn is_stateless(request: &Parts) -> bool {
     version.is_some_and(|version| revision::stateless(version.trim()).is_some())
 }
 
-/// Rejects a version that has no sessions.
+/// Rejects a version that is unknown or has no sessions.
 ///
 /// See [Protocol version header](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header).
 fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {

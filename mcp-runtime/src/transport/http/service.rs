@@ -27,7 +27,8 @@ use crate::engine::Engine;
 /// The future of a [`Service`] of this module.
 pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 
-/// An MCP endpoint as a [`tower_service::Service`], which can be mounted into axum and other frameworks based on `http`.
+/// An MCP endpoint as a [`tower_service::Service`], which can be mounted into axum and other frameworks based on
+/// `http`.
 ///
 /// ```no_run
 /// # use mcp_runtime::{HttpOptions, Server};

@@ -24,7 +24,7 @@ const MAX_STREAMS: usize = 32;
 /// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.
 const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
+/// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
 type Table = HashMap<Arc<str>, Arc<HttpSession>, foldhash::fast::RandomState>;
 
 /// All sessions of one server.
@@ -74,7 +74,7 @@ struct AbandonedStream<'a> {
 #[derive(Debug)]
 pub(super) struct ActiveSession {
     session: Arc<HttpSession>,
-    /// When the request or response ended. If not set, it ends when this value is dropped.
+    /// The time at which the request or response ended. If not set, it ends when this value is dropped.
     pub(super) end: Option<Instant>,
 }
 
@@ -94,8 +94,8 @@ impl Sessions {
         &self.memory
     }
 
-    /// Adds a session and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if none is idle,
-    /// or if the operating system provides no random bytes.
+    /// Adds a session and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if none is
+    /// idle, or if the operating system provides no random bytes.
     pub(super) fn open(&self, session: Arc<Session>) -> Option<Arc<str>> {
         let mut table = self.table();
         if table.len() >= self.max {
@@ -140,8 +140,8 @@ impl Sessions {
         sessions.into_values().for_each(|session| session.end());
     }
 
-    /// Removes expired sessions. They need not be ended: an idle session has no calls to cancel, and no response carries its
-    /// streams.
+    /// Removes expired sessions. They need not be ended: an idle session has no calls to cancel, and no response
+    /// carries its streams.
     pub(super) fn sweep(&self, now: Instant) {
         self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
     }
@@ -192,7 +192,7 @@ fn evict_longest_idle(table: &mut Table, count: usize) {
     let mut idle: Vec<_> = idle.map(|(id, session)| (session.state().last_used, Arc::clone(id))).collect();
     idle.sort_unstable();
     idle.truncate(count);
-    tracing::warn!(evicted = idle.len(), "too many sessions: evicting those idle longest");
+    tracing::warn!(evicted = idle.len(), "too many sessions: evicting those that have been idle longest");
     for (_, id) in idle {
         table.remove(&id);
     }

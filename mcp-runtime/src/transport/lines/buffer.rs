@@ -16,7 +16,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 /// The number of consecutive small fills after which a buffer releases its memory.
 const SMALL_FILLS: u8 = 16;
 
-/// Decides whether an emptied buffer keeps its memory: it does if it was recently filled with much data.
+/// The policy that decides whether an emptied buffer keeps its memory: it does if it has recently held a lot of data.
 #[derive(Debug, Default)]
 struct ShrinkPolicy {
     /// How many times in a row the buffer held no more than [`KEPT_CAPACITY`] when it was emptied.
@@ -36,7 +36,7 @@ impl ShrinkPolicy {
     }
 }
 
-/// Splits input into lines. The unprocessed input is `buffer[start..]`.
+/// A buffer that splits input into lines. The unprocessed input is `buffer[start..]`.
 #[derive(Debug, Default)]
 pub(super) struct LineReader {
     buffer: Vec<u8>,
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Accepts at most this many bytes at a time.
+    /// A writer that accepts at most this many bytes at a time.
     struct Throttled(usize);
 
     impl AsyncWrite for Throttled {

@@ -166,8 +166,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         self.deadline = Some(Box::pin(tokio::time::sleep(grace)));
     }
 
-    /// Restarts the grace period after a successful write once no call is in flight, so that a slow reader receives every
-    /// response.
+    /// Restarts the grace period after a successful write once no call is in flight, so that a slow reader receives
+    /// every response.
     fn extend_grace(&mut self) {
         if self.deadline.is_some() && self.connection.in_flight() == 0 {
             self.start_grace();
@@ -176,8 +176,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
 
     /// Processes buffered lines until their responses should be written. Returns whether there were any lines.
     ///
-    /// An `initialize` request is processed alone: no function delays its response, and no output of a function precedes
-    /// it.
+    /// An `initialize` request is processed alone: no function delays its response, and no output of a function
+    /// precedes it.
     fn process_lines(&mut self) -> bool {
         let limit = self.connection.engine().limits.message_bytes;
         if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_introduction_request(line)) {
@@ -187,8 +187,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         let was_open = self.connection.is_open();
         let mut first = None;
         while let Some(line) = self.input.next(limit) {
-            let (began, now) = match first {
-                Some(began) => (began, self.connection.time().max(began)),
+            let (start, now) = match first {
+                Some(start) => (start, self.connection.time().max(start)),
                 None => {
                     let now = Instant::now();
                     (*first.insert(now), now)
@@ -196,7 +196,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             };
             receive(&mut self.connection, line, now, &mut self.responses);
             // Only calls take long, and the connection reads the clock after each.
-            let elapsed = self.connection.time().saturating_duration_since(began);
+            let elapsed = self.connection.time().saturating_duration_since(start);
             if self.responses.len() > CHUNK
                 || elapsed > MAX_RESPONSE_DELAY
                 || !self.polls_stop

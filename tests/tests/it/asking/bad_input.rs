@@ -241,7 +241,7 @@ async fn a_question_above_the_size_limit_is_neither_sent_nor_cancelled() {
     assert!(message.contains("is too large"), "{message}");
 }
 
-/// Holds even for a client that sends a call before it has received the response to `initialize`.
+/// This holds even for a client that sends a call before it has received the response to `initialize`.
 #[tokio::test]
 async fn the_response_to_initialize_precedes_all_questions() {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex, split};

@@ -1,6 +1,6 @@
 //! `ctx.supports`, `ctx.require` and the missing-capability error.
 
-use mcp_runtime::{Capability, Context, Fault, Revision, Server, TestClient, tool};
+use mcp_runtime::{Capability, Context, Fault, IncludeContext, Revision, SampleRequest, Server, TestClient, tool};
 use serde_json::{Value, json};
 
 const ALL: [Capability; 6] = [
@@ -33,8 +33,15 @@ fn call(revision: Revision, capabilities: Value, tool: &str) -> Value {
 }
 
 fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) -> Value {
+    let mut lines = call_with(server, revision, capabilities, tool, json!({}));
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.remove(0)
+}
+
+/// Calls a tool with arguments, and returns the lines that the server writes at once.
+fn call_with(server: Server, revision: Revision, capabilities: Value, tool: &str, arguments: Value) -> Vec<Value> {
     let mut client = TestClient::uninitialized(server, revision);
-    let mut params = json!({"name": tool, "arguments": {}});
+    let mut params = json!({"name": tool, "arguments": arguments});
     if revision.is_stateless() {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": revision.as_str(),
@@ -48,7 +55,7 @@ fn call_to(server: Server, revision: Revision, capabilities: Value, tool: &str) 
         );
     }
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    client.send_raw(request.to_string().as_bytes()).remove(0)
+    client.send_raw(request.to_string().as_bytes())
 }
 
 #[test]
@@ -84,6 +91,54 @@ fn require_names_the_missing_capability() {
     ] {
         let error = call(revision, capabilities, "picky")["error"].take();
         assert_eq!((error["code"].clone(), error["data"].clone()), expected, "{revision}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn sampling_is_refused_before_it_is_sent_if_the_client_lacks_a_capability() {
+    /// Sample, with the options that need a capability of their own.
+    #[tool]
+    async fn sample(ctx: &Context, tools: bool, context: bool) -> Result<String, Fault> {
+        let mut request = SampleRequest::new("Hello");
+        if tools {
+            request = request.tool("add", "Adds", json!({"type": "object"}));
+        }
+        if context {
+            request = request.include_context(IncludeContext::ThisServer);
+        }
+        Ok(ctx.sample(request).await?.text())
+    }
+
+    let (tools, context) = (json!({"tools": {}}), json!({"context": {}}));
+    let both = json!({"tools": {}, "context": {}});
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        for (declared, needs_tools, needs_context, missing) in [
+            (json!({}), false, false, None),
+            (json!({}), true, false, Some(&tools)),
+            (json!({}), false, true, Some(&context)),
+            (json!({}), true, true, Some(&both)),
+            (tools.clone(), true, false, None),
+            (tools.clone(), false, true, Some(&context)),
+            (tools.clone(), true, true, Some(&context)),
+            (context.clone(), true, false, Some(&tools)),
+            (context.clone(), true, true, Some(&tools)),
+            (both.clone(), true, true, None),
+        ] {
+            let case = format!("{revision}: {declared}, tools {needs_tools}, context {needs_context}");
+            let arguments = json!({"tools": needs_tools, "context": needs_context});
+            let server = Server::empty("sampling", "1.0.0").with::<sample>();
+            let lines = call_with(server, revision, json!({"sampling": declared}), "sample", arguments);
+            assert_eq!(lines.len(), 1, "{case}: {lines:?}");
+            let sent = revision.is_stateless() && lines[0]["result"]["resultType"] == "input_required"
+                || lines[0]["method"] == "sampling/createMessage";
+            assert_eq!(sent, missing.is_none(), "{case}: {lines:?}");
+            if let Some(missing) = missing {
+                let names: Vec<_> =
+                    missing.as_object().unwrap().keys().map(|part| format!("`sampling.{part}`")).collect();
+                let message = format!("the client has not declared the capability {}", names.join(", "));
+                assert_eq!(lines[0]["error"]["message"], message, "{case}");
+            }
+        }
     }
 }
 

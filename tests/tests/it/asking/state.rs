@@ -127,6 +127,43 @@ async fn answers_are_accepted_without_state_in_the_first_round() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_state_counts_for_the_first_question_of_its_key() {
+    use mcp_runtime::{Context, Elicitation, Fault, tool};
+
+    use super::{Confirm, Name};
+
+    /// Ask two different things under one key at once.
+    #[tool]
+    async fn at_once(ctx: &Context) -> Result<String, Fault> {
+        let mut name = Box::pin(ctx.ask(Elicitation::<Name>::new("same", "Who are you?")));
+        let mut sure = Box::pin(ctx.ask(Elicitation::<Confirm>::new("same", "Delete everything?")));
+        tokio::select! {
+            biased;
+            name = &mut name => name.map(|name| format!("{name:?}")),
+            sure = &mut sure => sure.map(|sure| format!("{sure:?}")),
+        }
+    }
+
+    let accept = |content: Value| json!({"action": "accept", "content": content});
+    let sure = accept(json!({"sure": true}));
+    let asked = |result: Value, key: &str| result["inputRequests"][key]["params"]["message"].clone();
+
+    let extra = json!({"inputResponses": {"confirm": sure}});
+    let result = call(&mut connect(server()), "same_key", json!({}), extra).await.unwrap();
+    assert_eq!(asked(result, "confirm"), "Second?");
+
+    let mut client = connect(Server::empty("same", "1.0.0").with::<at_once>());
+    let extra = json!({"inputResponses": {"same": accept(json!({"name": "Ada"}))}});
+    let result = call(&mut client, "at_once", json!({}), extra).await.unwrap();
+    assert_eq!(result["content"][0]["text"], r#"Accept(Name { name: "Ada" })"#);
+    // The answer fits the second question only, which it was not given to.
+    let extra = json!({"inputResponses": {"same": sure}});
+    let result = call(&mut client, "at_once", json!({}), extra).await;
+    let text = result.as_ref().map(|result| result["content"][0]["text"].clone()).unwrap_or_default();
+    assert_ne!(text, "Accept(Confirm { sure: true })", "{result:?}");
+}
+
+#[tokio::test]
 async fn an_answer_applies_to_its_own_question_only() {
     let mut client = connect(server());
     let asked = call(&mut client, "delete", json!({"path": "/a"}), json!({})).await.unwrap();

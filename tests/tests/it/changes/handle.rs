@@ -104,7 +104,7 @@ async fn change_notifications_are_declared_if_a_handle_exists() {
 }
 
 #[tokio::test]
-async fn a_handle_taken_late_affects_only_later_connections() {
+async fn a_handle_taken_late_enables_notifications_for_later_connections_only() {
     for revision in SESSION_REVISIONS {
         let built = server().build().unwrap();
         let mut early = built.test_client(revision);

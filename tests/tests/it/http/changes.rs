@@ -68,7 +68,7 @@ async fn listening(endpoint: &Endpoint, filter: Value) -> Response {
 }
 
 #[tokio::test]
-async fn a_subscription_request_receives_changes() {
+async fn a_subscription_stream_receives_changes() {
     let (handle, _, endpoint) = serve().await;
     let mut tools = listening(&endpoint, json!({"toolsListChanged": true})).await;
     let mut items = listening(&endpoint, json!({"resourceSubscriptions": ["test://item/1", "test://item/2"]})).await;

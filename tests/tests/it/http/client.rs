@@ -230,14 +230,18 @@ impl Response {
         }
     }
 
-    /// Reads the next message of the stream, and skips events without a message.
+    /// Reads the next message of the stream, and skips events without a message. Keep-alive comments do not extend the
+    /// time limit.
     pub(super) async fn message(&mut self) -> Option<Value> {
-        while let Some(event) = self.event().await {
-            if !event.data.is_empty() {
-                return Some(event.json());
+        soon(async {
+            while let Some(event) = self.event().await {
+                if !event.data.is_empty() {
+                    return Some(event.json());
+                }
             }
-        }
-        None
+            None
+        })
+        .await
     }
 
     /// Reads every message up to the end of the stream.
@@ -258,15 +262,20 @@ impl Response {
                 soon(self.connection.0.read_exact(&mut body)).await.unwrap();
             }
             None if self.header("transfer-encoding").is_none() => {}
-            None => loop {
-                let chunk = self.chunk().await;
-                if chunk.is_empty() {
-                    break;
-                }
-                body.extend(chunk);
-            },
+            None => soon(self.rest(&mut body)).await,
         }
         (FullResponse { status: self.status, headers: self.headers, body }, self.connection)
+    }
+
+    /// Reads the remaining chunks of the body.
+    async fn rest(&mut self, body: &mut Vec<u8>) {
+        loop {
+            let chunk = self.chunk().await;
+            if chunk.is_empty() {
+                return;
+            }
+            body.extend(chunk);
+        }
     }
 
     async fn chunk(&mut self) -> Vec<u8> {

@@ -1,13 +1,14 @@
 //! Requests to the client over HTTP.
 
 use bytes::Bytes;
+use http::Response;
 use http_body_util::{BodyExt, Full};
-use mcp_runtime::{HttpOptions, Principal};
+use mcp_runtime::{HttpBody, HttpOptions, HttpService, Principal};
 use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Endpoint, Session},
+    client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
 use crate::asking::server;
@@ -141,22 +142,96 @@ async fn rounds_are_json_responses_and_missing_capabilities_are_bad_requests() {
     assert_eq!(refused.json()["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
 }
 
+/// Sends a request whose sender a middleware has identified.
+async fn send_as(service: &mut HttpService, request: Request, principal: Option<&str>) -> Response<HttpBody> {
+    let (method, path, headers, body) = request.into_parts();
+    let mut builder = http::Request::builder().method(method.as_str()).uri(path);
+    for (name, value) in headers {
+        builder = builder.header(name, value);
+    }
+    let mut request = builder.body(Full::<Bytes>::from(body)).unwrap();
+    if let Some(principal) = principal {
+        request.extensions_mut().insert(Principal::new(principal));
+    }
+    service.call(request).await.unwrap()
+}
+
+async fn json_of(response: Response<HttpBody>) -> Value {
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{body:?}"))
+}
+
+/// Waits for the next message of an event stream.
+async fn next_message(body: &mut HttpBody) -> Value {
+    loop {
+        let frame = soon(body.frame()).await.expect("the stream ended").unwrap();
+        let events = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+        let data = events.lines().filter_map(|line| line.strip_prefix("data:")).find(|data| !data.trim().is_empty());
+        if let Some(data) = data {
+            return serde_json::from_str(data).unwrap();
+        }
+    }
+}
+
+/// To other principals, a session does not exist: they can neither answer its questions nor read its messages.
+#[tokio::test]
+async fn a_session_belongs_to_its_principal() {
+    const VERSION: &str = "2025-11-25";
+    for owner in [Some("ada"), None] {
+        let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
+        let opening =
+            initialize(VERSION).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
+        let opened = send_as(&mut service, opening, owner).await;
+        let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let in_session = |request: Request| request.with("mcp-session-id", &id).with("mcp-protocol-version", VERSION);
+        let params = json!({"name": "delete", "arguments": {"path": "/a"}});
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let mut stream = send_as(&mut service, in_session(Request::post(&request)), owner).await.into_body();
+        let question = next_message(&mut stream).await;
+        assert_eq!(question["method"], "elicitation/create");
+        let answer = |action: &str| {
+            let result = json!({"action": action, "content": {"sure": true}});
+            in_session(Request::post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result})))
+        };
+        for stranger in [Some("ada"), Some("eve"), Some(""), None].into_iter().filter(|other| *other != owner) {
+            for request in [
+                answer("accept"),
+                in_session(Request::new("GET")).with("accept", "text/event-stream"),
+                in_session(Request::new("DELETE")),
+            ] {
+                let refused = send_as(&mut service, request, stranger).await;
+                assert_eq!(refused.status(), 404, "{stranger:?} in the session of {owner:?}");
+            }
+        }
+        assert_eq!(send_as(&mut service, answer("decline"), owner).await.status(), 202);
+        assert_eq!(next_message(&mut stream).await["result"]["content"][0]["text"], "kept: declined");
+    }
+}
+
+/// Nobody can use the answer that another user has given, even if the state that carries the question is not sealed.
+#[tokio::test]
+async fn plain_state_is_bound_to_its_principal() {
+    let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
+    let delete = |extra: Value| {
+        let mut params = json!({"arguments": {"path": "/a"}});
+        params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        call("delete", params)
+    };
+    let asked = json_of(send_as(&mut service, delete(json!({})), Some("ada")).await).await;
+    let again = json!({"requestState": asked["result"]["requestState"], "inputResponses": {"confirm": accept()}});
+    for (principal, expected) in [(Some("eve"), "input_required"), (None, "input_required"), (Some("ada"), "complete")]
+    {
+        let response = json_of(send_as(&mut service, delete(again.clone()), principal).await).await;
+        assert_eq!(response["result"]["resultType"], expected, "{principal:?}: {response}");
+    }
+}
+
 /// One user cannot continue a call with the sealed state of another.
 #[tokio::test]
 async fn sealed_state_is_bound_to_its_principal() {
     let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
     let mut send = async |request: Request, principal: Option<&str>| -> Value {
-        let (method, path, headers, body) = request.into_parts();
-        let mut builder = http::Request::builder().method(method.as_str()).uri(path);
-        for (name, value) in headers {
-            builder = builder.header(name, value);
-        }
-        let mut request = builder.body(Full::<Bytes>::from(body)).unwrap();
-        if let Some(principal) = principal {
-            request.extensions_mut().insert(Principal::new(principal));
-        }
-        let body = service.call(request).await.unwrap().into_body().collect().await.unwrap();
-        serde_json::from_slice(&body.to_bytes()).unwrap()
+        json_of(send_as(&mut service, request, principal).await).await
     };
     let state = send(call("order", json!({})), Some("ada")).await["result"]["requestState"].clone();
     assert!(state.is_string());

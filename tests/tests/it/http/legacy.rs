@@ -188,7 +188,7 @@ async fn the_end_of_the_stream_ends_the_session() {
     assert_eq!(endpoint.send(&call(2, "quick").path(&path)).await.status, 404);
 }
 
-/// Legacy clients cannot reconnect, whatever their version.
+/// Legacy clients cannot reconnect, regardless of their version.
 #[tokio::test]
 async fn the_stream_is_never_closed_early() {
     let (gate, endpoint) = legacy().await;

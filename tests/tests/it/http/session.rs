@@ -58,7 +58,7 @@ async fn ids_cannot_be_guessed() {
     }
 }
 
-/// Each request has one mistake.
+/// Each row changes a valid request.
 #[tokio::test]
 async fn requests_are_checked() {
     let (_, endpoint) = serve().await;

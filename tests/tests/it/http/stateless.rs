@@ -28,7 +28,7 @@ async fn a_request_is_answered_with_json() {
     assert_eq!(discovered.json()["result"]["supportedVersions"][0], Revision::LATEST.as_str());
 }
 
-/// Each request has one mistake.
+/// Each row changes a valid request.
 #[tokio::test]
 async fn requests_are_checked() {
     let (_, endpoint) = serve().await;

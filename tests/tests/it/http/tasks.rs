@@ -66,14 +66,18 @@ async fn requests_are_checked() {
     let answers = json!({"taskId": task, "inputResponses": {}});
     for (what, request, expected) in [
         ("get", about("tasks/get", &task), (200, 0)),
-        ("get of another name", about("tasks/get", &task).with("Mcp-Name", "other"), (400, -32020)),
-        ("get of no name", about("tasks/get", &task).without("Mcp-Name"), (400, -32020)),
-        ("cancel of another name", about("tasks/cancel", &task).with("Mcp-Name", "other"), (400, -32020)),
-        ("update of another name", request("tasks/update", answers.clone()).with("Mcp-Name", "other"), (400, -32020)),
+        ("get with another name header", about("tasks/get", &task).with("Mcp-Name", "other"), (400, -32020)),
+        ("get without a name header", about("tasks/get", &task).without("Mcp-Name"), (400, -32020)),
+        ("cancel with another name header", about("tasks/cancel", &task).with("Mcp-Name", "other"), (400, -32020)),
+        (
+            "update with another name header",
+            request("tasks/update", answers.clone()).with("Mcp-Name", "other"),
+            (400, -32020),
+        ),
         ("update", request("tasks/update", answers), (200, 0)),
         ("a call with another method header", work().with("Mcp-Method", "tasks/get"), (400, -32020)),
-        ("unknown", about("tasks/get", &json!("gate-test")), (200, -32602)),
-        ("undeclared", stateless("tasks/get", &json!({})), (400, -32021)),
+        ("an unknown task", about("tasks/get", &json!("gate-test")), (200, -32602)),
+        ("a client without the extension", stateless("tasks/get", &json!({})), (400, -32021)),
         ("cancel", about("tasks/cancel", &task), (200, 0)),
     ] {
         assert_eq!(endpoint.send(&request).await.outcome(), expected, "{what}");

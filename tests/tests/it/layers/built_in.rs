@@ -295,7 +295,7 @@ async fn results_are_cached_until_they_expire() {
     }
 }
 
-/// Each function is called three times, and runs as often as the table says.
+/// Each function is called three times. The table contains the expected number of runs.
 #[tokio::test]
 async fn only_cacheable_results_are_cached() {
     let cache = || CacheReadOnly::new(HOUR);
@@ -384,9 +384,8 @@ async fn functions_of_the_same_name_do_not_share_cached_results() {
     assert_eq!(text(&mut client, "counts", json!({})).await, "another");
 }
 
-/// Cached results bypass the layers inside the cache but not those around it.
 #[tokio::test]
-async fn the_order_of_layers_determines_what_they_see() {
+async fn cached_results_bypass_inner_layers_only() {
     let (_, server) = counting();
     let limit = RateLimit::new(1, HOUR);
     let pass = from_fn(|call, next: Next| async move { next.run(call).await });

@@ -65,6 +65,33 @@ async fn cancelling_the_call_does_not_cancel_its_task() {
     assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
 }
 
+#[tokio::test]
+async fn cancelling_a_task_cancels_its_context() {
+    type Seen = tokio::sync::watch::Sender<Option<bool>>;
+
+    /// Work in a spawned task, which learns of the end of the call from its context.
+    #[tool(task)]
+    async fn spawns(ctx: &Context, seen: &Seen) {
+        let (ctx, seen) = (ctx.clone(), seen.clone());
+        tokio::spawn(async move {
+            ctx.ended().await;
+            seen.send_replace(Some(ctx.is_cancelled()));
+        });
+        std::future::pending::<()>().await;
+    }
+
+    for revision in REVISIONS {
+        let seen = Seen::default();
+        let server = Server::empty("spawning", "1.0.0").with::<spawns>().with_state(seen.clone());
+        let mut client = ValidatingClient::connect(server, revision);
+        let id = client.start_task("spawns", json!({})).await;
+        client.task_request("tasks/cancel", &id).await.unwrap();
+        let mut seen = seen.subscribe();
+        let cancelled = tokio::time::timeout(Duration::from_secs(10), seen.wait_for(Option::is_some)).await;
+        assert_eq!(*cancelled.expect("the context never ends").unwrap(), Some(true), "{revision}");
+    }
+}
+
 /// A store whose every operation takes a while, as over a network.
 #[derive(Debug, Clone, Default)]
 struct SlowStore(Arc<MemoryTasks>);

@@ -1,4 +1,4 @@
-//! Server processes as HTTP requests see them.
+//! The running servers, and the HTTP requests that they process.
 
 use std::{
     collections::{BTreeSet, HashMap},

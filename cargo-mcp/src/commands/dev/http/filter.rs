@@ -7,7 +7,6 @@ use axum::{
     http::{Response, StatusCode, request::Parts},
 };
 use bytes::Bytes;
-use sse_stream::Sse;
 
 use super::{
     super::{
@@ -20,6 +19,7 @@ use super::{
     state::{HttpProxy, SharedSession},
     sync::lock,
 };
+use crate::sse::SseEvent;
 
 /// Filters the messages of one response.
 pub(super) struct ResponseFilter {
@@ -103,7 +103,7 @@ impl ResponseFilter {
     }
 
     /// Applies the filter to an event.
-    pub(super) fn apply_to_event(&mut self, mut event: Sse) -> Option<Sse> {
+    pub(super) fn apply_to_event(&mut self, mut event: SseEvent) -> Option<SseEvent> {
         if let Some(message) = message_of(&event) {
             event.data = Some(self.apply(message)?);
         }

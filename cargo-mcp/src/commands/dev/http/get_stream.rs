@@ -7,7 +7,6 @@ use axum::{
     http::{Response, StatusCode, request::Parts},
 };
 use bytes::Bytes;
-use sse_stream::Sse;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
@@ -24,7 +23,7 @@ use super::{
     state::{HttpProxy, SharedSession},
     sync::lock,
 };
-use crate::sse::EventReader;
+use crate::sse::{EventReader, SseEvent};
 
 /// The stream of a client.
 struct GetStream {
@@ -123,6 +122,9 @@ impl GetStream {
                 Some(body) if is_open => self.relay(body, &backend).await,
                 _ => StreamEnd::Broken,
             };
+            if let StreamEnd::Invalid(why) = &end {
+                self.proxy.reporter.warn(format_args!("cannot relay a GET stream: {why}"));
+            }
             let is_current = self.proxy.backends.is_current(backend.generation);
             if end == StreamEnd::ClientGone || (end == StreamEnd::Finished && is_current) {
                 return;
@@ -188,7 +190,7 @@ impl GetStream {
 async fn send_log_messages(
     mut messages: broadcast::Receiver<String>,
     session: Arc<SharedSession>,
-    sender: mpsc::WeakSender<Sse>,
+    sender: mpsc::WeakSender<SseEvent>,
 ) {
     while let Ok(message) = messages.recv().await {
         let Some(sender) = sender.upgrade() else { return };

@@ -8,7 +8,6 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Collected};
-use sse_stream::Sse;
 use tokio::sync::broadcast;
 
 use super::{
@@ -24,7 +23,7 @@ use super::{
     sse::{EventSender, channel, message_event, message_of},
     state::HttpProxy,
 };
-use crate::sse::EventReader;
+use crate::sse::{EventReader, SseEvent};
 
 /// A `subscriptions/listen` request and the stream of its client.
 struct ListenStream {
@@ -100,7 +99,13 @@ impl ListenStream {
     async fn run(mut self, mut backend: Backend, mut reply: Reply) {
         loop {
             let is_client_gone = match reply {
-                Reply::Stream(body) => self.relay(body, &backend).await == StreamEnd::ClientGone,
+                Reply::Stream(body) => {
+                    let end = self.relay(body, &backend).await;
+                    if let StreamEnd::Invalid(why) = &end {
+                        self.proxy.reporter.warn(format_args!("cannot relay a `subscriptions/listen` stream: {why}"));
+                    }
+                    end == StreamEnd::ClientGone
+                }
                 Reply::MethodNotFound => {
                     let acknowledgement = self.request.acknowledge();
                     !self.send(acknowledgement).await
@@ -131,7 +136,7 @@ impl ListenStream {
     /// Relays the stream of a server until it ends or a newer server replaces this one.
     async fn relay(&mut self, body: Body, backend: &Backend) -> StreamEnd {
         let (request, is_answered, backends) = (&mut self.request, &mut self.is_answered, &self.proxy.backends);
-        let filter = |mut event: Sse| {
+        let filter = |mut event: SseEvent| {
             let Some((text, message)) = message_of(&event).and_then(|text| Some((text, Message::parse(text)?))) else {
                 return Some(event);
             };

@@ -5,7 +5,6 @@ use axum::{
     http::{Response, header},
 };
 use http_body_util::BodyExt;
-use sse_stream::Sse;
 
 use super::{
     backend::ActiveRequest,
@@ -13,7 +12,7 @@ use super::{
     respond::{SESSION_ID, header_value, is_event_stream},
     sse::{EventSender, channel, message_event},
 };
-use crate::sse::EventReader;
+use crate::sse::{EventReader, ReadError, SseEvent};
 
 /// The reason for an error if the server does not give one.
 const BODY_INCOMPLETE: &str = "the response ended early";
@@ -62,8 +61,10 @@ pub(super) async fn relay(
 pub(super) enum StreamEnd {
     /// The server finished it.
     Finished,
-    /// The connection to the server broke, or the stream is invalid.
+    /// The connection to the server broke, or another server replaces it.
     Broken,
+    /// The stream cannot be read, for this reason.
+    Invalid(String),
     /// The client is gone.
     ClientGone,
 }
@@ -72,7 +73,7 @@ pub(super) enum StreamEnd {
 pub(super) async fn relay_events(
     reader: &mut EventReader,
     sender: &EventSender,
-    mut filter: impl FnMut(Sse) -> Option<Sse>,
+    mut filter: impl FnMut(SseEvent) -> Option<SseEvent>,
 ) -> StreamEnd {
     loop {
         let event = tokio::select! {
@@ -82,7 +83,8 @@ pub(super) async fn relay_events(
         };
         let event = match event {
             None => return StreamEnd::Finished,
-            Some(Err(_)) => return StreamEnd::Broken,
+            Some(Err(ReadError::Body(_))) => return StreamEnd::Broken,
+            Some(Err(error @ ReadError::EventTooLarge(_))) => return StreamEnd::Invalid(error.to_string()),
             Some(Ok(event)) => event,
         };
         if let Some(event) = filter(event)
@@ -106,7 +108,10 @@ async fn relay_stream(body: Body, mut filter: ResponseFilter, mut request: Activ
     if end == StreamEnd::ClientGone || (end == StreamEnd::Finished && is_resumable) || !filter.has_unanswered() {
         return;
     }
-    let why = request.failure_reason(BODY_INCOMPLETE).await;
+    let why = match end {
+        StreamEnd::Invalid(why) => why,
+        _ => request.failure_reason(BODY_INCOMPLETE).await,
+    };
     if sender.is_closed() {
         // The requests stay unanswered for a client that resumes the stream.
         return;

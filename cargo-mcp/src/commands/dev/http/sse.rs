@@ -11,10 +11,10 @@ use axum::{
     },
 };
 use futures_util::stream;
-use sse_stream::Sse;
 use tokio::sync::mpsc;
 
 use super::super::ids::Generation;
+use crate::sse::SseEvent;
 
 /// The number of events that may wait for a slow client.
 const CHANNEL_CAPACITY: usize = 64;
@@ -22,7 +22,7 @@ const CHANNEL_CAPACITY: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The sender of the events of a client's stream.
-pub(super) type EventSender = mpsc::Sender<Sse>;
+pub(super) type EventSender = mpsc::Sender<SseEvent>;
 
 /// Creates a channel for the events of a client's stream.
 pub(super) fn channel() -> (EventSender, EventStream) {
@@ -31,7 +31,7 @@ pub(super) fn channel() -> (EventSender, EventStream) {
 }
 
 /// The events of a client's stream.
-pub(super) struct EventStream(mpsc::Receiver<Sse>);
+pub(super) struct EventStream(mpsc::Receiver<SseEvent>);
 
 impl EventStream {
     /// Returns a response that streams the events.
@@ -48,7 +48,7 @@ impl EventStream {
     }
 }
 
-fn encode(event: Sse) -> Event {
+fn encode(event: SseEvent) -> Event {
     let mut encoded = Event::default();
     if let Some(name) = event.event {
         encoded = encoded.event(name);
@@ -66,17 +66,17 @@ fn encode(event: Sse) -> Event {
 }
 
 /// Creates an event that carries a message.
-pub(super) fn message_event(message: impl Into<String>) -> Sse {
-    Sse::default().event("message").data(message)
+pub(super) fn message_event(message: impl Into<String>) -> SseEvent {
+    SseEvent { event: Some("message".to_owned()), data: Some(message.into()), ..SseEvent::default() }
 }
 
 /// Returns the message that an event carries.
-pub(super) fn message_of(event: &Sse) -> Option<&str> {
+pub(super) fn message_of(event: &SseEvent) -> Option<&str> {
     event.data.as_deref().filter(|data| !data.trim().is_empty())
 }
 
 /// Adds the server to an event's id, so that a client that resumes the stream is sent to the same server.
-pub(super) fn with_server(mut event: Sse, server: Generation) -> Sse {
+pub(super) fn with_server(mut event: SseEvent, server: Generation) -> SseEvent {
     event.id = event.id.map(|id| if id.trim().is_empty() { id } else { format!("{server}-{}", id.trim()) });
     event
 }
@@ -114,7 +114,7 @@ mod tests {
         for (id, expected) in
             [(Some("3-7"), Some("2-3-7")), (Some("7"), Some("2-7")), (Some(""), Some("")), (None, None)]
         {
-            let event = Sse { id: id.map(str::to_owned), data: Some("id: 7".to_owned()), ..Sse::default() };
+            let event = SseEvent { id: id.map(str::to_owned), data: Some("id: 7".to_owned()), ..SseEvent::default() };
             let event = with_server(event, 2);
             assert_eq!(event.id.as_deref(), expected);
             assert_eq!(event.data.as_deref(), Some("id: 7"));
@@ -126,9 +126,10 @@ mod tests {
     #[tokio::test]
     async fn responses_contain_all_fields() {
         let (sender, events) = channel();
-        let event = Sse::default().event("message").id("1").retry(5).data("x\ny");
+        let event = SseEvent { id: Some("1".to_owned()), retry: Some(5), ..message_event("x\ny") };
         sender.send(event).await.expect("the receiver is open");
-        sender.send(Sse::default().id("2").data("")).await.expect("the receiver is open");
+        let empty = SseEvent { id: Some("2".to_owned()), data: Some(String::new()), ..SseEvent::default() };
+        sender.send(empty).await.expect("the receiver is open");
         drop(sender);
         let body = events.into_response().into_body().collect().await.expect("a body").to_bytes();
         let text = std::str::from_utf8(&body).expect("UTF-8");

@@ -23,7 +23,7 @@ pub(super) fn handle_client_line(proxy: &mut Proxy, line: &str) {
     if let Some(elements) = batch_elements(line) {
         return handle_client_batch(proxy, line, &elements);
     }
-    // The server reports what is wrong with an invalid message.
+    // The server reports the error in an invalid message.
     let Some(message) = Message::parse(line) else { return forward_invalid(proxy, line) };
     if let Some(line) = handle_client_message(proxy, line, &message, None) {
         let request = message.request_id().filter(|_| message.method.is_some());

@@ -188,7 +188,7 @@ fn move_listening(proxy: &mut Proxy, server: Generation) {
     }
 }
 
-/// Tells the developer and the client what changed since the previous server.
+/// Reports the changes since the previous server to the developer and the client.
 fn report_changes(
     proxy: &mut Proxy,
     server: Generation,

@@ -184,7 +184,7 @@ fn two_entries_can_be_removed_in_any_order() {
             for name in [first, second] {
                 let names = document.names().expect(&text);
                 let at = names.iter().position(|existing| existing == name).expect(name);
-                let inserted = records.of("file").and_then(|record| record.inserted(name));
+                let inserted = records.get("file").and_then(|record| record.inserted(name));
                 document = document.remove(name, inserted.as_ref()).expect(&both);
                 records.remove("file", name, names.get(at + 1).map(String::as_str));
             }
@@ -253,7 +253,7 @@ fn later_changes_by_others_are_preserved() {
         let document = Document::parse(client, text).expect(text);
         let empty = Document::parse(client, "").expect("an empty text is valid");
         let (_, inserted) = empty.insert("notes", &entry(client, "notes")).expect("an empty text can be extended");
-        let inserted = Inserted { entry: inserted.entry, ..Inserted::default() };
+        let inserted = EntryInsertion { entry: inserted.entry, ..EntryInsertion::default() };
         // An outdated record does no harm.
         for inserted in [None, Some(&inserted).filter(|_| syntax == Syntax::Json)] {
             assert_eq!(document.remove("notes", inserted).expect(text).text(), expected, "{text}");

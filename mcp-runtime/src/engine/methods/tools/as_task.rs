@@ -55,7 +55,7 @@ pub(crate) fn call_as_task(
     };
     let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
-    // The server's default timeout limits how long a client waits for a response; a task's client does not wait.
+    // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
     let callee = Callee { name: function.common.name, is_tool: true, timeout: function.common.timeout };
     let (started, is_layered) = start(request, function, target, arguments, async_fn, callee, context.as_ref());
     let running = match started {
@@ -87,7 +87,7 @@ pub(crate) fn call_as_task(
     Ok(())
 }
 
-/// Starts the function of a task, through the layers that apply to it. Also returns whether there are any.
+/// Starts the function of a task, through the layers that apply to it. Also returns whether any layer applies.
 fn start(
     request: &RequestContext<'_>,
     function: &Function,
@@ -110,8 +110,8 @@ fn start(
         encoding: request.encoding(),
         uri: target.uri,
     };
-    let entered = context.map(|context| &**context).filter(|_| engine.forwards_log);
-    (callee.start(async_fn, input, entered, request.id), false)
+    let log_context = context.map(|context| &**context).filter(|_| engine.forwards_log);
+    (callee.start(async_fn, input, log_context, request.id), false)
 }
 
 /// Calls a function that may become a task.

@@ -14,7 +14,7 @@ use crate::{
     revision::Feature,
 };
 
-/// How a tool call is executed.
+/// The way in which a tool call is executed.
 pub(crate) enum Execution {
     /// As a plain call.
     Plain,

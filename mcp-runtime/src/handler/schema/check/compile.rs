@@ -244,7 +244,8 @@ fn unresolved(reference: &str) -> SchemaError {
     SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
 }
 
-/// Returns whether an unsupported keyword may reject values: not if it accepts everything, and not if it names the root.
+/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, nor does a keyword whose
+/// value is a schema that accepts everything.
 fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> bool {
     match (keyword, &schema[keyword]) {
         ("$id", _) => root.as_object().is_none_or(|root| !std::ptr::eq(root, schema)),
@@ -256,7 +257,7 @@ fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> boo
 
 fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> SchemaError {
     let path = pointer::locate(root, schema).unwrap_or_default();
-    let place = if path.is_empty() { "the root".to_owned() } else { format!("`{path}`") };
+    let location = if path.is_empty() { "the root".to_owned() } else { format!("`{path}`") };
     let help = match keyword {
         "unevaluatedItems" => "use `items` after `prefixItems`",
         "unevaluatedProperties" => "use `additionalProperties` next to the declared `properties`",
@@ -265,7 +266,9 @@ fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> Sche
         "additionalItems" => "use `prefixItems` and `items`",
         _ => "only the root of the schema may have it",
     };
-    SchemaError::new(format!("unsupported keyword `{keyword}` at {place}, which would not be enforced\nhelp: {help}"))
+    SchemaError::new(format!(
+        "unsupported keyword `{keyword}` at {location}, which would not be enforced\nhelp: {help}"
+    ))
 }
 
 /// The groups of keywords that occur in a schema. The others are annotations, which are skipped.

@@ -1,39 +1,39 @@
-//! The treatment of every keyword of [JSON Schema 2020-12](https://json-schema.org/draft/2020-12/schema).
+//! Checks how every keyword of [JSON Schema 2020-12](https://json-schema.org/draft/2020-12/schema) is treated.
 
 use serde_json::{Value, json};
 
 use super::Checker;
 
-/// What the checker does with a keyword.
+/// The way in which the checker treats a keyword, with example schemas and values.
 enum Treatment {
-    /// It accepts the first value and rejects the second.
+    /// The schema accepts the first value and rejects the second.
     Enforced(Value, Value, Value),
-    /// It accepts every value, as the specification requires or allows.
+    /// The schema accepts every value, as the specification requires or allows.
     Annotation(Value),
-    /// The schema is an error.
-    Refused(Value),
+    /// Compiling the schema fails.
+    Rejected(Value),
 }
 
-/// Every keyword of the vocabularies of 2020-12, and those of earlier drafts that constrained values.
+/// Returns every keyword of the vocabularies of 2020-12, and those of earlier drafts that constrained values.
 fn keywords() -> Vec<(&'static str, Treatment)> {
-    use Treatment::{Annotation, Enforced, Refused};
+    use Treatment::{Annotation, Enforced, Rejected};
 
     let positive = || json!({"minimum": 1});
     vec![
         // Core
         ("$schema", Annotation(json!({"$schema": "https://json-schema.org/draft/2020-12/schema"}))),
-        ("$schema", Refused(json!({"$schema": "http://json-schema.org/draft-07/schema#"}))),
+        ("$schema", Rejected(json!({"$schema": "http://json-schema.org/draft-07/schema#"}))),
         ("$vocabulary", Annotation(json!({"$vocabulary": {"https://example.com/vocabulary": true}}))),
         ("$id", Annotation(json!({"$id": "https://example.com/schema"}))),
-        ("$id", Refused(json!({"allOf": [{"$id": "https://example.com/schema"}]}))),
+        ("$id", Rejected(json!({"allOf": [{"$id": "https://example.com/schema"}]}))),
         ("$ref", Enforced(json!({"$ref": "#/$defs/a", "$defs": {"a": positive()}}), json!(1), json!(0))),
-        ("$ref", Refused(json!({"$ref": "https://example.com/schema"}))),
+        ("$ref", Rejected(json!({"$ref": "https://example.com/schema"}))),
         (
             "$anchor",
             Enforced(json!({"$ref": "#a", "$defs": {"a": {"$anchor": "a", "minimum": 1}}}), json!(1), json!(0)),
         ),
-        ("$dynamicRef", Refused(json!({"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}))),
-        ("$dynamicAnchor", Refused(json!({"$dynamicAnchor": "a"}))),
+        ("$dynamicRef", Rejected(json!({"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}))),
+        ("$dynamicAnchor", Rejected(json!({"$dynamicAnchor": "a"}))),
         ("$defs", Annotation(json!({"$defs": {"a": false}}))),
         ("$comment", Annotation(json!({"$comment": "a"}))),
         // Applicators
@@ -56,9 +56,9 @@ fn keywords() -> Vec<(&'static str, Treatment)> {
         ("oneOf", Enforced(json!({"oneOf": [positive(), {"type": "number"}]}), json!(0), json!(1))),
         ("not", Enforced(json!({"not": positive()}), json!(0), json!(1))),
         // Unevaluated locations
-        ("unevaluatedItems", Refused(json!({"unevaluatedItems": false}))),
+        ("unevaluatedItems", Rejected(json!({"unevaluatedItems": false}))),
         ("unevaluatedItems", Annotation(json!({"unevaluatedItems": true}))),
-        ("unevaluatedProperties", Refused(json!({"unevaluatedProperties": positive()}))),
+        ("unevaluatedProperties", Rejected(json!({"unevaluatedProperties": positive()}))),
         ("unevaluatedProperties", Annotation(json!({"unevaluatedProperties": {}}))),
         // Validation
         ("type", Enforced(json!({"type": "null"}), json!(null), json!(0))),
@@ -97,15 +97,15 @@ fn keywords() -> Vec<(&'static str, Treatment)> {
         ("contentSchema", Annotation(json!({"contentMediaType": "application/json", "contentSchema": false}))),
         // Earlier drafts
         ("definitions", Annotation(json!({"definitions": {"a": false}}))),
-        ("additionalItems", Refused(json!({"additionalItems": false}))),
-        ("dependencies", Refused(json!({"dependencies": {"a": ["b"]}}))),
-        ("$recursiveRef", Refused(json!({"$recursiveRef": "#"}))),
-        ("$recursiveAnchor", Refused(json!({"$recursiveAnchor": true}))),
+        ("additionalItems", Rejected(json!({"additionalItems": false}))),
+        ("dependencies", Rejected(json!({"dependencies": {"a": ["b"]}}))),
+        ("$recursiveRef", Rejected(json!({"$recursiveRef": "#"}))),
+        ("$recursiveAnchor", Rejected(json!({"$recursiveAnchor": true}))),
     ]
 }
 
 #[test]
-fn every_keyword_is_enforced_an_annotation_or_refused() {
+fn every_keyword_is_enforced_an_annotation_or_rejected() {
     let samples = [json!(null), json!(true), json!(-1.5), json!(""), json!([1, 1]), json!({"a": 1})];
     for (keyword, treatment) in keywords() {
         match treatment {
@@ -120,7 +120,7 @@ fn every_keyword_is_enforced_an_annotation_or_refused() {
                     assert!(checker.accepts(&sample.to_string()), "{keyword}: {schema} rejects {sample}");
                 }
             }
-            Treatment::Refused(schema) => {
+            Treatment::Rejected(schema) => {
                 let error = Checker::compile(&schema).expect_err(keyword).to_string();
                 assert!(error.contains(keyword) || error.contains("reference"), "{keyword}: {error}");
             }
@@ -128,7 +128,7 @@ fn every_keyword_is_enforced_an_annotation_or_refused() {
     }
 }
 
-/// The keywords of the meta-schemas in the official test suite's draft.
+/// Checks that the table contains every keyword of the meta-schemas of 2020-12.
 #[test]
 fn the_table_is_complete() {
     let listed: Vec<_> = keywords().into_iter().map(|(keyword, _)| keyword).collect();
@@ -147,7 +147,7 @@ fn the_table_is_complete() {
 }
 
 #[test]
-fn refused_keywords_are_located() {
+fn rejected_keywords_are_located() {
     for (schema, expected) in [
         (
             json!({"unevaluatedProperties": false}),

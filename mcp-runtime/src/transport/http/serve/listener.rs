@@ -28,7 +28,7 @@ use crate::{
 
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The maximum size of a request's head.
+/// The maximum size of a request's head in bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// A server that is bound to an address.
@@ -80,7 +80,7 @@ impl Listener {
                     }
                 }
                 Err(Err(error)) => {
-                    // The process may have too many open files. Other connections may close in the meantime.
+                    // The process may have too many open files, so this waits for other connections to close.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -92,7 +92,7 @@ impl Listener {
     }
 }
 
-/// Dispatches requests by path.
+/// A router that dispatches requests by path.
 #[derive(Debug, Clone)]
 struct Router {
     service: HttpService,

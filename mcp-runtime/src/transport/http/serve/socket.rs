@@ -30,7 +30,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Socket {
     stream: TcpStream,
     write_timeout: Duration,
-    /// Set while a write is pending.
+    /// The end of the write timeout, set while a write is pending.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

@@ -78,22 +78,22 @@ mod tests {
     fn each_sleep_ends_at_its_deadline() {
         with_paused_clock(async {
             let timer = SharedTimer::default();
-            let began = tokio::time::Instant::now();
+            let start = tokio::time::Instant::now();
             let sleep = |millis| timer.sleep(Duration::from_millis(millis));
             // A sleep that is dropped before its deadline, as when a request arrives.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
-            assert_eq!(elapsed(began), 10);
+            assert_eq!(elapsed(start), 10);
             // A longer sleep while the shared timer is set to 1,000 ms, then a shorter one.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
             sleep(100).await;
-            assert_eq!(elapsed(began), 120);
+            assert_eq!(elapsed(start), 120);
             sleep(3000).await;
-            assert_eq!(elapsed(began), 3120);
+            assert_eq!(elapsed(start), 3120);
             // A sleep that expires before it is first polled.
             let late = sleep(5);
             tokio::time::sleep(Duration::from_millis(50)).await;
             late.await;
-            assert_eq!(elapsed(began), 3170);
+            assert_eq!(elapsed(start), 3170);
         });
     }
 
@@ -101,13 +101,13 @@ mod tests {
     fn a_sleep_outlasts_the_deadline_of_an_earlier_one() {
         with_paused_clock(async {
             let timer = SharedTimer::default();
-            let began = tokio::time::Instant::now();
+            let start = tokio::time::Instant::now();
             let mut first = timer.sleep(Duration::from_millis(100));
             assert!(tokio::time::timeout(Duration::from_millis(60), first.as_mut()).await.is_err());
             drop(first);
             let second = pin!(timer.sleep(Duration::from_millis(100)));
             second.await;
-            assert_eq!(elapsed(began), 160);
+            assert_eq!(elapsed(start), 160);
         });
     }
 }

@@ -18,7 +18,7 @@ use tokio::{
 use super::stream::AttachedStream;
 use crate::{engine::InFlight, transport::http::session::ActiveSession};
 
-/// How a response encodes its stream.
+/// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::transport::http) struct StreamConfig {
     /// Whether events have ids, which make the stream resumable.
@@ -76,7 +76,7 @@ impl fmt::Debug for ShutdownWait {
 
 type Guard = Box<dyn Any + Send + Sync>;
 
-/// Cancels the calls of a stateless request when its response is dropped.
+/// A guard that cancels calls when the response that carries their results is dropped.
 #[derive(Debug)]
 pub(in crate::transport::http) struct CancelOnDrop(pub(in super::super) Arc<InFlight>);
 
@@ -166,7 +166,7 @@ impl SseBody {
                 self.over = true;
                 return Poll::Ready(None);
             }
-            // Without event ids the client could not resume.
+            // Without event ids, the client could not resume the stream.
             if let Some(retry) = self.stream.take_close_request().filter(|_| self.config.ids) {
                 // Ends the response but not the stream.
                 self.over = true;

@@ -53,7 +53,7 @@ impl Default for StreamMemory {
 /// A stream of messages. It outlives the HTTP responses that carry it.
 #[derive(Debug)]
 pub(in crate::transport::http) struct EventStream {
-    /// Unique in its session.
+    /// The id, which is unique in the session.
     id: u64,
     outbox: Arc<Outbox>,
     /// Whether the stream ends once its outbox is settled. Otherwise it ends with its session.
@@ -140,8 +140,8 @@ impl EventStream {
         self.log().written
     }
 
-    /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response. Any
-    /// earlier response ends.
+    /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response.
+    /// Any earlier response ends.
     pub(super) fn carry(&self, at: u64) -> u64 {
         let mut log = self.log();
         log.carrier += 1;
@@ -154,7 +154,7 @@ impl EventStream {
         self.log().carrier == carrier
     }
 
-    /// Returns the message after event `at`. Moves pending output into the log if the log has none.
+    /// Returns the message after event `at`. If the log does not contain it, moves pending output into the log first.
     pub(super) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
         let mut log = self.log();
         let found = log.after(at).or_else(|| {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The white space and commas that were inserted together with a property.
+/// The insertion of one property: the white space and commas that were inserted around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seam {
+pub(crate) struct Insertion {
     /// The white space inserted before the property.
     pub(super) opening: String,
     /// The white space or the comma inserted after the property.
@@ -17,28 +17,30 @@ pub(crate) struct Seam {
     pub(super) was_empty: bool,
 }
 
-/// The parts of an insertion. A part is absent if it existed before.
+/// The insertion of an entry, and of the objects around it that did not exist before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Inserted {
+pub(crate) struct EntryInsertion {
     /// The root object.
-    pub(crate) root: Option<Seam>,
+    pub(crate) root: Option<Insertion>,
     /// The object of all servers.
-    pub(crate) object: Option<Seam>,
+    pub(crate) object: Option<Insertion>,
     /// The server's entry.
-    pub(crate) entry: Seam,
+    pub(crate) entry: Insertion,
 }
 
-impl Seam {
-    pub(super) fn around(opening: String, closing: String) -> Self {
+impl Insertion {
+    pub(super) fn new(opening: String, closing: String) -> Self {
         Self { opening, closing, ..Self::default() }
     }
 
-    /// Joins the texts before and after a removed property, without the seam. Returns `None` if the seam is not there.
+    /// Joins the texts before and after a removed property, without the text inserted around it. Returns `None` if that
+    /// text has changed.
     pub(super) fn strip(&self, before: &str, after: &str) -> Option<String> {
         Some(format!("{}{}", before.strip_suffix(&*self.opening)?, after.strip_prefix(&*self.closing)?))
     }
 
-    /// Returns this seam for when the previous property is removed. Inherits its seam if its object was empty before.
+    /// Returns the insertion to record for this property once `removed`, the property before it, is removed. If the object
+    /// was empty before `removed` was inserted, reverting the result makes it empty again.
     pub(super) fn inherit(&self, removed: &Self) -> Self {
         if removed.was_empty && !self.was_empty {
             Self { opening: self.opening.clone(), ..removed.clone() }

@@ -10,19 +10,19 @@ use super::{
     style::Style,
     trivia::{comma, comments_end, indentation, line_end, own_line},
 };
-use crate::commands::install::{position::newline, seam::Seam};
+use crate::commands::install::{insertion::Insertion, position::newline};
 
 /// Appends an empty root object to a text without one.
-pub(super) fn insert_root(text: &str) -> (String, Seam) {
+pub(super) fn insert_root(text: &str) -> (String, Insertion) {
     let newline = newline(text);
     let opening = if text.is_empty() || text.ends_with('\n') { "" } else { newline };
-    let seam = Seam { opening: opening.to_owned(), closing: newline.to_owned(), ..Seam::default() };
-    (format!("{text}{opening}{{}}{newline}"), seam)
+    let insertion = Insertion { opening: opening.to_owned(), closing: newline.to_owned(), ..Insertion::default() };
+    (format!("{text}{opening}{{}}{newline}"), insertion)
 }
 
 /// Removes an empty root object.
-pub(super) fn remove_root(text: &str, root: Range, seam: &Seam) -> String {
-    seam.strip(&text[..root.start], &text[root.end..]).unwrap_or_else(|| text.to_owned())
+pub(super) fn remove_root(text: &str, root: Range, insertion: &Insertion) -> String {
+    insertion.strip(&text[..root.start], &text[root.end..]).unwrap_or_else(|| text.to_owned())
 }
 
 /// Appends a property to an object.
@@ -32,7 +32,7 @@ pub(super) fn insert_property(
     style: &Style,
     name: &str,
     value: &impl Serialize,
-) -> (String, Seam) {
+) -> (String, Insertion) {
     let last = object.properties.last();
     let inside = &text[object.range.start..object.range.end];
     match last {
@@ -43,24 +43,30 @@ pub(super) fn insert_property(
 }
 
 /// Inserts a property into an empty object.
-fn insert_first(text: &str, object: &Object<'_>, style: &Style, name: &str, value: &impl Serialize) -> (String, Seam) {
+fn insert_first(
+    text: &str,
+    object: &Object<'_>,
+    style: &Style,
+    name: &str,
+    value: &impl Serialize,
+) -> (String, Insertion) {
     let (open, close) = (object.range.start + 1, object.range.end - 1);
     let outer = indentation(text, object.range.start);
     let inner = format!("{outer}{}", style.unit);
     let at = comments_end(text, open, close).unwrap_or(open);
     let rest = &text[at..close];
-    let mut seam = Seam { was_empty: true, ..Seam::default() };
+    let mut insertion = Insertion { was_empty: true, ..Insertion::default() };
     if !style.compact {
-        seam.opening = format!("{}{inner}", style.newline);
+        insertion.opening = format!("{}{inner}", style.newline);
         // After a line comment, the line break exists already.
         if at == open || !rest.contains('\n') {
-            seam.closing = format!("{}{outer}", style.newline);
-            seam.replaced = rest.to_owned();
+            insertion.closing = format!("{}{outer}", style.newline);
+            insertion.replaced = rest.to_owned();
         }
     }
     let property = style.property(name, value, &inner);
-    let inserted = format!("{}{property}{}", seam.opening, seam.closing);
-    (splice(text, Range::new(at, at + seam.replaced.len()), &inserted), seam)
+    let inserted = format!("{}{property}{}", insertion.opening, insertion.closing);
+    (splice(text, Range::new(at, at + insertion.replaced.len()), &inserted), insertion)
 }
 
 /// Inserts a property after the last one, on a new line.
@@ -71,7 +77,7 @@ fn insert_on_next_line(
     style: &Style,
     name: &str,
     value: &impl Serialize,
-) -> (String, Seam) {
+) -> (String, Insertion) {
     let end = last.range.end;
     let comma = comma(text, end, object.range.end - 1);
     let at = line_end(text, comma.map_or(end, |comma| comma + 1), object.range.end - 1);
@@ -79,13 +85,13 @@ fn insert_on_next_line(
         Some(indent) => indent.to_owned(),
         None => format!("{}{}", indentation(text, object.range.start), style.unit),
     };
-    let seam = Seam {
+    let insertion = Insertion {
         opening: format!("{}{indent}", style.newline),
         closing: if comma.is_some() { "," } else { "" }.to_owned(),
-        ..Seam::default()
+        ..Insertion::default()
     };
     let property = style.property(name, value, &indent);
-    (append(text, end, at, comma.is_none(), &seam, &property), seam)
+    (append(text, end, at, comma.is_none(), &insertion, &property), insertion)
 }
 
 /// Inserts a property after the last one, in an object on a single line.
@@ -96,43 +102,44 @@ fn insert_on_same_line(
     style: &Style,
     name: &str,
     value: &impl Serialize,
-) -> (String, Seam) {
+) -> (String, Insertion) {
     let (end, close) = (last.range.end, object.range.end - 1);
     let comma = comma(text, end, close);
     let from = comma.map_or(end, |comma| comma + 1);
     let at = comments_end(text, from, close).unwrap_or(from);
-    let seam = Seam {
+    let insertion = Insertion {
         opening: if style.spaced { " " } else { "" }.to_owned(),
         closing: if comma.is_some() { "," } else { "" }.to_owned(),
-        ..Seam::default()
+        ..Insertion::default()
     };
     let property = Style { compact: true, ..style.clone() }.property(name, value, "");
-    (append(text, end, at, comma.is_none(), &seam, &property), seam)
+    (append(text, end, at, comma.is_none(), &insertion, &property), insertion)
 }
 
 /// Inserts a property at `at`, and a comma at `end`, the end of the last property, if it `needs_comma`.
-fn append(text: &str, end: usize, at: usize, needs_comma: bool, seam: &Seam, property: &str) -> String {
+fn append(text: &str, end: usize, at: usize, needs_comma: bool, insertion: &Insertion, property: &str) -> String {
     let comma = if needs_comma { "," } else { "" };
-    let (opening, closing) = (&seam.opening, &seam.closing);
+    let (opening, closing) = (&insertion.opening, &insertion.closing);
     format!("{}{comma}{}{opening}{property}{closing}{}", &text[..end], &text[end..at], &text[at..])
 }
 
-/// Removes the property at `index`: together with its seam if that is intact, and otherwise without it.
-pub(super) fn remove_property(text: &str, object: &Object<'_>, index: usize, seam: Option<&Seam>) -> String {
-    seam.and_then(|seam| remove_with_seam(text, object, index, seam))
-        .unwrap_or_else(|| remove_without_seam(text, object, index))
+/// Removes the property at `index`. Reverts its insertion if that is recorded and the text around it is unchanged.
+pub(super) fn remove_property(text: &str, object: &Object<'_>, index: usize, insertion: Option<&Insertion>) -> String {
+    insertion
+        .and_then(|insertion| revert_insertion(text, object, index, insertion))
+        .unwrap_or_else(|| remove_unrecorded(text, object, index))
 }
 
 /// Reverts an insertion. Returns `None` if the text around the property has changed since.
-fn remove_with_seam(text: &str, object: &Object<'_>, index: usize, seam: &Seam) -> Option<String> {
+fn revert_insertion(text: &str, object: &Object<'_>, index: usize, insertion: &Insertion) -> Option<String> {
     let properties = &object.properties;
     let Range { start, end } = properties[index].range;
-    let before = text[..start].strip_suffix(&*seam.opening)?;
-    if seam.was_empty {
-        let after = text[end..].strip_prefix(&*seam.closing)?;
+    let before = text[..start].strip_suffix(&*insertion.opening)?;
+    if insertion.was_empty {
+        let after = text[end..].strip_prefix(&*insertion.closing)?;
         let inside = before.len() > object.range.start && text.len() - after.len() < object.range.end;
         let is_only = properties.len() == 1 && inside;
-        return is_only.then(|| format!("{before}{}{after}", seam.replaced));
+        return is_only.then(|| format!("{before}{}{after}", insertion.replaced));
     }
     let previous = properties.get(index.checked_sub(1)?)?.range.end;
     if before.len() < previous {
@@ -142,9 +149,9 @@ fn remove_with_seam(text: &str, object: &Object<'_>, index: usize, seam: &Seam) 
         let comma = comma(text, end, next.range.start)?;
         return Some(format!("{before}{}", &text[comma + 1..]));
     }
-    let after = text[end..].strip_prefix(&*seam.closing)?;
+    let after = text[end..].strip_prefix(&*insertion.closing)?;
     let trailing = comma(text, end, object.range.end - 1).is_some();
-    match (seam.closing.starts_with(','), trailing) {
+    match (insertion.closing.starts_with(','), trailing) {
         (true, _) => Some(format!("{before}{after}")),
         (false, true) => None,
         (false, false) => {
@@ -155,7 +162,7 @@ fn remove_with_seam(text: &str, object: &Object<'_>, index: usize, seam: &Seam) 
 }
 
 /// Removes a property whose insertion is not recorded.
-fn remove_without_seam(text: &str, object: &Object<'_>, index: usize) -> String {
+fn remove_unrecorded(text: &str, object: &Object<'_>, index: usize) -> String {
     let properties = &object.properties;
     let Range { start, end } = properties[index].range;
     let close = object.range.end - 1;

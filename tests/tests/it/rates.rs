@@ -1,0 +1,106 @@
+//! The rates of log messages, completions and requests about tasks.
+
+use std::time::Duration;
+
+use mcp_runtime::{Context, Level, Rate, Revision, Server, SessionRates, prompt, schemars::JsonSchema, tool};
+use serde::Deserialize;
+use serde_json::json;
+
+/// Send log messages.
+#[tool]
+async fn report(ctx: &Context, messages: u32) {
+    for number in 1..=messages {
+        ctx.log(Level::Error, number);
+    }
+}
+
+/// The tone of a greeting.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Tone {
+    Formal,
+    Friendly,
+}
+
+/// Greet somebody.
+#[prompt]
+fn greet(tone: Tone) -> String {
+    format!("{tone:?}")
+}
+
+/// Return a number later.
+#[tool(task = "optional")]
+async fn later() -> u32 {
+    7
+}
+
+/// Allows two messages of each kind. The budget is not replenished during a test.
+fn two_each() -> SessionRates {
+    let two = Rate::new(2, Duration::from_secs(7200));
+    SessionRates::default().log_messages(two).completions(two).task_requests(two)
+}
+
+fn server(rates: SessionRates) -> Server {
+    Server::empty("rates", "1.0.0").with::<report>().with::<greet>().with::<later>().session_rates(rates)
+}
+
+#[tokio::test]
+async fn log_messages_over_the_rate_are_dropped() {
+    for revision in Revision::ALL {
+        for (rates, messages, expected) in [
+            (two_each(), 2, 2),
+            (two_each(), 5, 2),
+            (two_each().log_messages(None), 50, 50),
+            (SessionRates::default(), 1000, 1000),
+        ] {
+            let mut client = server(rates).test_client(revision);
+            let meta = json!({"io.modelcontextprotocol/logLevel": "error"});
+            let params = json!({"name": "report", "arguments": {"messages": messages}, "_meta": meta});
+            client.request("tools/call", params).await.unwrap();
+            let sent = client.notifications().len();
+            assert_eq!(sent, expected, "of {messages} in {revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn completions_over_the_rate_are_rejected() {
+    for revision in Revision::ALL {
+        let mut client = server(two_each()).test_client(revision);
+        let reference = json!({"type": "ref/prompt", "name": "greet"});
+        for _ in 0..2 {
+            assert_eq!(client.complete(reference.clone(), "tone", "form").await.unwrap(), ["formal"], "{revision}");
+        }
+        let error = client.complete(reference, "tone", "form").await.unwrap_err();
+        assert!(error.message.starts_with("too many completion requests: retry in "), "{revision}: {error:?}");
+        let other = client.prompt("greet", json!({"tone": "formal"})).await;
+        assert!(other.is_ok(), "{revision}: {other:?}");
+    }
+}
+
+#[tokio::test]
+async fn task_requests_over_the_rate_are_rejected() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let mut client = server(two_each()).test_client(revision);
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+        let params = json!({"taskId": "unknown", "_meta": meta});
+        for expected in ["task not found", "task not found", "too many requests about tasks: retry in "] {
+            let error = client.request("tasks/get", params.clone()).await.unwrap_err();
+            assert!(error.message.contains(expected), "{revision}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_have_rates_of_their_own() {
+    let server = server(two_each()).build().unwrap();
+    let reference = json!({"type": "ref/prompt", "name": "greet"});
+    for _ in 0..3 {
+        let mut client = server.test_client(Revision::V2025_11_25);
+        for _ in 0..2 {
+            client.complete(reference.clone(), "tone", "").await.unwrap();
+        }
+        client.complete(reference.clone(), "tone", "").await.unwrap_err();
+    }
+}
