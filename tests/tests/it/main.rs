@@ -15,6 +15,7 @@ mod metadata;
 mod property;
 mod rates;
 mod requirements;
+mod sessions;
 mod skills;
 mod specification;
 #[cfg(unix)]
