@@ -39,6 +39,7 @@ mod lock;
 #[cfg(feature = "log")]
 mod log;
 mod model;
+mod race;
 mod random;
 mod registry;
 mod revision;
@@ -55,7 +56,7 @@ pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ListOutput, PromptOutput, ResourceOutput, ServerFn, ToolOutput,
+    ListOutput, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
     ask::{
         Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, InvalidAnswer,
         ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse,

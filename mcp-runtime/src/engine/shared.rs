@@ -4,19 +4,22 @@ use std::sync::{
 };
 
 use super::{
-    client_requests::{StateKey, StateKeys},
+    client_requests::{LiveRequester, StateKey, StateKeys},
     current_registry::CurrentRegistry,
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
     request::caller::Visibility,
+    roots_hook::RootsHook,
+    session::Session,
     subscriptions::subscriber::Subscriptions,
     tasks::service::Tasks,
+    weak_set::WeakSet,
 };
 use crate::{
     backend::TaskStore,
     error::BuildError,
-    handler::{Encoding, StateMap},
+    handler::{Encoding, SessionPeer, StateMap},
     model::Implementation,
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
@@ -36,6 +39,7 @@ pub(crate) struct Profile {
     /// The store of tasks. `None` to keep them in memory.
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
+    pub(crate) roots_hook: Option<RootsHook>,
 }
 
 /// A built server: the state that its connections share.
@@ -43,6 +47,8 @@ pub(crate) struct Profile {
 pub(crate) struct Engine {
     current: CurrentRegistry,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// The sessions. Transports limit their number.
+    pub(super) sessions: Arc<WeakSet<Session>>,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
@@ -55,19 +61,30 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
+    pub(super) roots_hook: Option<RootsHook>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(registry: Registry, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
-            profile;
+        let Profile {
+            identity,
+            instructions,
+            limits,
+            forwards_log,
+            state_keys,
+            visibility,
+            task_store,
+            layers,
+            roots_hook,
+        } = profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
+            sessions: Arc::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
@@ -78,6 +95,7 @@ impl Engine {
             forwards_log,
             visibility,
             layers,
+            roots_hook,
             encodings,
         }
     }
@@ -111,6 +129,12 @@ impl Engine {
             };
             introduction.write(dialect)
         })
+    }
+
+    /// Returns the sessions that have not ended.
+    pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn SessionPeer>> {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
     }
 
     /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it

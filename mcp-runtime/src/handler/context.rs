@@ -20,7 +20,8 @@ use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLi
 use super::{
     CallFuture,
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
-    client_requests::{AskAll, ClientRequester, ClientRequests},
+    client_requests::{AskAll, CallRequests, ClientRequester, ClientRequests},
+    session::Session,
 };
 use crate::{
     error::Fault,
@@ -347,6 +348,9 @@ impl Context {
 
     /// Requests the directories and files that the client lets the server work on.
     ///
+    /// If the client announces changes of its roots, the answer is cached in the session until the next change. See
+    /// [`Server::on_roots_changed`](crate::Server::on_roots_changed).
+    ///
     /// # Errors
     ///
     /// Same as [`elicit`](Self::elicit).
@@ -361,6 +365,10 @@ impl Context {
     ///
     /// A function may convert [`Fault::MissingCapability`] to its own error type: the missing capability is still
     /// reported to the client.
+    ///
+    /// In revisions with a handshake, the request is not sent before the client has sent `notifications/initialized`. It
+    /// waits for the notification for at most 10 seconds, or [`Server::ask_timeout`](crate::Server::ask_timeout) if that
+    /// is shorter.
     ///
     /// # Errors
     ///
@@ -404,6 +412,49 @@ impl Context {
     /// Returns the first error and cancels the other requests.
     pub async fn ask_all<A: AskAll>(&self, asks: A) -> Result<A::Answers, Fault> {
         asks.ask_all(self.client_requests()).await
+    }
+
+    /// Sends a `ping` to the client, and returns the time that its response took.
+    ///
+    /// Fails after 30 seconds without a response; [`tokio::time::timeout`] sets a shorter limit. Unlike other requests, a
+    /// ping may be sent before the client is initialized.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, tool};
+    /// /// Measure how quickly the client responds.
+    /// #[tool]
+    /// async fn latency(ctx: &Context) -> Result<String, Fault> {
+    ///     Ok(format!("{} ms", ctx.ping().await?.as_millis()))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the client does not respond in time. Also returns one in revision 2026-07-28, which has no
+    /// `ping`: servers send no requests there.
+    ///
+    /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
+    pub async fn ping(&self) -> Result<Duration, Fault> {
+        self.client_requests().ping().await
+    }
+
+    /// Returns the session of the call, which outlives the call. Code that runs in the background can use it to send
+    /// requests to the client.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault in revision 2026-07-28, which has no sessions: there, every message of a server belongs to a request
+    /// of its client. Also returns one in functions that list or complete values, and if the session has ended.
+    pub fn session(&self) -> Result<Session, Fault> {
+        let Inner { parts, .. } = &*self.inner;
+        if !parts.dialect.has(Feature::Handshake) {
+            let version = parts.dialect.name();
+            return Err(Fault::internal(format!(
+                "protocol version {version} has no sessions, so the server sends messages only during calls"
+            )));
+        }
+        let session = parts.requester.as_ref().and_then(|requester| requester.session());
+        session.map(Session::new).ok_or_else(|| Fault::internal("the call has no session, or its session has ended"))
     }
 
     /// Runs `future` once per call, even if requests to the client restart the function (see
@@ -518,8 +569,7 @@ impl Context {
         ClientRequests {
             requester: parts.requester.as_deref(),
             features: parts.dialect.features(),
-            lifetime,
-            wait: client_wait,
+            call: Some(CallRequests { lifetime, wait: client_wait }),
         }
     }
 

@@ -5,11 +5,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{built::BuiltServer, error::ServeError};
 use crate::{
     backend::{TaskLimits, TaskStore},
-    engine::{Caller, Engine, Profile, SessionRates, StateKey, Visibility, layers::Layer},
+    engine::{Caller, Engine, Profile, RootsHook, SessionRates, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
     handler::{
-        StateMap,
+        Session, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
@@ -120,6 +120,33 @@ impl Server {
     /// ```
     pub fn visible_to(mut self, is_visible: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.profile.visibility = Some(Visibility::new(is_visible));
+        self
+    }
+
+    /// Runs a function when a client announces that its roots have changed, with the session of the client.
+    ///
+    /// The function runs as a separate task, at most once at a time per session: changes that are announced while it runs
+    /// cause one more run. It ends with the session. A panic is logged. It is never called for clients of revision
+    /// 2026-07-28, which do not announce changes.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, Session};
+    /// # fn configure(server: Server) -> Server {
+    /// server.on_roots_changed(|session: Session| async move {
+    ///     match session.roots().await {
+    ///         Ok(roots) => println!("{} roots", roots.len()),
+    ///         Err(error) => eprintln!("the roots are unknown: {error}"),
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
+    pub fn on_roots_changed<F>(mut self, run: impl Fn(Session) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.profile.roots_hook = Some(RootsHook::new(run));
         self
     }
 

@@ -14,6 +14,7 @@ mod macros;
 mod property;
 mod rates;
 mod requirements;
+mod sessions;
 mod skills;
 mod specification;
 #[cfg(unix)]

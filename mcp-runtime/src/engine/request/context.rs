@@ -97,7 +97,7 @@ impl<'a> RequestContext<'a> {
         if self.has(Feature::RequestMeta) {
             client_info(self.params.meta.client_info)
         } else {
-            self.session()?.client.clone()
+            self.session()?.info.client.clone()
         }
     }
 }

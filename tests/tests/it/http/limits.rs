@@ -166,6 +166,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     let opened = endpoint.send(&opening).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
     let question = asking.message().await.unwrap();
@@ -179,13 +180,14 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
-    assert!(asking.message().await.is_some());
+    let question = asking.message().await.unwrap();
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     gate.has_dropped(2).await;
     // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
+    assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
