@@ -116,10 +116,13 @@ async fn closing_a_session_ends_its_client_requests() {
     let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
     let session = session(&endpoint, "2025-11-25").await;
     let mut stream = endpoint.open(&delete(&session, 1)).await;
-    stream.message().await.unwrap();
+    let question = stream.message().await.unwrap();
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     let rest = stream.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["method"], "notifications/cancelled");
+    assert_eq!(rest[0]["params"]["requestId"], question["id"]);
+    assert_eq!(endpoint.send(&respond(&session, &question, accept())).await.status, 404);
 }
 
 #[tokio::test]

@@ -179,13 +179,15 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
-    assert!(asking.message().await.is_some());
+    let question = asking.message().await.unwrap();
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     gate.has_dropped(2).await;
     // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    assert_eq!(rest.len(), 1, "{rest:?}");
+    assert_eq!(rest[0]["method"], "notifications/cancelled");
+    assert_eq!(rest[0]["params"]["requestId"], question["id"]);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
