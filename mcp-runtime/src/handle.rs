@@ -12,7 +12,10 @@ use std::{
 use crate::{
     engine::Engine,
     error::BuildError,
-    handler::entry::{Collect, CommonEntry, EntryInfo},
+    handler::{
+        Session,
+        entry::{Collect, CommonEntry, EntryInfo},
+    },
     registry::{Registry, Selection},
 };
 
@@ -148,6 +151,26 @@ impl Handle {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());
         }
+    }
+
+    /// Returns the open sessions, in the order in which they were opened.
+    ///
+    /// Clients of revision 2026-07-28 have no sessions.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Handle, tool};
+    /// /// Count the clients that respond within 30 seconds.
+    /// #[tool]
+    /// async fn count_responsive(handle: &Handle) -> usize {
+    ///     let mut responsive = 0;
+    ///     for session in handle.sessions() {
+    ///         responsive += usize::from(session.ping().await.is_ok());
+    ///     }
+    ///     responsive
+    /// }
+    /// ```
+    pub fn sessions(&self) -> Vec<Session> {
+        self.engine().map(|engine| engine.open_sessions().map(Session::new).collect()).unwrap_or_default()
     }
 
     fn change(&self, change: impl FnOnce(&Registry) -> Option<Registry>) -> bool {

@@ -67,6 +67,7 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
         }
         "notifications/initialized" => lifecycle::initialized(connection),
+        "notifications/roots/list_changed" => lifecycle::roots_changed(connection),
         method => tracing::debug!(method, "ignored an unknown notification"),
     }
 }

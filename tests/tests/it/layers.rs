@@ -4,7 +4,7 @@ mod asking;
 mod built_in;
 mod callers;
 mod completion;
-mod log;
+pub(crate) mod log;
 
 use std::{
     sync::{

@@ -18,6 +18,7 @@ mod sample_options;
 mod sample_request;
 
 pub use capability::Capability;
+pub(crate) use capability::{announces_root_changes, object_member};
 pub use choice::{Choice, ChoiceSet, ElicitChoice};
 pub use elicitation::{Answer, Elicitation, UrlElicitation};
 pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type};
