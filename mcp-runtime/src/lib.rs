@@ -58,9 +58,9 @@ pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
     ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
     ask::{
-        Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, InvalidAnswer,
-        ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse,
-        ToolChoice, UrlElicitation,
+        Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
+        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
+        SampleToolUse, ToolChoice, UrlElicitation, WithOptions,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };

@@ -10,6 +10,7 @@ mod field;
 mod form;
 mod form_content;
 mod form_field;
+mod options;
 mod question;
 mod requested_schema;
 mod roots;
@@ -25,6 +26,8 @@ pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default
 pub use form::Elicit;
 pub use form_content::FormContent;
 pub use form_field::{FormField, check_field};
+pub(crate) use options::AskOptions;
+pub use options::{ClientProgress, WithOptions};
 pub use question::{Ask, InvalidAnswer, Question, encoded_question};
 pub use roots::{ListRoots, Root};
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
