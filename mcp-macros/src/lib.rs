@@ -49,7 +49,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The first option is a URI, or an RFC 6570 template (levels 1 to 3) whose variables are the arguments of the
 /// function.
 ///
-/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`, `list = function`
+/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`,
+/// `last_modified = "2025-01-12T15:00:58Z"`, `list = function`
 /// (lists the resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`,
 /// `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
 #[proc_macro_attribute]
