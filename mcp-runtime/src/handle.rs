@@ -179,7 +179,7 @@ impl Handle {
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
     pub fn log(&self, level: Level, logger: &str, data: impl Serialize) {
         let Some(engine) = self.engine() else { return };
-        match log_notification(logger, level, &data) {
+        match log_notification(logger, level, &data, &serde_json::Map::new()) {
             Ok(message) => engine.log(level, &message),
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }

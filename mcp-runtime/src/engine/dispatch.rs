@@ -69,6 +69,11 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             let known = id.is_some_and(|id| connection.in_flight.cancel(&id));
             tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
         }
+        "notifications/progress" => {
+            let session = connection.session.get();
+            let known = session.is_some_and(|session| session.pending_requests.report_progress(&params));
+            tracing::trace!(known, "the client reported progress");
+        }
         "notifications/initialized" => lifecycle::initialized(connection),
         "notifications/roots/list_changed" => lifecycle::roots_changed(connection),
         method => tracing::debug!(method, "ignored an unknown notification"),

@@ -59,7 +59,7 @@ pub(crate) struct SessionInfo {
     pub(crate) dialect: &'static Dialect,
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of the client's capabilities.
-    pub(crate) capabilities: String,
+    pub(crate) capabilities: Arc<str>,
 }
 
 /// The phases of a session. Each begins once.
@@ -169,7 +169,7 @@ impl Session {
             info: Arc::new(SessionInfo {
                 dialect: crate::revision::newest_handshake(),
                 client: None,
-                capabilities: "{}".to_owned(),
+                capabilities: "{}".into(),
             }),
             answer_timeout: Duration::ZERO,
             declares_logging: false,

@@ -20,7 +20,7 @@ use crate::{
     backend::TaskStore,
     error::BuildError,
     handler::{Encoding, SessionPeer, StateMap},
-    model::{Implementation, Level},
+    model::{Implementation, Level, OptionalCapabilities},
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
@@ -30,6 +30,8 @@ use crate::{
 pub(crate) struct Profile {
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    /// The capabilities that the author declared.
+    pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -55,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) states: Arc<StateMap>,
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     /// Whether log events of functions are sent to the clients that called them.
     pub(crate) forwards_log: bool,
@@ -72,6 +75,7 @@ impl Engine {
         let Profile {
             identity,
             instructions,
+            declared,
             limits,
             forwards_log,
             state_keys,
@@ -91,6 +95,7 @@ impl Engine {
             states: Arc::new(states),
             identity,
             instructions,
+            declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
@@ -126,6 +131,7 @@ impl Engine {
                 identity: &self.identity,
                 instructions: self.instructions.as_deref(),
                 capabilities: registry.capabilities(),
+                declared: &self.declared,
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
             };

@@ -27,7 +27,7 @@ mod strings;
 
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
-pub use context::{Amount, ClientInfo, Context};
+pub use context::{Amount, ClientInfo, Context, Notifier};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};

@@ -11,6 +11,7 @@ mod http;
 mod layers;
 mod lock;
 mod macros;
+mod metadata;
 mod property;
 mod rates;
 mod requirements;

@@ -100,6 +100,12 @@ impl<'a> RequestContext<'a> {
             self.session()?.info.client.clone()
         }
     }
+
+    /// Returns the capabilities that the client declared in `initialize`, as JSON. A stateless request declares its own.
+    pub(crate) fn session_capabilities(&self) -> Option<Arc<str>> {
+        let session = self.session().filter(|_| !self.has(Feature::RequestMeta))?;
+        Some(Arc::clone(&session.info.capabilities))
+    }
 }
 
 /// Parses the `clientInfo` of a request. Invalid values are ignored.
