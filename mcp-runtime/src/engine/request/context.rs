@@ -97,8 +97,14 @@ impl<'a> RequestContext<'a> {
         if self.has(Feature::RequestMeta) {
             client_info(self.params.meta.client_info)
         } else {
-            self.session()?.client.clone()
+            self.session()?.info.client.clone()
         }
+    }
+
+    /// Returns the capabilities that the client declared in `initialize`, as JSON. A stateless request declares its own.
+    pub(crate) fn session_capabilities(&self) -> Option<Arc<str>> {
+        let session = self.session().filter(|_| !self.has(Feature::RequestMeta))?;
+        Some(Arc::clone(&session.info.capabilities))
     }
 }
 

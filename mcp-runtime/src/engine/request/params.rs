@@ -9,9 +9,8 @@ use crate::{
     revision::Dialect,
 };
 
-/// The maximum size of the JSON of a client's capabilities in bytes. A session, or the task of a stateless request, keeps
-/// it for as long as it lives.
-const MAX_CAPABILITIES_BYTES: usize = 16 << 10;
+/// The maximum size of the capabilities that a client declares. A session stores them, and functions read them.
+pub(crate) const MAX_CAPABILITIES_BYTES: usize = 64 * 1024;
 
 /// The JSON of the members of `params` that frequently called methods read.
 #[derive(Default)]
@@ -150,29 +149,31 @@ impl<'a> Meta<'a> {
             let message = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
             return Err(Fault::invalid_params(message));
         }
-        check_capabilities_size(self.client_capabilities, "_meta.io.modelcontextprotocol/clientCapabilities")?;
+        check_capabilities(self.client_capabilities, "_meta.io.modelcontextprotocol/clientCapabilities")?;
         let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
         Ok((dialect, level.transpose()?))
     }
-}
-
-/// Checks the size of the JSON of a client's capabilities. `name` is for error messages.
-///
-/// # Errors
-///
-/// Returns a fault if it exceeds [`MAX_CAPABILITIES_BYTES`].
-pub(crate) fn check_capabilities_size(json: Option<&str>, name: &str) -> Result<(), Fault> {
-    let bytes = json.map_or(0, str::len);
-    if bytes <= MAX_CAPABILITIES_BYTES {
-        return Ok(());
-    }
-    Err(Fault::InvalidParams(format!("`{name}` is {bytes} bytes long, expected at most {MAX_CAPABILITIES_BYTES}")))
 }
 
 /// Returns a member of an object: the last one if there are duplicates. Arguments are decoded in the same way, so a
 /// header that repeats an argument is compared with the value that the function receives.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
+}
+
+/// Checks the size of the client's capabilities. `name` is for error messages.
+///
+/// # Errors
+///
+/// Returns a fault if they exceed [`MAX_CAPABILITIES_BYTES`].
+pub(crate) fn check_capabilities(json: Option<&str>, name: &str) -> Result<(), Fault> {
+    match json {
+        Some(json) if json.len() > MAX_CAPABILITIES_BYTES => Err(Fault::invalid_params(format!(
+            "`{name}` has {} bytes, expected at most {MAX_CAPABILITIES_BYTES}",
+            json.len()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Decodes a mandatory string. `name` is for error messages.

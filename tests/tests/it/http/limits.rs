@@ -108,39 +108,6 @@ async fn a_rejected_body_is_read_for_a_while() {
     }
 }
 
-/// Sessions keep the capabilities of their clients, and so do tasks of stateless requests.
-#[tokio::test]
-async fn the_size_of_the_capabilities_of_a_client_is_limited() {
-    const MAX: usize = 16 << 10;
-    let (_, endpoint) = serve().await;
-    let initialize_with =
-        |value: &Value| initialize("2025-11-25").change(|it| it["params"]["capabilities"] = value.clone());
-    let call_with = |value: &Value| {
-        call("quick").change(|it| {
-            it["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = value.clone();
-        })
-    };
-    let capabilities = |size: usize| {
-        let empty = json!({"experimental": {"x": ""}}).to_string().len();
-        json!({"experimental": {"x": "x".repeat(size - empty)}})
-    };
-    let (fits, exceeds) = (capabilities(MAX), capabilities(MAX + 1));
-    assert!(endpoint.send(&initialize_with(&fits)).await.header("mcp-session-id").is_some());
-    assert_eq!(endpoint.send(&call_with(&fits)).await.text(), "quick");
-    for (request, name) in [
-        (initialize_with(&exceeds), "capabilities"),
-        (call_with(&exceeds), "_meta.io.modelcontextprotocol/clientCapabilities"),
-    ] {
-        let refused = endpoint.send(&request).await;
-        let why = format!("invalid params: `{name}` is 16385 bytes long, expected at most 16384");
-        assert_eq!(
-            (&refused.json()["error"]["code"], &refused.json()["error"]["message"]),
-            (&json!(-32602), &json!(why))
-        );
-        assert_eq!(refused.header("mcp-session-id"), None);
-    }
-}
-
 #[tokio::test]
 async fn an_incomplete_body_is_rejected() {
     let (_, endpoint) = serve().await;
@@ -231,6 +198,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     let opened = endpoint.send(&opening).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
     let question = asking.message().await.unwrap();
@@ -244,13 +212,14 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
-    assert!(asking.message().await.is_some());
+    let question = asking.message().await.unwrap();
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     gate.has_dropped(2).await;
     // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
+    assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 
