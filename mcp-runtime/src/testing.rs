@@ -1,6 +1,12 @@
 //! A client for tests that talks to a server in memory, without a process or a socket.
 
-use std::{fmt, future::poll_fn, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +21,9 @@ use crate::{
 ///
 /// Every message passes through the server's engine, byte for byte as a real client would send it. Calling an async
 /// function that waits requires a tokio runtime, as in `#[tokio::test]`.
+///
+/// A test of a server that never answers fails instead of hanging: a method that waits panics if the server writes nothing
+/// for a minute, or for the time set with [`max_wait`](Self::max_wait).
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -41,6 +50,7 @@ pub struct TestClient {
     unread: Vec<u8>,
     notifications: Vec<Value>,
     responder: Option<Responder>,
+    max_wait: Duration,
 }
 
 /// The closure that answers the requests of the server.
@@ -146,7 +156,23 @@ impl TestClient {
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self { connection, revision, next_id: 1, unread: Vec::new(), notifications: Vec::new(), responder: None }
+        Self {
+            connection,
+            revision,
+            next_id: 1,
+            unread: Vec::new(),
+            notifications: Vec::new(),
+            responder: None,
+            max_wait: Duration::from_secs(60),
+        }
+    }
+
+    /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused. Defaults to
+    /// one minute.
+    #[must_use]
+    pub fn max_wait(mut self, limit: Duration) -> Self {
+        self.max_wait = limit;
+        self
     }
 
     /// Opens a new connection that declares every client capability and answers the server's requests with the results
@@ -189,6 +215,7 @@ impl TestClient {
     pub fn answering(self, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
         let mut client = Self::new(Connection::new(self.connection.shared_engine()), self.revision);
         client.responder = Some(Responder(Box::new(answer)));
+        client.max_wait = self.max_wait;
         client.initialize();
         client
     }
@@ -442,8 +469,22 @@ impl TestClient {
         self.connection.receive(line.as_bytes(), Instant::now(), &mut self.unread);
     }
 
+    /// Waits until the server writes.
     async fn wait(&mut self) {
-        poll_fn(|cx| self.connection.poll_output(cx)).await;
+        let began = Instant::now();
+        // Output that is available already requires no timer of the runtime.
+        if poll_fn(|cx| Poll::Ready(self.connection.poll_output(cx).is_ready())).await {
+            return;
+        }
+        while tokio::time::timeout(self.max_wait, poll_fn(|cx| self.connection.poll_output(cx))).await.is_err() {
+            // A paused clock runs ahead of real time while the runtime is idle.
+            assert!(
+                began.elapsed() < self.max_wait,
+                "the server wrote nothing for {:?}, with {} requests in flight",
+                self.max_wait,
+                self.in_flight(),
+            );
+        }
     }
 
     fn lines(&mut self) -> Vec<Value> {

@@ -1,9 +1,10 @@
 //! A server with a function for every part of the protocol, and support for the integration tests.
 
 pub mod golden;
+pub mod messages;
 pub mod schemas;
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::{
     Annotations, Audio, Content, Context, EarlierArguments, Fault, Icon, Image, Json, Level, PromptMessage, Resource,
@@ -263,6 +264,29 @@ async fn cities(earlier: &EarlierArguments, prefix: &str) -> Vec<&'static str> {
         _ => ["Bern", "Paris"],
     };
     all.into_iter().filter(|city| city.starts_with(prefix)).collect()
+}
+
+/// Asserts that ids in base64url have at least 128 bits, each of which is random: unlike the padding of a counter, it is
+/// set in about half of the ids.
+///
+/// # Panics
+///
+/// Panics if there are fewer than 100 ids, or if they can be guessed.
+pub fn assert_unguessable(ids: &[String]) {
+    const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    assert!(ids.len() >= 100, "{} ids", ids.len());
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "duplicate ids");
+    let length = ids[0].len();
+    let random = (0..length * 6).filter(|bit| {
+        let is_set = |id: &&String| {
+            let digit = id[bit / 6..].chars().next().and_then(|char| ALPHABET.find(char));
+            digit.unwrap_or_else(|| panic!("{id:?} is not in base64url")) >> (bit % 6) & 1 == 1
+        };
+        let set = ids.iter().filter(is_set).count();
+        (ids.len() / 7..ids.len() - ids.len() / 7).contains(&set)
+    });
+    let random = random.count();
+    assert!(ids.iter().all(|id| id.len() == length) && random >= 128, "{random} random bits in {:?}", &ids[..3]);
 }
 
 /// Returns the server of the golden files.

@@ -1,11 +1,33 @@
-//! Validation against the official schemas, which are read from `MCP_SCHEMAS` or from `shared/schema` next to the
-//! repository.
+//! Validation against the official schemas of the protocol, which are not part of this repository.
+//!
+//! They are read from the directory that `MCP_SCHEMAS` names. Without it, they are read from `tests/schema`, where
+//! `tests/schema/fetch` puts them, or from `shared/schema` next to the repository.
 
-use std::{collections::HashMap, fs, path::PathBuf};
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use jsonschema::Validator;
 use mcp_runtime::Revision;
 use serde_json::{Value, json};
+
+/// How to get the schemas.
+pub const HELP: &str =
+    "help: run `tests/schema/fetch`, or set `MCP_SCHEMAS` to a directory that contains <revision>/schema.json";
+
+/// Returns the file with the schema of a revision, or `None` if it is missing. If `MCP_SCHEMAS` is set, returns the file
+/// in that directory whether it exists or not.
+pub fn find(revision: Revision) -> Option<PathBuf> {
+    let file_in = |directory: PathBuf| directory.join(revision.as_str()).join("schema.json");
+    if let Some(directory) = std::env::var_os("MCP_SCHEMAS") {
+        return Some(file_in(directory.into()));
+    }
+    let directories = ["schema", "../../shared/schema"];
+    let files = directories.map(|directory| file_in(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory)));
+    files.into_iter().find(|file| file.is_file())
+}
 
 /// The schema of one revision.
 #[derive(Debug)]
@@ -16,19 +38,15 @@ pub struct Official {
 }
 
 impl Official {
-    /// Loads the schema of a revision. Prints a note and returns `None` if it is missing.
+    /// Loads the schema of a revision. Returns `None` if it is missing: the check is skipped, and the test target
+    /// `skipped` reports it.
     ///
     /// # Panics
     ///
-    /// Panics if the schema is not valid JSON.
+    /// Panics if the schema is not valid JSON, or if it is missing although `MCP_SCHEMAS` is set.
     pub fn load(revision: Revision) -> Option<Self> {
-        let folder = std::env::var_os("MCP_SCHEMAS")
-            .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/schema")), PathBuf::from);
-        let file = folder.join(revision.as_str()).join("schema.json");
-        let Ok(text) = fs::read_to_string(&file) else {
-            eprintln!("skipped: official schema {} not found", file.display());
-            return None;
-        };
+        let file = find(revision)?;
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}\n{HELP}", file.display()));
         let schema = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         Some(Self { revision, schema, validators: HashMap::new() })
     }

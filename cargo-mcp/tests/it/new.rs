@@ -410,14 +410,12 @@ fn templates_are_in_the_published_package() {
 }
 
 /// Runs `cargo mcp new` in a terminal and types each answer after its question. Returns the whole output.
-fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> {
+fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> String {
     let command = format!("{} new", env!("CARGO_BIN_EXE_cargo-mcp"));
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).current_dir(directory).env("TERM", "xterm");
-    let Ok(mut script) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        eprintln!("skipped: `script` is not installed");
-        return None;
-    };
+    let script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut script = script.expect("`script` of util-linux must be installed");
     let mut keys = script.stdin.take().expect("a pipe");
     let mut screen = script.stdout.take().expect("a pipe");
     let (send, receive) = mpsc::channel();
@@ -447,7 +445,7 @@ fn in_a_terminal(directory: &Path, dialogue: &[(&str, &str)]) -> Option<String> 
     }
     let _ = script.kill();
     script.wait().expect("the process exits");
-    Some(shown)
+    shown
 }
 
 #[test]
@@ -459,7 +457,7 @@ fn missing_arguments_are_prompted_for() {
         ("Example to start from:", "files\r"),
         ("Support HTTP as well?", "y\r"),
     ];
-    let Some(shown) = in_a_terminal(top.path(), &dialogue) else { return };
+    let shown = in_a_terminal(top.path(), &dialogue);
     assert!(shown.contains("created package `viewer` in `viewer` from example `files`"), "{shown}");
     let manifest = read(top.path().join("viewer/Cargo.toml"));
     assert!(manifest.contains("cap-std") && manifest.contains("features = [\"http\"]"), "{manifest}");
@@ -468,7 +466,7 @@ fn missing_arguments_are_prompted_for() {
 #[test]
 fn ctrl_c_in_a_prompt_creates_nothing() {
     let top = empty_directory();
-    let Some(shown) = in_a_terminal(top.path(), &[("Name of the package:", "\x03")]) else { return };
+    let shown = in_a_terminal(top.path(), &[("Name of the package:", "\x03")]);
     assert!(shown.contains("cancelled, nothing was created"), "{shown}");
     let left: Vec<PathBuf> = fs::read_dir(top.path()).expect("the path exists").flatten().map(|it| it.path()).collect();
     assert!(left.is_empty(), "{left:?}");

@@ -57,9 +57,11 @@ impl ReceiveOutcome {
 }
 
 impl Connection {
-    /// Creates a connection on which a session may be opened.
+    /// Creates a connection on which a session may be opened. The session ends with the connection.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self::without_session(Instant::now(), engine, false)
+        let connection = Self::without_session(Instant::now(), engine, false);
+        connection.context.outbox.open_reader();
+        connection
     }
 
     /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
@@ -84,6 +86,15 @@ impl Connection {
             clock: Clock::new(now),
         };
         Self { context }
+    }
+
+    /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened on
+    /// this connection.
+    pub(crate) fn end(&self) {
+        self.context.in_flight.cancel_all();
+        if let Some(session) = self.context.session.get().filter(|_| !self.context.is_single_exchange) {
+            session.end();
+        }
     }
 
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
@@ -213,7 +224,7 @@ impl Connection {
 
     /// Returns the dialect of the session.
     fn session_dialect(&self) -> Option<&'static Dialect> {
-        self.context.session.get().map(|session| session.dialect)
+        self.context.session.get().map(|session| session.info.dialect)
     }
 
     /// Returns the dialect of messages that do not name one.
@@ -311,6 +322,14 @@ impl Connection {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
                 ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if !self.context.is_single_exchange {
+            self.end();
         }
     }
 }

@@ -15,10 +15,13 @@ mod methods;
 mod outbox;
 mod rates;
 mod request;
+mod roots_hook;
+mod runs;
 mod session;
 mod shared;
 mod subscriptions;
 mod tasks;
+mod weak_set;
 
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
@@ -28,6 +31,7 @@ pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
+pub(crate) use introduction::OWN_EXTENSIONS;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
 pub use rates::{Rate, SessionRates};
@@ -35,6 +39,7 @@ pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
+pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};

@@ -36,7 +36,7 @@ pub(super) trait PendingNotifications: Send + Sync {
 /// reading requests while too much output is unread. Notifications are dropped beyond [`MAX_UNREAD_BYTES`].
 pub(crate) struct Outbox {
     contents: Mutex<Contents>,
-    /// The signal that the transport has taken the contents.
+    /// The signal that the transport has taken the contents, or that it begins to read.
     drained: Arc<Notify>,
     flow: Arc<FlowControl>,
 }
@@ -54,6 +54,8 @@ struct Contents {
     questions: usize,
     /// The number of listeners whose responses will arrive here.
     listeners: usize,
+    /// The number of streams that carry the output to the client.
+    readers: usize,
     waker: Option<Waker>,
     /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
     close_after: Option<Duration>,
@@ -161,6 +163,35 @@ impl Outbox {
     #[cfg(feature = "http")]
     pub(crate) fn wake(&self) {
         self.contents().wake();
+    }
+
+    /// Counts a stream that carries the output to the client.
+    pub(crate) fn open_reader(&self) {
+        self.contents().readers += 1;
+        self.drained.notify_waiters();
+    }
+
+    /// Removes a stream from the count.
+    #[cfg(feature = "http")]
+    pub(crate) fn close_reader(&self) {
+        self.contents().readers -= 1;
+    }
+
+    /// Returns whether a stream carries the output to the client.
+    pub(super) fn has_reader(&self) -> bool {
+        self.contents().readers > 0
+    }
+
+    /// Waits until a stream carries the output to the client.
+    pub(super) async fn until_read(&self) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.drained.notified();
+            if self.has_reader() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
@@ -373,6 +404,11 @@ impl std::fmt::Debug for Outbox {
 
 #[cfg(test)]
 impl Outbox {
+    /// Creates the outbox of a session with the default rates.
+    pub(crate) fn for_test() -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
+    }
+
     /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
         self.contents().pending.len()
@@ -380,5 +416,33 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.contents().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Changed;
+
+    impl PendingNotifications for Changed {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"changed\n");
+        }
+
+        fn is_ended(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_of_a_listener_follows_its_pending_notifications() {
+        let outbox = Outbox::for_test();
+        outbox.open_listener(b"acknowledged\n");
+        outbox.enqueue(Arc::new(Changed));
+        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
+        let mut written = Vec::new();
+        assert!(outbox.drain(&mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
     }
 }

@@ -1,26 +1,43 @@
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::{sync::SetOnce, time::timeout};
 
 use super::{
-    call::in_flight::InFlight, client_requests::PendingRequests, outbox::Outbox, rates::FlowControl,
+    call::in_flight::InFlight,
+    client_requests::{PendingRequests, RootsCache, session_ended},
+    outbox::Outbox,
+    rates::FlowControl,
+    runs::CoalescedRuns,
     subscriptions::subscriber::Subscriber,
+    weak_set::Registration,
 };
-use crate::{handler::ClientInfo, revision::Dialect};
+use crate::{
+    error::Fault,
+    handler::{ClientInfo, Peer as _},
+    model::Level,
+    race::race,
+    revision::Dialect,
+};
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// The id that owns the session's tasks if there is no principal. Generated for the first request about tasks.
     pub(super) id: OnceLock<String>,
-    pub(crate) dialect: &'static Dialect,
-    pub(crate) client: Option<ClientInfo>,
+    pub(crate) info: Arc<SessionInfo>,
     /// The principal that opened the session, which nobody else may use.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
     pub(crate) principal: Option<Box<str>>,
-    /// The JSON of the client's capabilities.
-    pub(crate) capabilities: Arc<str>,
     /// The requests to the client that it has not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
+    /// How long the client may take to answer a question.
+    pub(super) answer_timeout: Duration,
+    pub(super) roots: RootsCache,
+    /// The executions of the function that runs when the roots change.
+    pub(super) roots_hook_runs: CoalescedRuns,
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) flow: Arc<FlowControl>,
@@ -29,4 +46,141 @@ pub(crate) struct Session {
     /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
     /// change.
     pub(super) subscriber: Option<Subscriber>,
+    /// Whether the server declared in `initialize` that it sends log messages.
+    pub(super) declares_logging: bool,
+    pub(super) lifecycle: Lifecycle,
+    /// Lists the session among those of the server.
+    pub(super) registration: OnceLock<Registration<Session>>,
+}
+
+/// What `initialize` has negotiated.
+#[derive(Debug)]
+pub(crate) struct SessionInfo {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) client: Option<ClientInfo>,
+    /// The JSON of the client's capabilities.
+    pub(crate) capabilities: Arc<str>,
+}
+
+/// The phases of a session. Each begins once.
+#[derive(Debug, Default)]
+pub(super) struct Lifecycle {
+    /// Set when the client has sent `notifications/initialized`.
+    initialized: SetOnce<()>,
+    ended: SetOnce<()>,
+}
+
+impl Session {
+    /// Handles `notifications/initialized`: releases what was held back.
+    pub(super) fn set_initialized(&self) {
+        // Clients may repeat the notification.
+        let _ = self.lifecycle.initialized.set(());
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.ready();
+        }
+    }
+
+    pub(super) fn is_initialized(&self) -> bool {
+        self.lifecycle.initialized.initialized()
+    }
+
+    /// Waits until the client has sent `notifications/initialized`.
+    pub(super) async fn initialized(&self) {
+        self.lifecycle.initialized.wait().await;
+    }
+
+    /// Waits until requests may be sent to the client, which is when it has sent `notifications/initialized`. Before that, the server sends no requests except
+    /// pings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the notification does not arrive within `limit`, or if the session ends first.
+    pub(super) async fn until_initialized(&self, limit: Duration) -> Result<(), Fault> {
+        if self.is_initialized() {
+            return Ok(());
+        }
+        let initialized = timeout(limit, self.initialized());
+        match race(initialized, self.ended()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Fault::internal(format!(
+                "the client has not sent `notifications/initialized` within {limit:?}, so no request can be sent to it"
+            ))),
+            Err(()) => Err(session_ended()),
+        }
+    }
+
+    /// Waits until the client reads messages that belong to no request, and returns their outbox.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client does not open a stream for them within `limit`, or if the session ends first.
+    pub(super) async fn until_read(&self, limit: Duration) -> Result<Arc<Outbox>, Fault> {
+        if self.outbox.has_reader() {
+            return Ok(Arc::clone(&self.outbox));
+        }
+        match race(timeout(limit, self.outbox.until_read()), self.ended()).await {
+            Ok(Ok(())) => Ok(Arc::clone(&self.outbox)),
+            Ok(Err(_)) => Err(Fault::internal(format!(
+                "the client has not opened a stream for messages outside of calls within {limit:?}"
+            ))),
+            Err(()) => Err(session_ended()),
+        }
+    }
+
+    /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns `false`
+    /// if the message was dropped: nothing carries it to the client, or the client reads too slowly.
+    pub(super) fn log(&self, level: Level, message: &[u8]) -> bool {
+        if !self.declares_logging || !self.is_initialized() || level < self.outbox.session_level() {
+            return true;
+        }
+        self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lifecycle.ended.initialized()
+    }
+
+    /// Waits until the session has ended.
+    pub(super) async fn ended(&self) {
+        self.lifecycle.ended.wait().await;
+    }
+
+    /// Ends the session: cancels its calls, fails its requests to the client, and ends its subscriptions.
+    pub(crate) fn end(&self) {
+        if self.lifecycle.ended.set(()).is_err() {
+            return;
+        }
+        self.in_flight.cancel_all();
+        self.pending_requests.close();
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.unsubscribe_all();
+        }
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+impl Session {
+    pub(crate) fn for_test() -> Self {
+        let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
+        Self {
+            id: OnceLock::new(),
+            roots: RootsCache::new("{}"),
+            roots_hook_runs: CoalescedRuns::default(),
+            info: Arc::new(SessionInfo {
+                dialect: crate::revision::newest_handshake(),
+                client: None,
+                capabilities: "{}".into(),
+            }),
+            answer_timeout: Duration::ZERO,
+            declares_logging: false,
+            lifecycle: Lifecycle::default(),
+            registration: OnceLock::new(),
+            principal: None,
+            pending_requests: Arc::new(PendingRequests::new(0)),
+            in_flight: Arc::default(),
+            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
+            flow,
+            subscriber: None,
+        }
+    }
 }

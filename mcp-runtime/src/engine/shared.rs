@@ -1,23 +1,26 @@
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{
-    client_requests::{StateKey, StateKeys},
+    client_requests::{LiveRequester, StateKey, StateKeys},
     current_registry::CurrentRegistry,
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
     request::caller::Visibility,
+    roots_hook::RootsHook,
+    session::Session,
     subscriptions::subscriber::Subscriptions,
     tasks::service::Tasks,
+    weak_set::WeakSet,
 };
 use crate::{
     backend::TaskStore,
     error::BuildError,
-    handler::{Encoding, StateMap},
-    model::Implementation,
+    handler::{Encoding, SessionPeer, StateMap},
+    model::{Implementation, Level, OptionalCapabilities},
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
@@ -27,6 +30,8 @@ use crate::{
 pub(crate) struct Profile {
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    /// The capabilities that the author declared.
+    pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -36,6 +41,7 @@ pub(crate) struct Profile {
     /// The store of tasks. `None` to keep them in memory.
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
+    pub(crate) roots_hook: Option<RootsHook>,
 }
 
 /// A built server: the state that its connections share.
@@ -43,11 +49,15 @@ pub(crate) struct Profile {
 pub(crate) struct Engine {
     current: CurrentRegistry,
     pub(crate) subscriptions: Arc<Subscriptions>,
+    /// The sessions. Transports limit their number.
+    pub(super) sessions: Arc<WeakSet<Session>>,
+    dropped_log_messages: AtomicU64,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     /// Whether log events of functions are sent to the clients that called them.
     pub(crate) forwards_log: bool,
@@ -55,29 +65,44 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
+    pub(super) roots_hook: Option<RootsHook>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
 
 impl Engine {
     pub(crate) fn new(registry: Registry, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
-        let Profile { identity, instructions, limits, forwards_log, state_keys, visibility, task_store, layers } =
-            profile;
+        let Profile {
+            identity,
+            instructions,
+            declared,
+            limits,
+            forwards_log,
+            state_keys,
+            visibility,
+            task_store,
+            layers,
+            roots_hook,
+        } = profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
+            sessions: Arc::default(),
+            dropped_log_messages: AtomicU64::new(0),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
             instructions,
+            declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
             visibility,
             layers,
+            roots_hook,
             encodings,
         }
     }
@@ -106,11 +131,30 @@ impl Engine {
                 identity: &self.identity,
                 instructions: self.instructions.as_deref(),
                 capabilities: registry.capabilities(),
+                declared: &self.declared,
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
             };
             introduction.write(dialect)
         })
+    }
+
+    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive it.
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        let dropped = open.filter(|session| !session.log(level, message)).count();
+        self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of log messages that [`log`](Self::log) could not send.
+    pub(crate) fn dropped_log_messages(&self) -> u64 {
+        self.dropped_log_messages.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sessions that have not ended.
+    pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn SessionPeer>> {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
     }
 
     /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it

@@ -4,18 +4,24 @@
 //! ends with the request and runs again with the answer.
 
 use std::{
-    future::poll_fn,
+    future::{poll_fn, ready},
     pin::{Pin, pin},
+    sync::Arc,
     task::{self, Poll},
+    time::Duration,
 };
 
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
 
 use super::{
     ask::{Ask, Capability, Question},
-    context::{client_wait::ClientWait, lifetime::CallLifetime},
+    context::{ClientInfo, client_wait::ClientWait, lifetime::CallLifetime},
 };
-use crate::{error::Fault, revision::Features};
+use crate::{
+    error::Fault,
+    revision::{Dialect, Feature, Features},
+};
 
 /// The maximum number of times that a client is asked the same question because its answers are invalid.
 const MAX_ATTEMPTS: u32 = 10;
@@ -36,6 +42,16 @@ pub(crate) trait ClientRequester: Send + Sync {
         false
     }
 
+    /// Sends a `ping`, if the revision has it.
+    fn ping(&self) -> AnswerFuture {
+        Box::pin(ready(Err(cannot_send())))
+    }
+
+    /// Returns the session, if there is one.
+    fn session(&self) -> Option<Arc<dyn SessionPeer>> {
+        None
+    }
+
     /// Returns a value that the call stored in this round or an earlier one, as JSON.
     fn recall(&self, key: &str) -> Option<String>;
 
@@ -46,23 +62,47 @@ pub(crate) trait ClientRequester: Send + Sync {
     fn poll_suspended(&self, cx: &mut task::Context<'_>) -> Poll<Result<Vec<u8>, Fault>>;
 }
 
-/// The requests of one call to its client. Sends them, waits for the answers, and stores values between rounds.
+/// A session, for messages that belong to no call.
+pub(crate) trait SessionPeer: Send + Sync {
+    fn requester(&self) -> &dyn ClientRequester;
+
+    fn dialect(&self) -> &'static Dialect;
+
+    fn client(&self) -> Option<&ClientInfo>;
+
+    fn has_ended(&self) -> bool;
+
+    /// Waits until the session has ended.
+    fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Returns whether the client is initialized and has a stream for messages that belong to no call.
+    fn is_reachable(&self) -> bool;
+}
+
+/// The requests of one call, or of a session, to its client. Sends them, waits for the answers, and stores values between rounds.
 #[derive(Clone, Copy)]
 pub struct ClientRequests<'a> {
     pub(super) requester: Option<&'a dyn ClientRequester>,
     pub(super) features: Features,
+    /// The call. `None` outside of calls.
+    pub(super) call: Option<CallRequests<'a>>,
+}
+
+/// The call that sends requests to its client.
+#[derive(Clone, Copy)]
+pub(crate) struct CallRequests<'a> {
     pub(super) lifetime: &'a CallLifetime,
     pub(super) wait: &'a ClientWait,
 }
 
 impl ClientRequests<'_> {
     pub(super) async fn ask<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
-        self.send(ask).await.inspect_err(|fault| self.wait.record_missing_capability(fault))
+        self.send(ask).await.inspect_err(|fault| self.record_missing_capability(fault))
     }
 
     async fn send<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
         let Some(requester) = self.requester else {
-            return Err(Fault::internal("only tools, prompts and resources can send requests to the client"));
+            return Err(cannot_send());
         };
         let mut attempts = 1..MAX_ATTEMPTS;
         loop {
@@ -76,10 +116,7 @@ impl ClientRequests<'_> {
                 }
             };
             let answer = requester.ask(question, &is_valid);
-            let result = {
-                let _waiting = self.wait.start();
-                self.until_ended(answer).await?
-            };
+            let result = self.wait(answer).await?;
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if requester.retries_invalid_answers() && attempts.next().is_some() => {
@@ -92,9 +129,22 @@ impl ClientRequests<'_> {
         }
     }
 
+    /// Sends a `ping` and returns the time that the response took.
+    pub(super) async fn ping(self) -> Result<Duration, Fault> {
+        if !self.features.has(Feature::Ping) {
+            return Err(Fault::internal("the client's protocol revision has no `ping`"));
+        }
+        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        let started = Instant::now();
+        self.wait(requester.ping()).await?;
+        Ok(started.elapsed())
+    }
+
     /// Waits for an answer, but not beyond the end of the call: a spawned task would otherwise wait forever.
-    async fn until_ended(self, mut answer: AnswerFuture) -> Result<String, Fault> {
-        let mut ended = pin!(self.lifetime.ended());
+    async fn wait(self, mut answer: AnswerFuture) -> Result<String, Fault> {
+        let Some(CallRequests { lifetime, wait }) = self.call else { return answer.await };
+        let _waiting = wait.start();
+        let mut ended = pin!(lifetime.ended());
         poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(answer),
             Poll::Pending => {
@@ -131,8 +181,19 @@ impl ClientRequests<'_> {
         if self.supports(capability) {
             return Ok(());
         }
-        Err(Capability::missing(&[capability])).inspect_err(|fault| self.wait.record_missing_capability(fault))
+        Err(Capability::missing(&[capability])).inspect_err(|fault| self.record_missing_capability(fault))
     }
+
+    fn record_missing_capability(self, fault: &Fault) {
+        if let Some(call) = self.call {
+            call.wait.record_missing_capability(fault);
+        }
+    }
+}
+
+/// Returns the fault of a function that cannot send any request.
+fn cannot_send() -> Fault {
+    Fault::internal("only tools, prompts and resources can send requests to the client")
 }
 
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.

@@ -20,13 +20,14 @@ mod reply;
 mod resource_output;
 pub(crate) mod schema;
 mod server_fn;
+mod session;
 mod slot;
 mod state;
 mod strings;
 
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
-pub use context::{Amount, ClientInfo, Context};
+pub use context::{Amount, ClientInfo, Context, Notifier};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
@@ -38,15 +39,17 @@ pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
     ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
 };
+pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
 pub use state::{Dependency, SharedState, dependency};
 
 pub(crate) use blocking::run_blocking;
-pub(crate) use client_requests::{AnswerFuture, ClientRequester};
+pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
     current::{current_call, enter_call},
+    log::notification as log_notification,
 };
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};

@@ -86,6 +86,23 @@ async fn reports_too_late(observed: &Arc<Observed>, ctx: &Context) {
     });
 }
 
+/// Like `reports_too_late`, without a future.
+#[tool]
+fn reports_too_late_in_place(observed: &Arc<Observed>, ctx: &Context) {
+    ctx.progress(1, 3, "");
+    let (observed, ctx) = (Arc::clone(observed), ctx.clone());
+    tokio::spawn(async move {
+        ctx.ended().await;
+        ctx.progress(2, 3, "too late");
+        ctx.error("too late");
+        observed.waited.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Returns at once, on another thread.
+#[tool(blocking)]
+fn returns_on_a_thread() {}
+
 /// Panics when it is dropped.
 #[tool(timeout = "20ms")]
 async fn bomb() {
@@ -140,6 +157,8 @@ fn client(revision: Revision) -> (Arc<Observed>, TestClient) {
         .with::<blocks>()
         .with::<spawns_a_task>()
         .with::<reports_too_late>()
+        .with::<reports_too_late_in_place>()
+        .with::<returns_on_a_thread>()
         .with::<bomb>()
         .with::<busy>()
         .with::<occupies>()
@@ -175,17 +194,44 @@ async fn a_cancelled_call_is_dropped_without_a_response() {
         until(|| observed.dropped.load(Ordering::SeqCst) == 1).await;
         until(|| observed.noticed.load(Ordering::SeqCst)).await;
         until(|| observed.waited.load(Ordering::SeqCst)).await;
-        assert!(client.call("whoami", ()).await.is_ok());
+        // The cancelled functions have returned by the time that another one has.
+        for name in ["returns_on_a_thread", "busy"] {
+            assert!(client.call(name, ()).await.is_ok());
+        }
         assert_eq!(client.settle().await, Vec::<serde_json::Value>::new());
+        assert_eq!(client.notifications(), Vec::<serde_json::Value>::new());
+    }
+}
+
+/// The protocol forbids it, but a client that does so is served.
+#[tokio::test]
+async fn an_id_can_be_used_again_after_its_response() {
+    for revision in Revision::ALL {
+        let (_, mut client) = client(revision);
+        for name in ["whoami", "busy", "returns_on_a_thread", "busy", "whoami"] {
+            let mut params = json!({"name": name});
+            if revision.is_stateless() {
+                params["_meta"] = json!({
+                    "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                });
+            }
+            let call = json!({"jsonrpc": "2.0", "id": "again", "method": "tools/call", "params": params});
+            let mut lines = client.send_raw(call.to_string().as_bytes());
+            lines.append(&mut client.settle().await);
+            assert_eq!(lines.len(), 1, "{revision} {name}: {lines:?}");
+            assert!(lines[0]["id"] == "again" && lines[0]["result"]["isError"] != true, "{revision} {name}: {lines:?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn no_notifications_follow_the_end_of_a_call() {
-    for revision in Revision::ALL {
+    let names = ["reports_too_late", "reports_too_late_in_place"];
+    for (revision, name) in Revision::ALL.into_iter().flat_map(|revision| names.map(|name| (revision, name))) {
         let (observed, mut client) = client(revision);
         let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
-        client.request("tools/call", json!({"name": "reports_too_late", "_meta": meta})).await.unwrap();
+        client.request("tools/call", json!({"name": name, "_meta": meta})).await.unwrap();
         until(|| observed.waited.load(Ordering::SeqCst)).await;
         let mut received = client.notifications();
         received.append(&mut client.settle().await);
@@ -262,8 +308,8 @@ async fn a_panic_while_a_call_is_dropped_does_not_lose_the_response() {
 
     let id = client.send_request("tools/call", json!({"name": "bomb"}));
     client.notify("notifications/cancelled", json!({"requestId": id}));
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    assert!(client.call("whoami", ()).await.is_ok());
+    // This timeout expires after the one of the cancelled call would.
+    assert!(client.call("not_long", ()).await.unwrap().is_error());
     assert_eq!(client.settle().await, Vec::<serde_json::Value>::new());
 }
 
@@ -304,9 +350,9 @@ async fn calls_cancelled_while_queued_never_start() {
         client.notify("notifications/cancelled", json!({"requestId": id}));
     }
     assert_eq!(client.in_flight(), 0);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Queued after all of them.
+    assert!(client.call("returns_on_a_thread", ()).await.is_ok());
     assert!(observed.started.load(Ordering::SeqCst) <= 256, "{:?} started", observed.started);
-    assert!(client.call("whoami", ()).await.is_ok());
 }
 
 #[tokio::test]

@@ -6,8 +6,11 @@
 use std::fs;
 
 use mcp_runtime::{Revision, TestClient};
-use mcp_tests::{golden::GoldenFiles, schemas::Official, server};
+use mcp_tests::{golden::GoldenFiles, messages, schemas::Official, server};
 use serde_json::{Value, json};
+
+/// The member of `_meta` that makes a request stateless.
+const STATELESS: &str = "io.modelcontextprotocol/protocolVersion";
 
 const REQUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/requests.json");
 
@@ -19,15 +22,25 @@ async fn responses_match_the_golden_files() {
         let mut official = Official::load(revision);
         // A stateless server also answers `initialize`, in the newest revision that has it.
         let by_handshake = |handshake: &Revision| *handshake <= revision && !handshake.is_stateless();
-        let mut handshake = Revision::ALL.into_iter().rfind(by_handshake).and_then(Official::load);
+        let handshake_revision = Revision::ALL.into_iter().rfind(by_handshake).unwrap();
+        let mut handshake = Official::load(handshake_revision);
         let mut golden = GoldenFiles::open("", revision);
         for case in &cases {
             let name = case["case"].as_str().unwrap();
             let lines = play(case, revision).await;
             for line in &lines {
-                let official = if case["handshake"] == true { &mut handshake } else { &mut official };
-                let found = official.as_mut().map(|official| official.problems(line, case["method"].as_str()));
-                found.into_iter().flatten().for_each(|problem| golden.report(name, &problem));
+                let method = case["method"].as_str();
+                let (official, revision) = if case["handshake"] == true {
+                    (&mut handshake, handshake_revision)
+                } else {
+                    (&mut official, revision)
+                };
+                let mut found = official.as_mut().map(|official| official.problems(line, method)).unwrap_or_default();
+                // The server answers requests of the stateless revision in every session.
+                if !case["lines"].to_string().contains(STATELESS) {
+                    found.extend(messages::problems(line, revision, method));
+                }
+                found.iter().for_each(|problem| golden.report(name, problem));
             }
             golden.check(name, &Value::Array(lines));
         }
@@ -56,7 +69,8 @@ async fn structured_results_match_their_schemas() {
     }
 }
 
-/// Plays a case with a new server: either a method with parameters, or raw lines.
+/// Plays a case with a new server: either a method with parameters, or lines. A line is raw text, or a message in the
+/// form of the revision.
 async fn play(case: &Value, revision: Revision) -> Vec<Value> {
     let mut client = if case["uninitialized"] == true {
         TestClient::uninitialized(server(), revision)
@@ -69,9 +83,21 @@ async fn play(case: &Value, revision: Revision) -> Vec<Value> {
     }
     let mut lines = Vec::new();
     for line in case["lines"].as_array().unwrap() {
-        let line = line.as_str().unwrap().replace("REVISION", revision.as_str());
+        let line = match line.as_str() {
+            Some(text) => text.replace("REVISION", revision.as_str()),
+            None => in_form_of(revision, line.clone()).to_string(),
+        };
         lines.append(&mut client.send_raw(line.as_bytes()));
     }
     lines.append(&mut client.settle().await);
     lines
+}
+
+/// Adds the members that requests of a revision must have.
+fn in_form_of(revision: Revision, mut request: Value) -> Value {
+    if revision.is_stateless() {
+        request["params"]["_meta"] =
+            json!({STATELESS: revision.as_str(), "io.modelcontextprotocol/clientCapabilities": {}});
+    }
+    request
 }

@@ -1,5 +1,6 @@
 //! HTTP over sockets: clients of every revision, and misbehaving clients.
 
+mod background;
 mod changes;
 mod client;
 mod client_requests;

@@ -11,9 +11,11 @@ mod http;
 mod layers;
 mod lock;
 mod macros;
+mod metadata;
 mod property;
 mod rates;
 mod requirements;
+mod sessions;
 mod skills;
 mod specification;
 #[cfg(unix)]

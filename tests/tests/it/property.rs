@@ -1,13 +1,47 @@
 //! Arbitrary input in arbitrary chunks: the server never panics, and answers every request exactly once with a message
 //! that is valid in its revision.
 
-use std::{cell::RefCell, collections::HashMap};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
-use mcp_runtime::Revision;
-use mcp_tests::{schemas::Official, server};
+use mcp_runtime::{Context, Elicit, Fault, Revision, SampleRequest, tool};
+use mcp_tests::{messages, schemas::Official, server};
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    sync::mpsc,
+};
+
+#[derive(Debug, Elicit)]
+struct Confirm {
+    sure: bool,
+}
+
+/// Ask the user twice.
+#[tool]
+async fn confirms(ctx: &Context) -> Result<String, Fault> {
+    let mut sure = Vec::new();
+    for (key, message) in [("first", "Sure?"), ("second", "Really?")] {
+        sure.push(ctx.elicit::<Confirm>(key, message).await?.accepted().map(|form| form.sure));
+    }
+    Ok(format!("{sure:?}"))
+}
+
+/// Ask the model.
+#[tool]
+async fn samples(ctx: &Context) -> Result<String, Fault> {
+    Ok(ctx.sample(SampleRequest::new("Hello")).await?.text())
+}
+
+/// Ask for the roots.
+#[tool]
+async fn lists_roots(ctx: &Context) -> Result<String, Fault> {
+    Ok(format!("{} roots", ctx.roots().await?.len()))
+}
 
 /// A line of input.
 #[derive(Debug, Clone)]
@@ -23,7 +57,8 @@ enum Line {
     /// Arbitrary bytes.
     Noise(Vec<u8>),
     Notification,
-    Response,
+    /// A response with one of the [`answers`] to a request that the server may have sent.
+    Response(u64, usize),
     /// The cancellation of an earlier request.
     Cancel(usize),
     Batch(Vec<usize>),
@@ -74,11 +109,44 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("logs", json!({})),
         ("progress", json!({})),
         ("missing", json!({})),
+        ("confirms", json!({})),
+        ("samples", json!({})),
+        ("lists_roots", json!({})),
     ] {
         let meta = json!({"progressToken": name, "io.modelcontextprotocol/logLevel": "info"});
         requests.push(("tools/call", json!({"name": name, "arguments": arguments, "_meta": meta})));
     }
+    // In 2026-07-28, a repeated call contains answers. Other revisions ignore them.
+    for answers in [json!({"first": accept()}), json!({"first": accept(), "second": accept()}), json!({"first": 7})] {
+        requests.push(("tools/call", json!({"name": "confirms", "inputResponses": answers})));
+    }
     requests
+}
+
+fn accept() -> Value {
+    json!({"action": "accept", "content": {"sure": true}})
+}
+
+/// Valid and invalid outcomes of the server's requests. Each fits at most one kind of request.
+fn answers() -> Vec<Value> {
+    let text = json!({"type": "text", "text": "Paris"});
+    vec![
+        json!({"result": accept()}),
+        json!({"result": {"role": "assistant", "content": text, "model": "m", "stopReason": "endTurn"}}),
+        json!({"result": {"roots": [{"uri": "file:///a"}]}}),
+        json!({"result": {"action": "decline"}}),
+        json!({"result": {}}),
+        json!({"result": 7}),
+        json!({"error": {"code": -1, "message": "no"}}),
+        json!({"error": "no"}),
+    ]
+}
+
+fn respond(id: &Value, answer: usize) -> Value {
+    let mut response = answers().swap_remove(answer);
+    response["jsonrpc"] = json!("2.0");
+    response["id"] = id.clone();
+    response
 }
 
 fn line() -> impl Strategy<Value = Line> {
@@ -90,10 +158,14 @@ fn line() -> impl Strategy<Value = Line> {
         1 => (index(), any::<usize>()).prop_map(|(index, which)| Line::DuplicateId(index, which)),
         1 => vec(any::<u8>(), 0..60).prop_map(Line::Noise),
         1 => Just(Line::Notification),
-        1 => Just(Line::Response),
+        1 => (1u64..6, 0..answers().len()).prop_map(|(id, answer)| Line::Response(id, answer)),
         1 => any::<usize>().prop_map(Line::Cancel),
         1 => vec(index(), 0..4).prop_map(Line::Batch),
     ]
+}
+
+fn capabilities() -> Value {
+    json!({"elicitation": {}, "sampling": {}, "roots": {}})
 }
 
 /// Builds a request with the `_meta` that its revision requires.
@@ -101,7 +173,7 @@ fn request(index: usize, id: usize, revision: Revision) -> Value {
     let (method, mut params) = requests().swap_remove(index);
     if revision.is_stateless() {
         params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(revision.as_str());
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities();
     }
     json!({"jsonrpc": "2.0", "id": format!("r{id}"), "method": method, "params": params})
 }
@@ -162,7 +234,9 @@ thread_local! {
     static OFFICIAL: RefCell<HashMap<Revision, Option<Official>>> = RefCell::new(HashMap::new());
 }
 
-fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), TestCaseError> {
+/// Sends the lines, then answers the requests of the server, each with the next of `answers`. Returns the number of these
+/// requests.
+fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize]) -> Result<usize, TestCaseError> {
     let mut input = Vec::new();
     // The methods of all lines with an id.
     let mut methods: HashMap<String, Vec<String>> = HashMap::new();
@@ -170,7 +244,7 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), Te
     let mut cancelled: HashMap<String, usize> = HashMap::new();
     let mut expected = 0;
     if !revision.is_stateless() {
-        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities(), "clientInfo": {"name": "x", "version": "1"}});
         let initialize = json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params});
         methods.insert("init".to_owned(), vec!["initialize".to_owned()]);
         input.extend(format!("{initialize}\n").into_bytes());
@@ -204,7 +278,7 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), Te
             }
             Line::Noise(bytes) => bytes.clone(),
             Line::Notification => br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec(),
-            Line::Response => br#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_vec(),
+            Line::Response(id, answer) => respond(&json!(id), *answer).to_string().into_bytes(),
             Line::Cancel(which) => {
                 let id = format!("r{}", which % (position + 1));
                 if methods.contains_key(&id) {
@@ -231,8 +305,11 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), Te
         input.push(b'\n');
     }
 
-    let output = exchange(&input, pieces);
+    let output = exchange(&input, pieces, answers);
+    // A stateless script may open a session, to which mutated requests then belong.
+    let is_pure = !revision.is_stateless() || !methods.values().flatten().any(|method| method == "initialize");
     let mut answered = 0;
+    let (mut asked, mut withdrawn) = (0, HashSet::new());
     let mut seen: HashMap<String, usize> = HashMap::new();
     for line in output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let message: Value = serde_json::from_slice(line)
@@ -257,6 +334,22 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), Te
             official.as_mut().map_or(Vec::new(), |official| official.problems(&message, method))
         });
         prop_assert!(problems.is_empty(), "{revision}: {problems:?} in {message}");
+        if is_pure {
+            let problems = messages::problems(&message, revision, method);
+            prop_assert!(problems.is_empty(), "{revision}: {problems:?} in {message}");
+        }
+        match message["method"].as_str() {
+            Some("notifications/cancelled") => {
+                let id = message["params"]["requestId"].as_u64();
+                let is_own = id.is_some_and(|id| (1..=asked).contains(&id) && withdrawn.insert(id));
+                prop_assert!(is_own, "{revision}: {message} names no request of the server");
+            }
+            Some(_) if message.get("id").is_some() => {
+                asked += 1;
+                prop_assert_eq!(message["id"].as_u64(), Some(asked), "{}: {}", revision, message);
+            }
+            _ => {}
+        }
     }
     let mut dropped = 0;
     for (id, lines) in &methods {
@@ -277,17 +370,17 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize]) -> Result<(), Te
         String::from_utf8_lossy(&input),
         String::from_utf8_lossy(&output)
     );
-    Ok(())
+    Ok(usize::try_from(asked).unwrap())
 }
 
-/// Sends the bytes in pieces of these sizes, and returns all output.
-fn exchange(input: &[u8], pieces: &[usize]) -> Vec<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// Sends the bytes in pieces of these sizes, answers the requests of the server, and returns all output.
+fn exchange(input: &[u8], pieces: &[usize], answers: &[usize]) -> Vec<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (near, far) = tokio::io::duplex(97);
         let (reader, writer) = tokio::io::split(far);
-        let (mut from_server, mut to_server) = tokio::io::split(near);
-        let mut output = Vec::new();
+        let (from_server, mut to_server) = tokio::io::split(near);
+        let (ask, mut asked) = mpsc::unbounded_channel();
         let send = async {
             let mut rest = input;
             for size in pieces.iter().cycle() {
@@ -298,17 +391,51 @@ fn exchange(input: &[u8], pieces: &[usize]) -> Vec<u8> {
                 to_server.write_all(piece).await.unwrap();
                 rest = more;
             }
+            let mut answers = answers.iter().cycle();
+            // The clock is paused: the time passes only when the server has nothing left to do.
+            while let Ok(Some(id)) = tokio::time::timeout(Duration::from_secs(1), asked.recv()).await {
+                let response = respond(&id, *answers.next().unwrap());
+                to_server.write_all(format!("{response}\n").as_bytes()).await.unwrap();
+            }
             to_server.shutdown().await.unwrap();
         };
         let serve = async {
             let mut writer = writer;
-            server().serve(reader, &mut writer).await.unwrap();
+            let server = server().with::<confirms>().with::<samples>().with::<lists_roots>();
+            server.serve(reader, &mut writer).await.unwrap();
             writer.shutdown().await.unwrap();
         };
-        let (_, _, read) = tokio::join!(send, serve, from_server.read_to_end(&mut output));
-        read.unwrap();
+        let receive = async {
+            let (mut output, mut reader) = (Vec::new(), BufReader::new(from_server));
+            loop {
+                let start = output.len();
+                if reader.read_until(b'\n', &mut output).await.unwrap() == 0 {
+                    return output;
+                }
+                let message: Value = serde_json::from_slice(&output[start..]).unwrap_or_default();
+                if message.get("method").is_some() && message.get("id").is_some() {
+                    ask.send(message["id"].clone()).unwrap();
+                }
+            }
+        };
+        let (_, _, output) = tokio::join!(send, serve, receive);
         output
     })
+}
+
+/// The server of the property asks its client, where a revision permits it.
+#[test]
+fn questions_are_asked_and_answered() {
+    let calls: Vec<_> = requests()
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, params))| ["confirms", "samples", "lists_roots"].map(Value::from).contains(&params["name"]))
+        .map(|(index, _)| Line::Request(index))
+        .collect();
+    assert_eq!(calls.len(), 6);
+    for (revision, expected) in Revision::ALL.into_iter().zip([2, 2, 10, 10, 0]) {
+        assert_eq!(check(revision, &calls, &[50], &[0]).unwrap(), expected, "{revision}");
+    }
 }
 
 proptest! {
@@ -318,8 +445,9 @@ proptest! {
     fn every_request_gets_exactly_one_response(
         script in vec(line(), 1..25),
         pieces in vec(1usize..400, 1..8),
+        answers in vec(0..answers().len(), 1..4),
         revision in proptest::sample::select(Revision::ALL.to_vec()),
     ) {
-        check(revision, &script, &pieces)?;
+        check(revision, &script, &pieces, &answers)?;
     }
 }

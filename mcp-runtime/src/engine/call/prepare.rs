@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{callee::Callee, run::PreparedCall};
 use crate::{
     engine::{
-        client_requests::{Binding, LiveRequester, OnceValues, RoundParams, RoundsRequester},
+        client_requests::{Binding, LiveRequester, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction},
         request::{context::RequestContext, params::Params, source::Permit},
     },
@@ -192,14 +192,7 @@ pub(crate) fn requester(
     let engine = request.engine();
     let stateless = request.has(Feature::RequestMeta);
     if let Some(session) = request.session().filter(|_| uses_context && !stateless) {
-        return Ok(Some(Arc::new(LiveRequester {
-            pending: Arc::clone(&session.pending_requests),
-            outbox: Arc::clone(&request.connection.outbox),
-            capabilities: Arc::clone(&session.capabilities),
-            timeout: engine.limits.answer_timeout,
-            limit: engine.limits.in_flight,
-            once: OnceValues::default(),
-        })));
+        return Ok(Some(Arc::new(LiveRequester::of_call(session, &request.connection.outbox))));
     }
     let Params { input_responses, request_state, meta, .. } = request.params;
     if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
@@ -238,6 +231,7 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
         log,
         meta: meta.whole.map(Into::into),
         client: request.client(),
+        capabilities: request.session_capabilities(),
         requester,
         task_status,
         handoff,

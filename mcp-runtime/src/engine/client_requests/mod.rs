@@ -2,14 +2,20 @@
 
 mod live;
 mod once;
+mod pending;
+mod progress;
+mod roots;
 mod rounds;
 mod seal;
 mod state;
 mod state_key;
+mod wait;
 
-pub(crate) use live::PendingRequests;
-pub(super) use live::{LiveRequester, PendingRequest, into_result, send_request};
+pub(super) use live::{LiveRequester, into_result};
 pub(super) use once::OnceValues;
+pub(crate) use pending::PendingRequests;
+pub(super) use pending::{PendingRequest, send_request, session_ended};
+pub(super) use roots::RootsCache;
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;

@@ -5,12 +5,19 @@ use std::sync::{Arc, OnceLock};
 use crate::{
     engine::{
         call::{batch::Sink, response},
+        client_requests::{PendingRequests, RootsCache},
         outbox::Outbox,
-        request::context::{ConnectionContext, RequestContext, client_info},
-        session::Session,
+        request::{
+            context::{ConnectionContext, RequestContext, client_info},
+            params::check_capabilities,
+        },
+        runs::CoalescedRuns,
+        session::{Lifecycle, Session, SessionInfo},
         subscriptions::subscriber::Subscriber,
     },
     error::Fault,
+    excerpt::excerpt,
+    handler::ask::Capability,
     revision::{self, encode::Object},
 };
 
@@ -27,11 +34,13 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         return Err(already_initialized());
     }
     let version = request.params.string("protocolVersion")?;
+    let capabilities = request.params.member("capabilities");
+    check_capabilities(capabilities, "capabilities")?;
     let dialect = revision::handshake(&version).unwrap_or_else(revision::newest_handshake);
     let client = client_info(request.params.member("clientInfo"));
     tracing::info!(
         client = client.as_ref().map(|client| client.name.as_str()),
-        requested = &*version,
+        requested = &*excerpt(&version),
         version = dialect.name(),
         "session opened"
     );
@@ -43,28 +52,47 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     let engine = request.engine();
     let subscriber = engine.announces_changes().then(|| Subscriber::of_session(&engine.subscriptions, &outbox));
-    let session = Session {
+    let capabilities: Arc<str> = capabilities.unwrap_or("{}").into();
+    let session = Arc::new(Session {
         id: OnceLock::new(),
-        dialect,
-        client,
+        roots: RootsCache::new(&capabilities),
+        roots_hook_runs: CoalescedRuns::default(),
         principal: request.principal().map(Into::into),
-        capabilities: request.params.member("capabilities").unwrap_or("{}").into(),
-        pending_requests: Arc::default(),
+        info: Arc::new(SessionInfo { dialect, client, capabilities }),
+        pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
+        answer_timeout: engine.limits.answer_timeout,
         in_flight: Arc::clone(&connection.in_flight),
         flow,
         outbox,
         subscriber,
-    };
-    connection.session.set(Arc::new(session)).map_err(|_| already_initialized())?;
+        declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
+        lifecycle: Lifecycle::default(),
+        registration: OnceLock::new(),
+    });
+    let _ = session.registration.set(engine.sessions.insert(&session));
+    connection.session.set(session).map_err(|_| already_initialized())?;
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(())
 }
 
-/// Handles `notifications/initialized`: releases the notifications that were held back.
+/// Handles `notifications/initialized`: releases the messages that were held back.
 pub(crate) fn initialized(connection: &ConnectionContext) {
     tracing::debug!("the client is ready");
-    if let Some(subscriber) = connection.session.get().and_then(|session| session.subscriber.as_ref()) {
-        subscriber.ready();
+    if let Some(session) = connection.session.get() {
+        session.set_initialized();
+    }
+}
+
+/// Handles `notifications/roots/list_changed`: discards the known roots, and runs the author's function.
+pub(crate) fn roots_changed(connection: &ConnectionContext) {
+    let session = connection.session.get();
+    let Some(session) = session.filter(|session| Capability::Roots.is_declared_in(&session.info.capabilities)) else {
+        tracing::debug!("ignored a change of roots by a client without the capability `roots`");
+        return;
+    };
+    session.roots.invalidate();
+    if let Some(hook) = &connection.engine.roots_hook {
+        hook.run(session);
     }
 }
 

@@ -63,11 +63,7 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
 fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
-    let stream = QuestionStream {
-        pending: Arc::clone(&session.pending_requests),
-        outbox: Arc::clone(&request.connection.outbox),
-        limit: request.engine().limits.in_flight,
-    };
+    let stream = QuestionStream { session: Arc::clone(session), outbox: Arc::clone(&request.connection.outbox) };
     let result = ResultRequest { request: task, stream };
     answer_with(request, "tasks/result", None, result.wait(), out);
     Ok(())

@@ -220,12 +220,11 @@ impl Drop for Subscriber {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::rates::{FlowControl, SessionRates};
 
     #[test]
     fn ended_subscriptions_leave_the_outbox() {
         let subscriptions = Arc::<Subscriptions>::default();
-        let outbox = Arc::new(Outbox::new(Arc::new(FlowControl::new(&SessionRates::default()))));
+        let outbox = Outbox::for_test();
         let session = Subscriber::of_session(&subscriptions, &outbox);
         for round in 0..100 {
             assert!(session.subscribe_resource("a:b").is_ok());

@@ -11,11 +11,12 @@ use super::{encode, inbox::TaskInbox};
 use crate::{
     backend::TaskRecord,
     engine::{
-        client_requests::{OnceValues, into_result},
+        client_requests::{LiveRequester, OnceValues, into_result, session_ended},
         outbox::Outbox,
+        session::Session,
     },
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Encoding, Peer, StatusMessages, ask::Question},
+    handler::{AnswerFuture, ClientRequester, Encoding, Peer, SessionPeer, StatusMessages, ask::Question},
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
@@ -35,8 +36,15 @@ pub(crate) struct TaskClient {
 /// The session in which a task was created. It receives the notifications of the task for as long as it exists.
 pub(crate) struct TaskSession {
     pub(crate) task_id: String,
-    pub(crate) outbox: Weak<Outbox>,
+    pub(crate) session: Weak<Session>,
     pub(crate) encoding: Arc<Encoding>,
+}
+
+impl TaskSession {
+    /// Returns the outbox for messages that belong to no request.
+    fn outbox(&self) -> Option<Arc<Outbox>> {
+        self.session.upgrade().map(|session| Arc::clone(&session.outbox))
+    }
 }
 
 impl TaskClient {
@@ -48,16 +56,21 @@ impl TaskClient {
         &self.inbox
     }
 
+    /// Returns the requester for messages that belong to no request.
+    fn session_requester(&self) -> Option<LiveRequester> {
+        Some(LiveRequester::of_session(&self.session.as_ref()?.session.upgrade()?))
+    }
+
     /// Returns the outbox of the session that created the task, if both still exist.
     fn outbox(&self) -> Option<Arc<Outbox>> {
-        self.session.as_ref()?.outbox.upgrade()
+        self.session.as_ref()?.outbox()
     }
 
     /// Notifies the session of the status of the task.
     pub(super) fn notify_status(&self, task: &TaskRecord) {
-        let Some(TaskSession { outbox, encoding, .. }) = &self.session else { return };
-        let Some(outbox) = outbox.upgrade() else { return };
-        outbox.notify(&encode::status_notification(encoding, task));
+        let Some(session) = &self.session else { return };
+        let Some(outbox) = session.outbox() else { return };
+        outbox.notify(&encode::status_notification(&session.encoding, task));
     }
 }
 
@@ -66,18 +79,36 @@ impl ClientRequester for TaskClient {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, _: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        let asked = question.check_capabilities(&self.capabilities).and_then(|()| self.inbox.ask(&question));
-        let (key, response) = match asked {
+    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
+        if let Err(fault) = question.check_capabilities(&self.capabilities) {
+            return Box::pin(ready(Err(fault)));
+        }
+        let session = self.session.as_ref().map(|session| Weak::clone(&session.session)).unwrap_or_default();
+        let known = session.upgrade().and_then(|session| session.roots.answer(&question));
+        if let Some(known) = known.filter(|answer| is_valid(answer)) {
+            return Box::pin(ready(Ok(known)));
+        }
+        let version = session.upgrade().map(|session| session.roots.version());
+        let (key, response) = match self.inbox.ask(&question) {
             Ok(asked) => asked,
             Err(fault) => return Box::pin(ready(Err(fault))),
         };
         let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
         Box::pin(async move {
-            let response = response.await;
+            let response = match question.options.timeout {
+                // Returning drops the guard, which withdraws the question.
+                Some(timeout) => tokio::time::timeout(timeout, response)
+                    .await
+                    .map_err(|_| Fault::AnswerTimeout { key: question.key.clone(), timeout })?,
+                None => response.await,
+            };
             drop(guard);
             match response {
-                Ok(response) => into_result(response, question.method),
+                Ok(response) => into_result(response, question.method).inspect(|answer| {
+                    if let (Some(session), Some(version)) = (session.upgrade(), version) {
+                        session.roots.store(&question, version, answer);
+                    }
+                }),
                 Err(_) => Err(Fault::internal("the task ended before its client answered")),
             }
         })
@@ -87,6 +118,17 @@ impl ClientRequester for TaskClient {
     /// response answers a JSON-RPC request and cannot be repeated.
     fn retries_invalid_answers(&self) -> bool {
         self.session.is_none()
+    }
+
+    fn ping(&self) -> AnswerFuture {
+        match self.session_requester() {
+            Some(requester) => requester.ping(),
+            None => Box::pin(ready(Err(session_ended()))),
+        }
+    }
+
+    fn session(&self) -> Option<Arc<dyn SessionPeer>> {
+        Some(Arc::new(self.session_requester()?))
     }
 
     fn recall(&self, key: &str) -> Option<String> {
@@ -124,14 +166,14 @@ impl StatusMessages for TaskClient {
 /// there is no session, and notifications are discarded.
 impl Peer for TaskClient {
     fn notify(&self, message: &[u8]) -> bool {
-        let Some(TaskSession { task_id, outbox, .. }) = &self.session else { return true };
-        let Some(outbox) = outbox.upgrade() else { return true };
+        let Some(session) = &self.session else { return true };
+        let Some(outbox) = session.outbox() else { return true };
         let Ok(text) = std::str::from_utf8(message) else { return false };
         let mut out = Vec::with_capacity(message.len() + 128);
         let mut notification = Object::begin(&mut out);
         for (name, value) in raw::members(text) {
             match &*name {
-                "params" => notification.raw(&name, &encode::with_related_task(value, task_id)),
+                "params" => notification.raw(&name, &encode::with_related_task(value, &session.task_id)),
                 _ => notification.raw(&name, value.as_bytes()),
             }
         }

@@ -19,7 +19,8 @@ use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, TaskHandoff, ask::Question,
+        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer, TaskHandoff,
+        ask::Question,
     },
     jsonrpc::Id,
     model::Level,
@@ -131,6 +132,14 @@ impl ClientRequester for DeferredTask {
 
     fn retries_invalid_answers(&self) -> bool {
         self.requester().retries_invalid_answers()
+    }
+
+    fn ping(&self) -> AnswerFuture {
+        self.requester().ping()
+    }
+
+    fn session(&self) -> Option<Arc<dyn SessionPeer>> {
+        self.requester().session()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

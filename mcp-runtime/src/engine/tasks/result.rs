@@ -1,6 +1,12 @@
 //! `tasks/result`: waits for a task to finish, and sends its questions to the client in the meantime.
 
-use std::{borrow::Cow, future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{
+    borrow::Cow,
+    future::{pending, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
 
 use tokio::time::sleep;
 
@@ -14,9 +20,10 @@ use super::{
 use crate::{
     backend::{InputResponse, TaskInput, TaskOutcome, TaskRecord, Timestamp},
     engine::{
-        client_requests::{PendingRequest, PendingRequests, send_request},
+        client_requests::{PendingRequest, send_request},
         outbox::Outbox,
         request::params,
+        session::Session,
     },
     error::Fault,
     jsonrpc::raw,
@@ -24,10 +31,18 @@ use crate::{
 
 /// The stream on which the questions of a task are sent.
 pub(crate) struct QuestionStream {
-    pub(crate) pending: Arc<PendingRequests>,
+    pub(crate) session: Arc<Session>,
     pub(crate) outbox: Arc<Outbox>,
-    /// The maximum number of pending requests of the session.
-    pub(crate) limit: usize,
+}
+
+impl QuestionStream {
+    /// Completes when the client becomes initialized. Never completes if it already is.
+    async fn next_initialized(&self) {
+        if self.session.is_initialized() {
+            return pending().await;
+        }
+        self.session.initialized().await;
+    }
 }
 
 /// A `tasks/result` request.
@@ -72,7 +87,7 @@ impl ResultRequest {
         }
     }
 
-    /// Sends a question to the client, unless this request or a newer one has done so.
+    /// Sends a question to the client, unless this request or a newer one has done so, or the client is not initialized.
     fn send(
         &self,
         task: &TaskRecord,
@@ -80,13 +95,14 @@ impl ResultRequest {
         order: RequestOrder,
         sent: &mut Vec<SentQuestion>,
     ) -> Result<(), Fault> {
-        if sent.iter().any(|sent| sent.key == input.key) {
+        let QuestionStream { session, outbox } = &self.stream;
+        if !session.is_initialized() || sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
         let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
-        let QuestionStream { pending, outbox, limit } = &self.stream;
-        let mut request = send_request(pending, outbox, *limit, &input.method, &related(&input.params))?;
+        let (pending, params) = (&session.pending_requests, related(&input.params));
+        let mut request = send_request(pending, outbox, &input.method, &params, false)?;
         request.cancelled_params = related(&request.cancelled_params);
         sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())
@@ -101,7 +117,7 @@ impl ResultRequest {
     ) -> Result<Option<(String, InputResponse)>, Fault> {
         let mut task_changed = self.request.tasks.store().changed(&task.id, task.version);
         let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
-        let mut claims_changed = pin!(claims_changed);
+        let (mut claims_changed, mut initialized) = (pin!(claims_changed), pin!(self.stream.next_initialized()));
         let event = poll_fn(|cx| {
             for SentQuestion { key, request, .. } in sent.iter_mut() {
                 if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
@@ -112,7 +128,10 @@ impl ResultRequest {
             if let Poll::Ready(changed) = task_changed.as_mut().poll(cx) {
                 return Poll::Ready(changed.map(|()| None));
             }
-            if claims_changed.as_mut().poll(cx).is_ready() || expiry.as_mut().poll(cx).is_ready() {
+            if claims_changed.as_mut().poll(cx).is_ready()
+                || expiry.as_mut().poll(cx).is_ready()
+                || initialized.as_mut().poll(cx).is_ready()
+            {
                 return Poll::Ready(Ok(None));
             }
             Poll::Pending

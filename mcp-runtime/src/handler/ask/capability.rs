@@ -33,17 +33,16 @@ impl Capability {
     ///
     /// An `elicitation` object without modes declares forms.
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
-        let elicitation = || member(capabilities, "elicitation");
-        let sampling = || member(capabilities, "sampling");
+        let elicitation = || object_member(capabilities, "elicitation");
+        let sampling = || object_member(capabilities, "sampling");
         let declared = match self {
-            Self::Elicitation => {
-                elicitation().filter(|modes| member(modes, "form").is_some() || member(modes, "url").is_none())
-            }
-            Self::UrlElicitation => elicitation().and_then(|modes| member(modes, "url")),
+            Self::Elicitation => elicitation()
+                .filter(|modes| object_member(modes, "form").is_some() || object_member(modes, "url").is_none()),
+            Self::UrlElicitation => elicitation().and_then(|modes| object_member(modes, "url")),
             Self::Sampling => sampling(),
-            Self::SamplingTools => sampling().and_then(|parts| member(parts, "tools")),
-            Self::SamplingContext => sampling().and_then(|parts| member(parts, "context")),
-            Self::Roots => member(capabilities, "roots"),
+            Self::SamplingTools => sampling().and_then(|parts| object_member(parts, "tools")),
+            Self::SamplingContext => sampling().and_then(|parts| object_member(parts, "context")),
+            Self::Roots => object_member(capabilities, "roots"),
         };
         declared.is_some()
     }
@@ -87,8 +86,15 @@ impl Capability {
     }
 }
 
+/// Returns whether the client's capabilities, an object as JSON, declare that it announces changes of its roots.
+pub(crate) fn announces_root_changes(capabilities: &str) -> bool {
+    let roots = object_member(capabilities, "roots");
+    let announced = roots.and_then(|roots| raw::members(roots).filter(|(key, _)| key == "listChanged").last());
+    announced.is_some_and(|(_, value)| value == "true")
+}
+
 /// Returns a member that is an object. Members of any other type do not declare a capability.
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn object_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let value = raw::members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)?;
     (raw::kind(value) == Kind::Object).then_some(value)
 }

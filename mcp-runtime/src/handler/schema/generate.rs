@@ -12,8 +12,6 @@ mod simplify;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -81,7 +79,6 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
     let definitions = generator.take_definitions(true);
     let mut simplifier = Simplifier::new(definitions.clone(), true);
     let mut implied = true;
-    let mut headers = BTreeMap::new();
     let mut required = Vec::new();
     let mut finished = Map::new();
     for property in properties {
@@ -91,14 +88,6 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
             && !property.keywords.iter().any(Keyword::constrains);
         if property.required {
             required.push(Value::from(name));
-        }
-        for keyword in &property.keywords {
-            if let Keyword::Header(header) = keyword
-                && let Some(other) = headers.insert(header.to_ascii_lowercase(), name)
-            {
-                let message = format!("the arguments `{other}` and `{name}` have the same `header`, `{header}`");
-                return Err(SchemaError::new(message));
-            }
         }
         let schema = argument(property, &mut simplifier, &definitions).map_err(|error| error.of_argument(name))?;
         finished.insert(name.to_owned(), schema);

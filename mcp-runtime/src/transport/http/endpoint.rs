@@ -89,7 +89,7 @@ impl Endpoint {
 
     /// Returns the configuration of a session's streams.
     pub(super) fn session_stream_config(&self, session: &Session) -> StreamConfig {
-        let primed = session.dialect.has(Feature::StreamPolling);
+        let primed = session.info.dialect.has(Feature::StreamPolling);
         StreamConfig { ids: true, primed, ..self.stream_config() }
     }
 

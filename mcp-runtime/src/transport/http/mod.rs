@@ -15,7 +15,6 @@ mod limits;
 mod options;
 mod post;
 mod principal;
-mod race;
 mod request;
 mod request_body;
 mod response;

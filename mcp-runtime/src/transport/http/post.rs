@@ -11,7 +11,6 @@ use super::{
     endpoint::Endpoint,
     guard,
     headers::{SESSION, VERSION},
-    race::race,
     request::HttpRequestSource,
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
@@ -25,6 +24,7 @@ use super::{
 use crate::{
     engine::{Connection, ReceiveOutcome, RequestSource},
     error::FaultClass,
+    race::race,
 };
 
 /// The capacity that suffices for most responses.
@@ -66,7 +66,7 @@ where
     let route = match routing::route(endpoint, request, now) {
         Ok(route) => route,
         Err(rejection) => {
-            linger(request, Box::pin(body));
+            linger(request, Box::pin(body), endpoint.options().max_body_bytes);
             return *rejection;
         }
     };
@@ -186,7 +186,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
         return response::json_with(headers, status, exchange.lines);
     };
-    let version = session.dialect.name();
+    let version = session.info.dialect.name();
     let Some(id) = endpoint.sessions().open(Arc::clone(session)) else {
         return response::overloaded("too many sessions");
     };

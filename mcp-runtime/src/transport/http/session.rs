@@ -140,8 +140,8 @@ impl Sessions {
         sessions.into_values().for_each(|session| session.end());
     }
 
-    /// Removes expired sessions. They need not be ended: an idle session has no calls to cancel, and no response
-    /// carries its streams.
+    /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
+    /// streams.
     pub(super) fn sweep(&self, now: Instant) {
         self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
     }
@@ -206,7 +206,7 @@ impl HttpSession {
 
     /// Cancels the session's calls and ends its streams.
     fn end(&self) {
-        self.session.in_flight.cancel_all();
+        self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
         streams.values().for_each(|stream| stream.end());
     }
@@ -272,6 +272,12 @@ impl HttpSession {
     }
 }
 
+impl Drop for HttpSession {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
 /// Returns whether a stream is complete, and no response carries it or is about to. Streams are attached only with the
 /// session's state locked, so the result holds as long as the caller keeps the lock.
 fn is_abandoned(stream: &EventStream) -> bool {
@@ -307,4 +313,28 @@ impl Drop for ActiveSession {
 /// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
 pub(super) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
+
+    #[test]
+    fn fully_sent_streams_are_evicted_before_older_ones() {
+        let sessions = Sessions::new(9, Duration::MAX);
+        let session = Arc::new(HttpSession::new(Arc::new(Session::for_test()), sessions.memory.clone()));
+        sessions.table().insert("session".into(), Arc::clone(&session));
+        // The first stream has an unsent message.
+        for is_sent in [false, true, true] {
+            let stream = session.open_stream(Outbox::for_test());
+            stream.append(LINE);
+            assert!(!is_sent || stream.after(0).is_some());
+        }
+        for remaining in [vec![1, 3], vec![1], vec![]] {
+            sessions.evict_streams_down_to(sessions.memory.used() - 1);
+            assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
+        }
+    }
 }

@@ -46,7 +46,7 @@ where
         deadline: None,
     };
     let result = poll_fn(|cx| transport.poll(cx, stop.as_mut(), runtime_turn.as_mut())).await;
-    transport.connection.cancel_all();
+    transport.connection.end();
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,

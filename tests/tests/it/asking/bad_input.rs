@@ -15,6 +15,7 @@ fn connect(server: Server) -> TestClient {
     let params = json!({"protocolVersion": REVISION.as_str(), "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "test", "version": "1.0.0"}});
     send(&mut client, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    client.notify("notifications/initialized", json!({}));
     client
 }
 
@@ -257,11 +258,13 @@ async fn the_response_to_initialize_precedes_all_questions() {
         "clientInfo": {"name": "test", "version": "1"},
     });
     let call = json!({"name": "delete", "arguments": {"path": "a"}});
-    let mut sent = String::new();
-    for (id, method, params) in [(1, "initialize", initialize), (2, "tools/call", call)] {
-        sent += &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        sent.push('\n');
-    }
+    let sent: String = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+    ]
+    .map(|message| format!("{message}\n"))
+    .concat();
     tokio::time::sleep(Duration::from_millis(20)).await;
     writer.write_all(sent.as_bytes()).await.unwrap();
     let mut lines = BufReader::new(reader).lines();

@@ -53,6 +53,7 @@ fn call_with(server: Server, revision: Revision, capabilities: Value, tool: &str
         client.send_raw(
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string().as_bytes(),
         );
+        client.notify("notifications/initialized", json!({}));
     }
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     client.send_raw(request.to_string().as_bytes())

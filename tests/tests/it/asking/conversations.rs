@@ -1,7 +1,7 @@
 //! Conversations with scripted clients of every revision, compared with golden files.
 
 use mcp_runtime::{Revision, TestClient};
-use mcp_tests::{golden::GoldenFiles, schemas::Official};
+use mcp_tests::{golden::GoldenFiles, messages, schemas::Official};
 use serde_json::{Value, json};
 
 use super::server;
@@ -98,7 +98,8 @@ async fn conversations_match_the_golden_files() {
             let transcript = converse(case, revision).await;
             for message in transcript.iter().filter_map(|line| line.get("server")) {
                 let found = official.as_mut().map(|official| official.problems(message, Some(method)));
-                found.into_iter().flatten().for_each(|problem| golden.report(name, &problem));
+                let found = found.into_iter().flatten().chain(messages::problems(message, revision, Some(method)));
+                found.for_each(|problem| golden.report(name, &problem));
             }
             golden.check(name, &masked(Value::Array(transcript)));
         }
@@ -132,6 +133,7 @@ async fn converse(case: Case, revision: Revision) -> Vec<Value> {
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
             "clientInfo": {"name": "scripted", "version": "1.0.0"}});
         client.send_raw(message(0, "initialize", params).to_string().as_bytes());
+        client.notify("notifications/initialized", json!({}));
     }
     let request = |id: u64, mut params: Value| {
         if stateless {

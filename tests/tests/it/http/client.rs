@@ -68,7 +68,9 @@ impl Endpoint {
     pub(super) async fn session(&self, version: &'static str) -> Session<'_> {
         let opened = self.send(&initialize(version)).await;
         assert_eq!(opened.json()["result"]["protocolVersion"], version);
-        Session { endpoint: self, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+        let session = Session { endpoint: self, version, id: opened.header("mcp-session-id").unwrap().to_owned() };
+        session.initialized().await;
+        session
     }
 
     /// Stops the server without waiting for it.
@@ -107,6 +109,12 @@ impl Session<'_> {
 
     pub(super) fn ping(&self) -> Request {
         self.post(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}))
+    }
+
+    /// Sends `notifications/initialized`.
+    pub(super) async fn initialized(&self) {
+        let initialized = self.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!(self.endpoint.send(&initialized).await.status, 202);
     }
 
     pub(super) fn cancel(&self, id: u64) -> Request {

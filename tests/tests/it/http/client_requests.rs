@@ -21,7 +21,9 @@ fn accept() -> Value {
 async fn session<'a>(endpoint: &'a Endpoint, version: &'static str) -> Session<'a> {
     let request = initialize(version).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
     let opened = endpoint.send(&request).await;
-    Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+    let session = Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() };
+    session.initialized().await;
+    session
 }
 
 fn delete(session: &Session<'_>, id: u64) -> Request {
@@ -116,10 +118,12 @@ async fn closing_a_session_ends_its_client_requests() {
     let endpoint = Endpoint::start(server(), HttpOptions::default()).await;
     let session = session(&endpoint, "2025-11-25").await;
     let mut stream = endpoint.open(&delete(&session, 1)).await;
-    stream.message().await.unwrap();
+    let question = stream.message().await.unwrap();
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     let rest = stream.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
+    assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
+    assert_eq!(endpoint.send(&respond(&session, &question, accept())).await.status, 404);
 }
 
 #[tokio::test]
@@ -184,6 +188,8 @@ async fn a_session_belongs_to_its_principal() {
         let opened = send_as(&mut service, opening, owner).await;
         let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
         let in_session = |request: Request| request.with("mcp-session-id", &id).with("mcp-protocol-version", VERSION);
+        let initialized = Request::post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!(send_as(&mut service, in_session(initialized), owner).await.status(), 202);
         let params = json!({"name": "delete", "arguments": {"path": "/a"}});
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let mut stream = send_as(&mut service, in_session(Request::post(&request)), owner).await.into_body();

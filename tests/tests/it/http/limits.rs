@@ -76,6 +76,38 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (413, -32600));
 }
 
+/// Sends 100 MB that the server rejects, and returns how much of it the server and the system have accepted.
+async fn accepted_of(endpoint: &Endpoint, request: &Request, piece: &[u8]) -> usize {
+    let mut connection = endpoint.connect().await;
+    connection.write(request.head().as_bytes()).await;
+    let mut accepted = 0;
+    let writing = async {
+        while accepted < 100 * MEGABYTE && connection.0.get_mut().write_all(piece).await.is_ok() {
+            accepted += piece.len();
+        }
+    };
+    soon(writing).await;
+    accepted
+}
+
+/// Not to its end, however much the client sends.
+#[tokio::test]
+async fn a_rejected_body_is_read_for_a_while() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(MEGABYTE)).await;
+    let length = (100 * MEGABYTE).to_string();
+    let bytes = vec![b' '; MEGABYTE];
+    let chunk = [b"100000\r\n", bytes.as_slice(), b"\r\n"].concat();
+    let chunked = || call("quick").without("content-length").with("transfer-encoding", "chunked");
+    for (request, piece) in [
+        (call("quick").with("content-length", &length), &bytes),
+        (call("quick").with("content-length", &length).with("mcp-session-id", "unknown"), &bytes),
+        (chunked(), &chunk),
+    ] {
+        let accepted = accepted_of(&endpoint, &request, piece).await;
+        assert!(accepted < 40 * MEGABYTE, "{accepted}");
+    }
+}
+
 #[tokio::test]
 async fn an_incomplete_body_is_rejected() {
     let (_, endpoint) = serve().await;
@@ -166,6 +198,7 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     let opened = endpoint.send(&opening).await;
     let id = opened.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
     let question = asking.message().await.unwrap();
@@ -179,13 +212,14 @@ async fn responses_and_cancellations_are_accepted_at_the_limit_of_calls() {
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
 
     let mut asking = endpoint.open(&session.call(1, "asks")).await;
-    assert!(asking.message().await.is_some());
+    let question = asking.message().await.unwrap();
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (503, -32603));
     assert_eq!(endpoint.send(&session.cancel(1)).await.status, 202);
     gate.has_dropped(2).await;
     // The call has no response, and its client request is cancelled.
     let rest = asking.messages().await;
-    assert!(rest.iter().all(|message| message["method"] == "notifications/cancelled"), "{rest:?}");
+    let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
+    assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
 }
 

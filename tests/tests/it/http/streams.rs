@@ -8,8 +8,8 @@ use mcp_runtime::HttpOptions;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Endpoint, Response},
-    request::Request,
+    client::{Endpoint, Response, Session},
+    request::stateless,
     serve, serve_with,
 };
 
@@ -29,10 +29,38 @@ async fn first_id(response: &mut Response) -> String {
     }
 }
 
-async fn resumed(endpoint: &Endpoint, request: Request) -> Vec<Value> {
-    let mut response = endpoint.open(&request).await;
+/// Resumes a stream after an event, and returns the messages up to its end. Each must be a later event of this stream.
+async fn resumed(session: &Session<'_>, after: &str) -> Vec<Value> {
+    let mut response = session.endpoint.open(&session.resume(after)).await;
     assert_eq!(response.status, 200);
-    response.messages().await
+    rest_of(&mut response, after).await
+}
+
+async fn rest_of(response: &mut Response, after: &str) -> Vec<Value> {
+    let position = |id: &str| {
+        let (stream, number) = id.split_once('-').unwrap();
+        (stream.to_owned(), number.parse::<u64>().unwrap())
+    };
+    let (stream, mut last) = position(after);
+    let mut messages = Vec::new();
+    while let Some(event) = response.event().await {
+        if event.data.is_empty() {
+            continue;
+        }
+        let (of, number) = position(event.id.as_deref().unwrap());
+        assert!(of == stream && number > last, "{event:?} after {after}");
+        last = number;
+        messages.push(event.json());
+    }
+    messages
+}
+
+/// Asserts that these are the messages of a call of `reports` after its first one.
+fn assert_rest_of_report(messages: &[Value], call: u64) {
+    let [progress, response] = messages else { panic!("{messages:#?}") };
+    let params = &progress["params"];
+    assert_eq!((&params["progressToken"], &params["progress"]), (&json!(call), &json!(2)), "{progress}");
+    assert_eq!((&response["id"], text(response)), (&json!(call), "reported"), "{response}");
 }
 
 #[tokio::test]
@@ -74,11 +102,16 @@ async fn a_result_is_delivered_after_the_client_reconnects() {
         drop(lost);
         gate.open();
         gate.has_dropped(calls + 1).await;
-        let messages = resumed(&endpoint, session.resume(&id)).await;
-        assert_eq!(messages.len(), 2, "{messages:?}");
-        assert_eq!((messages[0]["params"]["progress"].as_u64(), text(&messages[1])), (Some(2), "reported"));
+        // Another stream of the session, whose events are not replayed.
+        let mut other = endpoint.open(&session.call(2, "reports_at_once")).await;
+        let other_id = first_id(&mut other).await;
+        drop(other);
+        let messages = resumed(&session, &id).await;
+        assert_rest_of_report(&messages, 1);
         // It is delivered again as long as the log contains it.
-        assert_eq!(resumed(&endpoint, session.resume(&id)).await, messages);
+        assert_eq!(resumed(&session, &id).await, messages);
+        let others = resumed(&session, &other_id).await;
+        assert_eq!((others.len(), &others[0]["id"], text(&others[0])), (1, &json!(2), "reported at once"));
     }
 }
 
@@ -92,7 +125,7 @@ async fn a_stream_is_resumed_during_the_call() {
     let mut resumed_stream = endpoint.open(&session.resume(&id)).await;
     assert_eq!(lost.messages().await, Vec::<Value>::new());
     gate.open();
-    assert_eq!(resumed_stream.messages().await.len(), 2);
+    assert_rest_of_report(&rest_of(&mut resumed_stream, &id).await, 1);
 }
 
 #[tokio::test]
@@ -136,6 +169,51 @@ async fn streams_do_not_mix() {
     }
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     assert_eq!(general.messages().await, Vec::<Value>::new());
+}
+
+/// Each stream for messages that belong to no request receives a change once, and no other stream does.
+#[tokio::test]
+async fn a_change_is_sent_on_one_stream_of_each_client() {
+    let (gate, server) = super::server();
+    let server = server.build().unwrap();
+    let (handle, endpoint) = (server.handle(), Endpoint::serve(server, HttpOptions::default()).await);
+    let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-06-18").await);
+    for session in [&session, &other] {
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(endpoint.send(&session.post(&initialized)).await.status, 202);
+    }
+    let mut replaced = endpoint.open(&session.get()).await;
+    let mut general = endpoint.open(&session.get()).await;
+    let mut of_other = endpoint.open(&other.get()).await;
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let mut listener = endpoint.open(&stateless("subscriptions/listen", &filter)).await;
+    assert_eq!(listener.message().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    let mut calls = [
+        endpoint.open(&session.call(1, "reports")).await,
+        endpoint.open(&session.call(2, "reports")).await,
+        endpoint.open(&super::request::call("reports")).await,
+    ];
+    gate.has_begun(calls.len()).await;
+
+    handle.remove::<super::quick>();
+    let changed = "notifications/tools/list_changed";
+    for stream in [&mut general, &mut of_other, &mut listener] {
+        assert_eq!(stream.message().await.unwrap()["method"], changed);
+    }
+    for stream in &mut calls {
+        gate.open();
+        let methods: Vec<_> = stream.messages().await.iter().map(|message| message["method"].clone()).collect();
+        assert_eq!(methods, [json!("notifications/progress"), json!("notifications/progress"), Value::Null]);
+    }
+    // The streams end without another message.
+    for session in [&session, &other] {
+        assert_eq!(endpoint.send(&session.delete()).await.status, 204);
+    }
+    for stream in [&mut general, &mut of_other, &mut replaced] {
+        assert_eq!(stream.messages().await, Vec::<Value>::new());
+    }
+    let ((), rest) = tokio::join!(endpoint.stopped(), listener.messages());
+    assert_eq!((rest.len(), rest[0].get("method")), (1, None), "{rest:?}");
 }
 
 #[tokio::test]
@@ -190,8 +268,8 @@ async fn a_long_call_can_be_resumed() {
     drop(lost);
     gate.open();
     gate.has_dropped(1).await;
-    let messages = resumed(&endpoint, session.resume(&id)).await;
-    assert_eq!(text(&messages[0]), "waited");
+    let messages = resumed(&session, &id).await;
+    assert_eq!((messages.len(), text(&messages[0])), (1, "waited"));
 }
 
 /// A client that reads receives every message of a burst. The log keeps the last ones.
@@ -203,7 +281,7 @@ async fn the_event_log_is_limited() {
     let first = first_id(&mut response).await;
     let rest = response.messages().await;
     assert_eq!((rest.len(), text(&rest[1999])), (2000, "flooded"));
-    let kept = resumed(&endpoint, session.resume(&first)).await;
+    let kept = resumed(&session, &first).await;
     assert!(kept.len() < 500, "{} messages are kept", kept.len());
     assert_eq!(kept.last(), rest.last());
 }
@@ -223,7 +301,7 @@ async fn the_streams_of_a_session_are_limited() {
     }
     assert_eq!(endpoint.send(&session.resume(&evicted)).await.outcome(), (400, -32600));
     gate.open();
-    assert_eq!(resumed(&endpoint, session.resume(&id)).await.len(), 2);
+    assert_rest_of_report(&resumed(&session, &id).await, 1);
 }
 
 #[tokio::test]

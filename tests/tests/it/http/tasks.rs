@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use mcp_runtime::{BuiltServer, HttpOptions, Principal};
+use mcp_runtime::{HttpOptions, HttpService, Principal};
 use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Endpoint, Session},
+    client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
 use crate::tasks::{EXTENSION, Gate, server};
@@ -118,6 +118,7 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
     });
     let id = endpoint.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
     let session = Session { endpoint: &endpoint, version: "2025-11-25", id };
+    session.initialized().await;
     let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
     let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
     // After the first stream is lost, the client request is sent again on the next one.
@@ -146,30 +147,65 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
     assert_eq!((listed.len(), &listed[0]["status"]), (1, &json!("completed")));
 }
 
-/// Sends a request with a principal.
-async fn send_as(server: &BuiltServer, principal: Option<&str>, request: Request) -> Value {
-    let mut service = server.clone().into_http_service(HttpOptions::default());
+/// Sends a request with a principal, and returns the session that it opened, and the message of the response.
+async fn send_as(service: &mut HttpService, principal: Option<&str>, request: Request) -> (Option<String>, Value) {
     let request = request.into_http(|extensions| {
         if let Some(principal) = principal {
             extensions.insert(Principal::new(principal));
         }
     });
-    let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-    serde_json::from_slice(&body).unwrap()
+    let response = soon(service.call(request)).await.unwrap();
+    let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+    (session, serde_json::from_slice(&body).unwrap())
 }
 
 /// To other principals, a task does not exist.
 #[tokio::test]
 async fn tasks_belong_to_their_principal() {
-    let server = server(&Arc::default()).build().unwrap();
+    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default());
     for owner in [Some("ada"), None] {
-        let task = send_as(&server, owner, work()).await["result"]["taskId"].clone();
+        let task = send_as(&mut service, owner, work()).await.1["result"]["taskId"].clone();
         for principal in [Some("ada"), Some("bob"), Some(""), None] {
             for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
                 let request = about(method, &task).change(|message| message["params"]["inputResponses"] = json!({}));
-                let response = send_as(&server, principal, request).await;
+                let (_, response) = send_as(&mut service, principal, request).await;
                 let expected = if principal == owner { Value::Null } else { json!(-32602) };
                 assert_eq!(response["error"]["code"], expected, "{method} of {owner:?}'s task by {principal:?}");
+            }
+        }
+    }
+}
+
+/// In 2025-11-25, a task belongs to the principal of its session, or to the session if there is no principal.
+#[tokio::test]
+async fn tasks_of_sessions_belong_to_their_principal() {
+    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default());
+    for owner in [Some("ada"), None] {
+        let mut sessions = Vec::new();
+        for principal in [owner, Some("ada"), Some("bob"), Some(""), None] {
+            let (id, _) = send_as(&mut service, principal, initialize("2025-11-25")).await;
+            sessions.push((principal, id.unwrap()));
+        }
+        let in_session = |id: &str, method: &str, params: Value| {
+            Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+                .with("mcp-session-id", id)
+                .with("mcp-protocol-version", "2025-11-25")
+        };
+        let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+        let created = send_as(&mut service, owner, in_session(&sessions[0].1, "tools/call", call)).await.1;
+        let task = created["result"]["task"]["taskId"].clone();
+        for (position, (principal, id)) in sessions.iter().enumerate().rev() {
+            let is_owner = position == 0 || (owner.is_some() && *principal == owner);
+            let context = format!("the task of {owner:?} in session {position} of {principal:?}");
+            let listed = send_as(&mut service, *principal, in_session(id, "tasks/list", json!({}))).await.1;
+            let listed = listed["result"]["tasks"].as_array().unwrap();
+            assert_eq!(listed.iter().any(|listed| listed["taskId"] == task), is_owner, "{context}");
+            let methods = if is_owner { &["tasks/get"][..] } else { &["tasks/get", "tasks/result", "tasks/cancel"] };
+            for method in methods {
+                let request = in_session(id, method, json!({"taskId": task}));
+                let code = send_as(&mut service, *principal, request).await.1["error"]["code"].clone();
+                assert_eq!(code, if is_owner { Value::Null } else { json!(-32602) }, "{method}: {context}");
             }
         }
     }

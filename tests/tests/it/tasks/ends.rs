@@ -3,6 +3,7 @@
 use mcp_runtime::{MemoryTasks, StoreFuture, TaskCursor, TaskLimits, TaskRecord, TaskStore, TaskStoreError};
 
 use super::*;
+use crate::layers::log::Log;
 
 const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
@@ -46,10 +47,97 @@ async fn a_task_outlives_its_connection_but_not_its_server() {
         client.start_task("work", json!({"label": "it"})).await;
         wait_until(|| gate.entered() == 1).await;
         drop(client);
-        sleep(Duration::from_millis(10)).await;
+        let mut another = ValidatingClient {
+            client: server.test_client(revision),
+            official: None,
+            capabilities: json!({"extensions": {EXTENSION: {}}}),
+        };
+        another.run_another_task().await;
         assert_eq!(gate.dropped(), 0, "{revision}: the task ended with its connection");
-        drop(server);
+        drop((another, server));
         wait_until(|| gate.dropped() == 1).await;
+    }
+}
+
+/// A function that runs on a thread cannot be dropped.
+#[tokio::test]
+async fn a_cancelled_task_stays_cancelled_if_its_function_finishes() {
+    /// Hold a thread until the gate opens, even if the task is cancelled.
+    #[tool(task, blocking)]
+    fn hold(gate: &Arc<Gate>) -> &'static str {
+        gate.entered.fetch_add(1, Ordering::SeqCst);
+        for _ in 0..10_000 {
+            if let Ok(permit) = gate.permits.try_acquire() {
+                permit.forget();
+                return "held";
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        "the gate never opens"
+    }
+
+    for revision in REVISIONS {
+        let gate = Arc::<Gate>::default();
+        let mut client = ValidatingClient::connect(server(&gate).with::<hold>(), revision);
+        let id = client.start_task("hold", json!({})).await;
+        wait_until(|| gate.entered() == 1).await;
+        client.task_request("tasks/cancel", &id).await.unwrap();
+        let cancelled = client.task_request("tasks/get", &id).await.unwrap();
+        assert_eq!(cancelled["status"], "cancelled", "{revision}");
+        gate.open();
+        wait_until(|| gate.permits.available_permits() == 0).await;
+        let another = client.start_task("hold", json!({})).await;
+        gate.open();
+        client.wait_for_status(&another, "completed").await;
+        assert_eq!(client.task_request("tasks/get", &id).await.unwrap(), cancelled, "{revision}");
+        if revision == Revision::V2025_11_25 {
+            assert_eq!(client.task_request("tasks/result", &id).await.unwrap_err().code, -32602);
+            let notifications = client.notifications();
+            let of_task = notifications.iter().map(|message| &message["params"]).filter(|it| it["taskId"] == id);
+            let statuses: Vec<_> = of_task.map(|params| params["status"].clone()).collect();
+            assert_eq!(statuses, ["cancelled"]);
+        }
+    }
+}
+
+/// `lastUpdatedAt` changes with the status, and not when a client asks for it.
+#[tokio::test]
+async fn the_time_of_the_last_update_changes_with_the_status() {
+    for revision in REVISIONS {
+        let gate = Arc::<Gate>::default();
+        let mut client = ValidatingClient::connect(server(&gate), revision);
+        for cancels in [false, true] {
+            let id = client.start_task("work", json!({"label": "it"})).await;
+            let working = client.task_request("tasks/get", &id).await.unwrap();
+            assert_eq!(working["lastUpdatedAt"], working["createdAt"], "{revision}");
+            sleep(Duration::from_millis(5)).await;
+            client.run_another_task().await;
+            assert_eq!(client.task_request("tasks/get", &id).await.unwrap(), working, "{revision}");
+            let status = if cancels { "cancelled" } else { "completed" };
+            if cancels {
+                client.task_request("tasks/cancel", &id).await.unwrap();
+            } else {
+                gate.open();
+            }
+            let ended = client.wait_for_status(&id, status).await;
+            assert_eq!(ended["createdAt"], working["createdAt"], "{revision}");
+            let time = |task: &Value| task["lastUpdatedAt"].as_str().unwrap().to_owned();
+            assert!(time(&ended) > time(&working), "{revision}: {ended}");
+            sleep(Duration::from_millis(5)).await;
+            assert_eq!(client.wait_for_status(&id, status).await, ended, "{revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn task_ids_cannot_be_guessed() {
+    for revision in REVISIONS {
+        let mut client = ValidatingClient::connect(server(&Arc::default()), revision);
+        let mut ids = Vec::new();
+        for _ in 0..100 {
+            ids.push(client.start_task("protocol_error_job", json!({})).await);
+        }
+        mcp_tests::assert_unguessable(&ids);
     }
 }
 
@@ -63,6 +151,27 @@ async fn cancelling_the_call_does_not_cancel_its_task() {
     }
     gate.open();
     assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_has_a_timeout_of_its_own() {
+    /// Ask with a short timeout, and continue without the answer.
+    #[tool(task)]
+    async fn impatient_question(ctx: &Context) -> String {
+        use mcp_runtime::Ask;
+
+        let question = Elicitation::<Confirm>::new("confirm", "Sure?").timeout(Duration::from_millis(20));
+        match ctx.ask(question).await {
+            Err(Fault::AnswerTimeout { key, .. }) => format!("no {key}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    let server = Server::empty("impatient", "1.0.0").with::<impatient_question>();
+    let mut client = ValidatingClient::connect(server, Revision::V2026_07_28);
+    let id = client.start_task("impatient_question", json!({})).await;
+    let completed = client.wait_for_status(&id, "completed").await;
+    assert_eq!(text(&completed["result"]), "no confirm");
 }
 
 #[tokio::test]
@@ -295,4 +404,35 @@ async fn layers_wrap_tasks() {
     assert_eq!(ended.load(Ordering::SeqCst), 2);
     let id = client.start_task("panics", json!({})).await;
     assert_eq!(client.wait_for_status(&id, "failed").await["error"]["message"], "`panics` failed: internal error");
+}
+
+/// Operators can follow each task. The log does not contain whole ids, which give access to tasks.
+#[tokio::test]
+async fn the_events_of_tasks_are_logged() {
+    for revision in REVISIONS {
+        for (end, status) in [("finish", "completed"), ("cancel", "cancelled"), ("expire", "expired")] {
+            let (log, _guard) = Log::listen();
+            let gate = Arc::<Gate>::default();
+            let ttl = Duration::from_millis(if end == "expire" { 50 } else { 60_000 });
+            let mut client = ValidatingClient::connect(server(&gate).task_ttl(ttl), revision);
+            let id = client.start_task("work", json!({"label": "it"})).await;
+            let created = log.take("task created");
+            let short = &id[..8];
+            assert_eq!(created.len(), 1, "{created:?}");
+            assert!(created[0].contains(&format!("name=\"work\" id=\"1\" task={short:?}")), "{created:?}");
+            match end {
+                "finish" => gate.open(),
+                "cancel" => drop(client.task_request("tasks/cancel", &id).await.unwrap()),
+                _ => {}
+            }
+            let mut ended = Vec::new();
+            while ended.is_empty() {
+                sleep(Duration::from_millis(1)).await;
+                ended = log.take("task ended");
+            }
+            assert_eq!(ended.len(), 1, "{ended:?}");
+            assert!(ended[0].contains(&format!("task={short:?} status={status:?}")), "{revision}: {ended:?}");
+            assert!(!created[0].contains(&id) && !ended[0].contains(&id), "{revision}");
+        }
+    }
 }

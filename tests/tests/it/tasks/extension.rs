@@ -53,7 +53,7 @@ async fn a_task_is_created_polled_and_completed() {
     assert_eq!(text(&done["result"]), "it is done");
     assert_eq!(done["result"]["resultType"], "complete");
     assert!(done["result"]["_meta"].get(RELATED).is_none() && done.get("error").is_none());
-    sleep(Duration::from_millis(20)).await;
+    client.run_another_task().await;
     assert_eq!(client.task_request("tasks/get", id).await.unwrap(), done);
 }
 
@@ -213,8 +213,7 @@ async fn cancelling_drops_the_function_and_is_idempotent() {
         assert_eq!(client.task_request("tasks/get", &id).await.unwrap()["status"], "cancelled");
     }
     wait_until(|| gate.dropped() == 1).await;
-    gate.open();
-    sleep(Duration::from_millis(10)).await;
+    client.run_another_task().await;
     assert_eq!(client.task_request("tasks/get", &id).await.unwrap()["status"], "cancelled");
     // Cancelling a finished task changes nothing.
     let id = client.start_task("protocol_error_job", json!({})).await;

@@ -4,19 +4,6 @@ use super::*;
 
 const REVISION: Revision = Revision::V2026_07_28;
 
-/// Waits for at least `expected` notifications.
-async fn notifications(client: &mut ValidatingClient, expected: usize) -> Vec<Value> {
-    let mut received = Vec::new();
-    for _ in 0..2000 {
-        received.append(&mut client.client.notifications());
-        if received.len() >= expected {
-            return received;
-        }
-        sleep(Duration::from_millis(1)).await;
-    }
-    panic!("{expected} notifications never arrive: {received:#?}");
-}
-
 #[tokio::test]
 async fn subscribers_are_notified_of_the_current_state_and_of_every_change() {
     let mut client = ValidatingClient::connect(server(&Arc::default()), REVISION);
@@ -24,7 +11,7 @@ async fn subscribers_are_notified_of_the_current_state_and_of_every_change() {
     client.wait_for_status(&id, "input_required").await;
     let filter = json!({"taskIds": [id, "unknown", id], "toolsListChanged": true});
     let listening = client.send("subscriptions/listen", json!({ "notifications": filter }));
-    let received = notifications(&mut client, 2).await;
+    let received = client.wait_for_notifications(2).await;
     assert_eq!(received[0]["method"], "notifications/subscriptions/acknowledged");
     // The list of tools cannot change, so its notification is not acknowledged.
     assert_eq!(received[0]["params"]["notifications"], json!({"taskIds": [id, "unknown"]}));
@@ -36,7 +23,7 @@ async fn subscribers_are_notified_of_the_current_state_and_of_every_change() {
     client.request("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
     let mut received = Vec::new();
     while received.last().is_none_or(|last: &Value| last["params"]["status"] != "completed") {
-        received.append(&mut notifications(&mut client, 1).await);
+        received.append(&mut client.wait_for_notifications(1).await);
     }
     let mut last = received.pop().unwrap()["params"].take();
     let mut got = client.task_request("tasks/get", &id).await.unwrap();
@@ -58,10 +45,10 @@ async fn subscribers_are_notified_of_the_end_of_every_task() {
             ids.push(client.start_task("long_text", json!({ "length": length })).await);
         }
         client.send("subscriptions/listen", json!({"notifications": {"taskIds": ids}}));
-        notifications(&mut client, 1 + ids.len()).await;
+        client.wait_for_notifications(1 + ids.len()).await;
         lengths.iter().for_each(|_| gate.open());
         sleep(Duration::from_millis(100)).await;
-        let ended = notifications(&mut client, ids.len()).await;
+        let ended = client.wait_for_notifications(ids.len()).await;
         assert!(ended.iter().all(|message| message["params"]["status"] == "completed"));
         let mut found: Vec<_> = ended.iter().map(|message| text(&message["params"]["result"]).len()).collect();
         found.sort_unstable();
@@ -75,7 +62,7 @@ async fn no_notifications_follow_the_end_of_the_subscription() {
     let mut client = ValidatingClient::connect(server(&gate), REVISION);
     let id = client.start_task("work", json!({"label": "it"})).await;
     let listening = client.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
-    notifications(&mut client, 2).await;
+    client.wait_for_notifications(2).await;
     client.client.notify("notifications/cancelled", json!({"requestId": listening}));
     gate.open();
     client.wait_for_status(&id, "completed").await;

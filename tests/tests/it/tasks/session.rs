@@ -48,9 +48,9 @@ async fn tasks_result_waits_for_the_result() {
     let mut client = connect(&gate);
     let id = client.start_task("work", json!({"label": "it"})).await;
     let waiting: Vec<_> = (0..2).map(|_| client.send("tasks/result", json!({"taskId": id}))).collect();
-    sleep(Duration::from_millis(20)).await;
-    assert_eq!(client.client.in_flight(), 2);
+    client.run_another_task().await;
     assert_eq!(client.task_request("tasks/get", &id).await.unwrap()["status"], "working");
+    assert_eq!(client.client.in_flight(), 2);
     gate.open();
     for request in waiting {
         assert_eq!(text(&client.answer(request, "tasks/result").await.unwrap()), "it is done");
@@ -106,8 +106,7 @@ async fn cancelling_drops_the_function_for_good() {
     assert_eq!(client.answer(waiting, "tasks/result").await.unwrap_err().code, -32602);
     let again = client.task_request("tasks/cancel", &id).await.unwrap_err();
     assert_eq!(again.code, -32602);
-    gate.open();
-    sleep(Duration::from_millis(10)).await;
+    client.run_another_task().await;
     assert_eq!(client.task_request("tasks/get", &id).await.unwrap()["status"], "cancelled");
     let id = client.start_task("protocol_error_job", json!({})).await;
     client.wait_for_status(&id, "failed").await;
@@ -145,23 +144,23 @@ async fn one_request_at_a_time_asks_a_question() {
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     client.client = TestClient::uninitialized(super::server(&Arc::default()), REVISION);
     client.client.send_raw(capable.to_string().as_bytes());
+    client.client.notify("notifications/initialized", json!({}));
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
     client.notifications();
     let methods = |messages: &[Value]| messages.iter().map(|message| message["method"].clone()).collect::<Vec<_>>();
     let first = client.send("tasks/result", json!({"taskId": id}));
-    sleep(Duration::from_millis(20)).await;
-    let asked = client.notifications();
+    let asked = client.wait_for_notifications(1).await;
     assert_eq!(methods(&asked), ["elicitation/create"]);
     assert_eq!(asked[0]["params"]["_meta"][RELATED], related(&id));
     let second = client.send("tasks/result", json!({"taskId": id}));
-    sleep(Duration::from_millis(20)).await;
-    let mut received = methods(&client.notifications());
+    let mut received = methods(&client.wait_for_notifications(2).await);
     received.sort_unstable_by_key(ToString::to_string);
     assert_eq!(received, ["elicitation/create", "notifications/cancelled"]);
+    client.task_request("tasks/get", &id).await.unwrap();
+    assert_eq!(client.notifications(), Vec::<Value>::new());
     client.client.notify("notifications/cancelled", json!({"requestId": second}));
-    sleep(Duration::from_millis(20)).await;
-    let received = client.notifications();
+    let received = client.wait_for_notifications(2).await;
     assert_eq!(methods(&received), ["notifications/cancelled", "elicitation/create"]);
     assert!(received.iter().all(|message| message["params"]["_meta"][RELATED] == related(&id)), "{received:?}");
     let declined = json!({"jsonrpc": "2.0", "id": received[1]["id"], "result": {"action": "decline"}});
@@ -176,16 +175,35 @@ async fn an_error_response_of_the_client_fails_the_task() {
     let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
         "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
     client.client.send_raw(capable.to_string().as_bytes());
+    client.client.notify("notifications/initialized", json!({}));
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     client.wait_for_status(&id, "input_required").await;
     client.notifications();
     let waiting = client.send("tasks/result", json!({"taskId": id}));
-    sleep(Duration::from_millis(10)).await;
-    let asked = client.notifications();
+    let asked = client.wait_for_notifications(1).await;
     let error = json!({"jsonrpc": "2.0", "id": asked[0]["id"], "error": {"code": -1, "message": "not available"}});
     client.client.send_raw(error.to_string().as_bytes());
     let failed = client.answer(waiting, "tasks/result").await.unwrap_err();
     assert!(failed.message.ends_with("not available"), "{failed}");
+}
+
+#[tokio::test]
+async fn questions_of_tasks_wait_until_the_client_is_initialized() {
+    let mut client = connect(&Arc::default());
+    client.client = TestClient::uninitialized(server(&Arc::default()), REVISION);
+    let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": REVISION.as_str(),
+        "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}});
+    client.client.send_raw(capable.to_string().as_bytes());
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    client.wait_for_status(&id, "input_required").await;
+    client.notifications();
+    client.send("tasks/result", json!({"taskId": id}));
+    // A question would precede the response to this later request.
+    client.wait_for_status(&id, "input_required").await;
+    assert_eq!(client.notifications(), [] as [Value; 0]);
+    client.client.notify("notifications/initialized", json!({}));
+    let asked = client.client.next_lines().await;
+    assert_eq!(asked[0]["method"], "elicitation/create", "{asked:?}");
 }
 
 #[tokio::test]
@@ -266,27 +284,30 @@ async fn a_deferred_task_starts_at_once_if_the_client_requests_it() {
     assert_eq!(text(&result), "worked for Alice");
 }
 
+/// A full last page has no cursor.
 #[tokio::test]
 async fn tasks_are_listed_in_pages() {
-    let gate = Arc::default();
-    let mut client = ValidatingClient::connect(server(&gate).page_size(2), REVISION);
-    let mut created = Vec::new();
-    for _ in 0..5 {
-        created.push(client.start_task("work", json!({"label": "it"})).await);
-        sleep(Duration::from_millis(2)).await;
-    }
-    let (mut listed, mut sizes, mut params) = (Vec::new(), Vec::new(), json!({}));
-    loop {
-        let page = client.request("tasks/list", params).await.unwrap();
-        let tasks = page["tasks"].as_array().unwrap();
-        sizes.push(tasks.len());
-        listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
-        match page.get("nextCursor") {
-            Some(cursor) => params = json!({ "cursor": cursor }),
-            None => break,
+    for expected in [vec![0], vec![1], vec![2], vec![2, 2], vec![2, 2, 1]] {
+        let gate = Arc::default();
+        let mut client = ValidatingClient::connect(server(&gate).page_size(2), REVISION);
+        let mut created = Vec::new();
+        for _ in 0..expected.iter().sum() {
+            created.push(client.start_task("work", json!({"label": "it"})).await);
+            sleep(Duration::from_millis(2)).await;
         }
+        let (mut listed, mut sizes, mut params) = (Vec::new(), Vec::new(), json!({}));
+        loop {
+            let page = client.request("tasks/list", params).await.unwrap();
+            let tasks = page["tasks"].as_array().unwrap();
+            sizes.push(tasks.len());
+            listed.extend(tasks.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()));
+            match page.get("nextCursor") {
+                Some(cursor) => params = json!({ "cursor": cursor }),
+                None => break,
+            }
+        }
+        assert_eq!((sizes, listed), (expected, created));
     }
-    assert_eq!((sizes, listed), (vec![2, 2, 1], created));
 }
 
 #[tokio::test]

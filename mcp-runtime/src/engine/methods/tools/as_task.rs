@@ -1,10 +1,6 @@
 //! Tool calls that are tasks or may become tasks.
 
-use std::{
-    future::ready,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use crate::{
     engine::{
@@ -153,9 +149,10 @@ pub(crate) fn call_deferred(
 fn task_client(request: &RequestContext<'_>, task_id: &str) -> TaskClient {
     match request.session().filter(|_| request.has(Feature::SessionTasks)) {
         Some(session) => {
-            let encoding = Arc::clone(request.engine().encoding(session.dialect));
-            let outbox: Weak<_> = Arc::downgrade(&session.outbox);
-            TaskClient::new(&session.capabilities, Some(TaskSession { task_id: task_id.to_owned(), outbox, encoding }))
+            let encoding = Arc::clone(request.engine().encoding(session.info.dialect));
+            let task_id = task_id.to_owned();
+            let session_of_task = TaskSession { task_id, session: Arc::downgrade(session), encoding };
+            TaskClient::new(&session.info.capabilities, Some(session_of_task))
         }
         None => TaskClient::new(request.params.meta.client_capabilities.unwrap_or("{}"), None),
     }

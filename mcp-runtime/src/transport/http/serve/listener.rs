@@ -16,11 +16,11 @@ use super::{
 };
 use crate::{
     engine::Engine,
+    race::race,
     transport::http::{
         guard,
         legacy::LegacyService,
         options::HttpOptions,
-        race::race,
         response::{self, HttpResponse},
         service::HttpService,
     },

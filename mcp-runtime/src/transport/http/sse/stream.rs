@@ -96,6 +96,7 @@ impl EventStream {
     /// Marks the stream as held by a response, or by a request about to open one.
     pub(in crate::transport::http) fn attach(self: &Arc<Self>) -> AttachedStream {
         self.attached.fetch_add(1, Ordering::AcqRel);
+        self.outbox.open_reader();
         AttachedStream(Arc::clone(self))
     }
 
@@ -155,7 +156,7 @@ impl EventStream {
     }
 
     /// Returns the message after event `at`. If the log does not contain it, moves pending output into the log first.
-    pub(super) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+    pub(in crate::transport::http) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
         let mut log = self.log();
         let found = log.after(at).or_else(|| {
             let mut lines = Vec::new();
@@ -204,6 +205,7 @@ impl Deref for AttachedStream {
 impl Drop for AttachedStream {
     fn drop(&mut self) {
         self.0.attached.fetch_sub(1, Ordering::AcqRel);
+        self.0.outbox.close_reader();
     }
 }
 
@@ -249,5 +251,25 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The client may lose its connection before it receives the event that was written last.
+    #[test]
+    fn the_event_written_last_stays_in_the_log() {
+        for (count, length) in [(MAX_LOGGED_MESSAGES + 50, 1), (4, MAX_LOGGED_BYTES)] {
+            let stream = EventStream::new(1, Outbox::for_test(), true, &StreamMemory::default());
+            stream.append(format!("{}\n", "x".repeat(length)).repeat(count).as_bytes());
+            for at in 0..count as u64 {
+                assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1));
+                stream.carry(at);
+                assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1), "event {} was dropped", at + 1);
+            }
+            assert!(stream.log().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
+        }
     }
 }

@@ -91,10 +91,4 @@ fn inapplicable_keywords_are_rejected() {
     ] {
         assert_eq!(found.unwrap_err().to_string(), format!("argument `p`: {expected}"));
     }
-    let mut generator = generator();
-    let mut first = property::<String>(&mut generator, true);
-    first.keywords = vec![Keyword::Header("Region")];
-    let second = Property { name: "q", keywords: vec![Keyword::Header("REGION")], ..first.clone() };
-    let error = input(vec![first, second], generator).unwrap_err();
-    assert_eq!(error.to_string(), "the arguments `p` and `q` have the same `header`, `REGION`");
 }
