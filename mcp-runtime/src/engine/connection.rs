@@ -1,4 +1,5 @@
 use std::{
+    future::pending,
     sync::{Arc, OnceLock},
     task::{Context as TaskContext, Poll},
     time::Instant,
@@ -140,6 +141,9 @@ impl Connection {
     /// lines. The others become available to [`drain`](Self::drain) later.
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
+        if let Some(session) = self.context.session.get() {
+            session.record_message();
+        }
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
@@ -197,6 +201,17 @@ impl Connection {
     /// Becomes ready when there is something to [`drain`](Self::drain).
     pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         self.context.outbox.poll_output(cx)
+    }
+
+    /// Waits until the session that was opened on this connection has ended because its client no longer responds.
+    pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
+        let outbox = self.context.engine.limits.pings.map(|_| Arc::clone(&self.context.outbox));
+        async move {
+            match outbox {
+                Some(outbox) => outbox.until_closed().await,
+                None => pending().await,
+            }
+        }
     }
 
     /// Returns the number of calls in flight.

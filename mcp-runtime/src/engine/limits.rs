@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{rates::SessionRates, tasks::options::TaskOptions};
+use super::{liveness::PingSchedule, rates::SessionRates, tasks::options::TaskOptions};
 
 /// The limits on the resources that a client may use.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     pub(crate) list_ttl: Duration,
     /// How long a client may take to answer a question.
     pub(crate) answer_timeout: Duration,
+    /// When silent clients are pinged. `None` means never.
+    pub(crate) pings: Option<PingSchedule>,
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
     pub(crate) tasks: TaskOptions,
@@ -41,6 +43,7 @@ impl Default for Limits {
             page_size: 1000,
             list_ttl: Duration::from_secs(60),
             answer_timeout: Duration::from_secs(600),
+            pings: None,
             round_ttl: Duration::from_secs(3600),
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),

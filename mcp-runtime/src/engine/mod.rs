@@ -11,6 +11,7 @@ mod dispatch;
 mod introduction;
 pub(crate) mod layers;
 mod limits;
+mod liveness;
 mod methods;
 mod outbox;
 mod rates;
@@ -32,6 +33,7 @@ pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use introduction::OWN_EXTENSIONS;
+pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
 pub use rates::{Rate, SessionRates};

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, futures::OwnedNotified};
+use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
 use super::rates::FlowControl;
 use crate::{error::FaultClass, handler::Peer, model::Level};
@@ -38,6 +38,8 @@ pub(crate) struct Outbox {
     contents: Mutex<Contents>,
     /// The signal that the transport has taken the contents, or that it begins to read.
     drained: Arc<Notify>,
+    /// Set when the session that the output belongs to has ended.
+    closed: SetOnce<()>,
     flow: Arc<FlowControl>,
 }
 
@@ -70,7 +72,7 @@ struct Contents {
 
 impl Outbox {
     pub(crate) fn new(flow: Arc<FlowControl>) -> Self {
-        Self { contents: Mutex::default(), drained: Arc::default(), flow }
+        Self { contents: Mutex::default(), drained: Arc::default(), closed: SetOnce::new(), flow }
     }
 
     /// Returns the number of calls whose responses will arrive here.
@@ -192,6 +194,23 @@ impl Outbox {
             }
             changed.await;
         }
+    }
+
+    /// Closes the output: its session has ended, so its streams end once all of it is written.
+    pub(super) fn close(&self) {
+        // Only the first time matters.
+        let _ = self.closed.set(());
+        self.contents().wake();
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.initialized()
+    }
+
+    /// Waits until the output is closed.
+    pub(super) async fn until_closed(&self) {
+        self.closed.wait().await;
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.

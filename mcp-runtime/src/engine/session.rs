@@ -8,6 +8,7 @@ use tokio::{sync::SetOnce, time::timeout};
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
+    liveness::Liveness,
     outbox::Outbox,
     rates::FlowControl,
     runs::CoalescedRuns,
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
+    /// Pings the client when it is silent. `None` if the server does not.
+    pub(super) liveness: Option<Liveness>,
     /// Lists the session among those of the server.
     pub(super) registration: OnceLock<Registration<Session>>,
 }
@@ -136,6 +139,13 @@ impl Session {
         self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
     }
 
+    /// Records that the client has sent something, which shows that it is alive.
+    pub(crate) fn record_message(&self) {
+        if let Some(liveness) = &self.liveness {
+            liveness.record_message();
+        }
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.lifecycle.ended.initialized()
     }
@@ -145,7 +155,7 @@ impl Session {
         self.lifecycle.ended.wait().await;
     }
 
-    /// Ends the session: cancels its calls, fails its requests to the client, and ends its subscriptions.
+    /// Ends the session: cancels its calls, fails its requests to the client, and ends its subscriptions, its pings and its output.
     pub(crate) fn end(&self) {
         if self.lifecycle.ended.set(()).is_err() {
             return;
@@ -155,6 +165,10 @@ impl Session {
         if let Some(subscriber) = &self.subscriber {
             subscriber.unsubscribe_all();
         }
+        if let Some(liveness) = &self.liveness {
+            liveness.stop();
+        }
+        self.outbox.close();
     }
 }
 
@@ -174,6 +188,7 @@ impl Session {
             answer_timeout: Duration::ZERO,
             declares_logging: false,
             lifecycle: Lifecycle::default(),
+            liveness: None,
             registration: OnceLock::new(),
             principal: None,
             pending_requests: Arc::new(PendingRequests::new(0)),

@@ -5,7 +5,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{built::BuiltServer, capabilities, error::ServeError};
 use crate::{
     backend::{TaskLimits, TaskStore},
-    engine::{Caller, Engine, Profile, RootsHook, SessionRates, StateKey, Visibility, layers::Layer},
+    engine::{Caller, Engine, PingSchedule, Profile, RootsHook, SessionRates, StateKey, Visibility, layers::Layer},
     error::BuildError,
     handle::Handle,
     handler::{
@@ -393,6 +393,32 @@ impl Server {
     /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.profile.limits.answer_timeout = timeout;
+        self
+    }
+
+    /// Pings clients that are silent for `interval`, and ends the session of a client that does not answer within `limit`.
+    /// Both are between one millisecond and a year. By default, the server sends no pings: not every client answers them.
+    ///
+    /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so that a ping
+    /// follows the last message after at most twice that time. A client receives pings over stdio, and over HTTP while
+    /// it has a stream open for messages that belong to no request, which it opens with GET. `limit` should be longer
+    /// than any function blocks its thread.
+    ///
+    /// A session that ends cancels its calls. Over HTTP, its streams close, and requests that name it receive the status
+    /// 404. Over stdio, the connection ends as if the input had ended. Clients of revision 2026-07-28 have no sessions, and
+    /// their servers send no requests, so they are never pinged.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.ping_interval(Duration::from_secs(30), Duration::from_secs(60))
+    /// # }
+    /// ```
+    ///
+    /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
+    pub fn ping_interval(mut self, interval: Duration, limit: Duration) -> Self {
+        self.profile.limits.pings = Some(PingSchedule::new(interval, limit));
         self
     }
 

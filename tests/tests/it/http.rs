@@ -7,6 +7,7 @@ mod client_requests;
 mod guard;
 mod legacy;
 mod limits;
+mod liveness;
 #[cfg(target_os = "linux")]
 mod load;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 //! initialized and outside of calls, and changes of roots.
 
 mod background;
+mod liveness;
 mod logging;
 mod root_changes;
 
@@ -12,6 +13,7 @@ use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 
 pub(crate) use background::background_server;
+pub(crate) use liveness::pinging_server;
 
 /// The revisions with sessions.
 pub(crate) const REVISIONS: [Revision; 4] =

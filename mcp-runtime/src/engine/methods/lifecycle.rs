@@ -6,6 +6,7 @@ use crate::{
     engine::{
         call::{batch::Sink, response},
         client_requests::{PendingRequests, RootsCache},
+        liveness::Liveness,
         outbox::Outbox,
         request::{
             context::{ConnectionContext, RequestContext, client_info},
@@ -67,10 +68,14 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         subscriber,
         declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
         lifecycle: Lifecycle::default(),
+        liveness: engine.limits.pings.map(Liveness::new),
         registration: OnceLock::new(),
     });
     let _ = session.registration.set(engine.sessions.insert(&session));
-    connection.session.set(session).map_err(|_| already_initialized())?;
+    connection.session.set(Arc::clone(&session)).map_err(|_| already_initialized())?;
+    if let Some(liveness) = &session.liveness {
+        liveness.start(&session);
+    }
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(())
 }

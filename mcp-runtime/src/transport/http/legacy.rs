@@ -137,7 +137,8 @@ impl LegacyService {
         let reject = |status, why| Err(Box::new(response::invalid_request(status, why)));
         let query = request.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
-        let Some(client) = self.clients.table().get(id).map(Arc::clone) else {
+        let client = self.clients.table().get(id).map(Arc::clone);
+        let Some(client) = client.filter(|client| !client.outbox.is_closed()) else {
             return reject(StatusCode::NOT_FOUND, "session not found or expired");
         };
         if !headers::is_json(&request.headers) {

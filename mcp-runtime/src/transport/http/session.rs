@@ -100,7 +100,7 @@ impl Sessions {
         let mut table = self.table();
         if table.len() >= self.max {
             let now = Instant::now();
-            table.retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
+            table.retain(|_, session| !session.is_over(self.idle_timeout, now));
         }
         if table.len() >= self.max {
             evict_longest_idle(&mut table, (self.max / 64).max(1));
@@ -113,14 +113,16 @@ impl Sessions {
         Some(id)
     }
 
-    /// Returns the session with this id and keeps it from becoming idle. Removes it instead if it has expired.
+    /// Returns the session with this id and keeps it from becoming idle. Removes it instead if it has
+    /// expired or ended.
     pub(super) fn find(&self, id: &str, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
         let session = table.get(id)?;
-        if session.is_idle_for(self.idle_timeout, now) {
+        if session.is_over(self.idle_timeout, now) {
             table.remove(id);
             return None;
         }
+        session.session.record_message();
         // Activated while the table is locked, so that no other thread evicts it as idle.
         Some(HttpSession::activate(session))
     }
@@ -141,9 +143,9 @@ impl Sessions {
     }
 
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
-    /// streams.
+    /// streams. Also removes sessions that have ended because their clients no longer respond.
     pub(super) fn sweep(&self, now: Instant) {
-        self.table().retain(|_, session| !session.is_idle_for(self.idle_timeout, now));
+        self.table().retain(|_, session| !session.is_over(self.idle_timeout, now));
     }
 
     /// Evicts abandoned streams if the memory of all streams is full: fully sent ones first, then the oldest.
@@ -208,7 +210,8 @@ impl HttpSession {
     fn end(&self) {
         self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
-        streams.values().for_each(|stream| stream.end());
+        // The state must be unlocked here: streams are dropped.
+        drop(streams);
     }
 
     fn activate(self: &Arc<Self>) -> ActiveSession {
@@ -265,6 +268,11 @@ impl HttpSession {
 
     fn is_idle_for(&self, time: Duration, now: Instant) -> bool {
         self.is_idle() && now.saturating_duration_since(self.state().last_used) > time
+    }
+
+    /// Returns whether the session has ended, or has been idle for `idle_timeout`.
+    fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
+        self.session.has_ended() || self.is_idle_for(idle_timeout, now)
     }
 
     fn state(&self) -> MutexGuard<'_, SessionState> {

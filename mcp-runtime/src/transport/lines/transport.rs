@@ -12,14 +12,15 @@ use tokio::{
 };
 
 use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
-use crate::engine::Connection;
+use crate::{engine::Connection, race::race};
 
 /// The number of iterations of the loop after which the stop signal is polled again.
 const ITERATIONS_PER_STOP_POLL: usize = 16;
 /// The time after which responses are written even if more messages are available.
 const MAX_RESPONSE_DELAY: Duration = Duration::from_millis(1);
 
-/// Serves one connection until its input ends or `stop` completes, then waits for the calls in flight.
+/// Serves one connection until its input ends, its client no longer responds or `stop` completes, then waits for the calls
+/// in flight.
 ///
 /// # Errors
 ///
@@ -34,6 +35,10 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    let unresponsive = connection.until_unresponsive();
+    let stop = async {
+        let (Ok(()) | Err(())) = race(stop, unresponsive).await;
+    };
     let (mut stop, mut runtime_turn) = (pin!(stop), pin!(tokio::task::yield_now()));
     let mut transport = LineTransport {
         input: LineReader::default(),

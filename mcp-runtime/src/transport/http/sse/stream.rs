@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -57,7 +57,7 @@ pub(in crate::transport::http) struct EventStream {
     id: u64,
     outbox: Arc<Outbox>,
     /// Whether the stream ends once its outbox is settled. Otherwise it ends with its session.
-    ends: AtomicBool,
+    ends: bool,
     opened: Instant,
     /// The number of [`AttachedStream`]s.
     attached: AtomicUsize,
@@ -82,7 +82,7 @@ impl EventStream {
     pub(in crate::transport::http) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
         outbox.set_meter(Arc::clone(&memory.used));
         let log = Mutex::new(Log::new(memory.clone()));
-        Self { id, outbox, ends: AtomicBool::new(ends), opened: Instant::now(), attached: AtomicUsize::new(0), log }
+        Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -104,20 +104,19 @@ impl EventStream {
         self.attached.load(Ordering::Acquire) > 0
     }
 
-    /// Ends the stream once all pending output is written.
-    pub(in crate::transport::http) fn end(&self) {
-        self.ends.store(true, Ordering::Release);
-        self.outbox.wake();
-    }
-
     /// Returns whether the log contains every message the stream will ever carry.
     pub(in crate::transport::http) fn is_over(&self) -> bool {
-        self.ends.load(Ordering::Acquire) && self.outbox.is_finished()
+        self.ends() && self.outbox.is_finished()
     }
 
     /// Returns whether no further output will be produced. Some of it may still be pending.
     pub(in crate::transport::http) fn is_complete(&self) -> bool {
-        self.ends.load(Ordering::Acquire) && self.outbox.is_complete()
+        self.ends() && self.outbox.is_complete()
+    }
+
+    /// Returns whether the stream ends once its outbox is settled.
+    fn ends(&self) -> bool {
+        self.ends || self.outbox.is_closed()
     }
 
     /// Returns whether there are messages that no response has carried.

@@ -1,0 +1,75 @@
+//! Pings of the server over HTTP.
+
+use std::time::Duration;
+
+use mcp_runtime::HttpOptions;
+use serde_json::json;
+
+use super::{
+    client::{Endpoint, until},
+    request::{Request, initialize},
+};
+use crate::sessions::pinging_server;
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+const SHORT: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(600);
+
+#[tokio::test]
+async fn a_session_whose_client_does_not_answer_ends() {
+    let (server, calls) = pinging_server(SHORT, SHORT);
+    let before = calls.strong_count();
+    let endpoint = Endpoint::start(server, HttpOptions::default().stream_after(SHORT)).await;
+    for version in VERSIONS {
+        // Clients without a stream cannot be pinged, and their sessions do not end.
+        let unreachable = endpoint.session(version).await;
+        let session = endpoint.session(version).await;
+        let mut call = endpoint.open(&session.call(1, "hangs")).await;
+        until(|| calls.strong_count() == before + 1).await;
+        let mut stream = endpoint.open(&session.get()).await;
+        assert_eq!(stream.message().await.unwrap()["method"], "ping", "{version}");
+        while let Some(message) = stream.message().await {
+            assert_ne!(message["method"], "ping", "{version}");
+        }
+        assert_eq!(call.message().await, None, "{version}");
+        until(|| calls.strong_count() == before).await;
+        for request in [session.ping(), session.get(), session.delete(), session.call(2, "hangs")] {
+            assert_eq!(endpoint.send(&request).await.outcome(), (404, -32600), "{version} {request:?}");
+        }
+        assert!(unreachable.is_alive().await, "{version}");
+        // The first request to the client is the first ping.
+        let ping = endpoint.open(&unreachable.get()).await.message().await.unwrap();
+        assert_eq!((&ping["method"], &ping["id"]), (&json!("ping"), &json!(1)), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_client_answers_lives() {
+    let (server, _) = pinging_server(SHORT, LONG);
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    for version in VERSIONS {
+        let session = endpoint.session(version).await;
+        let mut stream = endpoint.open(&session.get()).await;
+        for id in 1..=5 {
+            let ping = stream.message().await.unwrap();
+            assert_eq!((&ping["method"], &ping["id"]), (&json!("ping"), &json!(id)), "{version}");
+            let response = json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}});
+            assert_eq!(endpoint.send(&session.post(&response)).await.status, 202, "{version}");
+        }
+        assert!(session.is_alive().await, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_stream_closes_if_its_client_does_not_answer() {
+    let (server, _) = pinging_server(Duration::from_millis(200), SHORT);
+    let endpoint = Endpoint::start(server, HttpOptions::default().legacy_sse(true)).await;
+    let mut stream = endpoint.open(&Request::new("GET").path("/sse").with("accept", "text/event-stream")).await;
+    let path = stream.event().await.unwrap().data;
+    let initialize = initialize("2024-11-05").path(&path);
+    assert_eq!(endpoint.send(&initialize).await.status, 202);
+    assert!(stream.message().await.unwrap()["result"].is_object());
+    assert_eq!(stream.message().await.unwrap()["method"], "ping");
+    while stream.message().await.is_some() {}
+    assert_eq!(endpoint.send(&initialize).await.status, 404);
+}

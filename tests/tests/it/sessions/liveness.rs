@@ -1,0 +1,180 @@
+//! Pings of the server, which end the sessions of clients that no longer respond.
+
+use mcp_runtime::BuiltServer;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+use super::*;
+
+const INTERVAL: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Closes its channel when a call ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended(mpsc::Sender<()>);
+
+/// Never return.
+#[tool]
+async fn hangs(ended: &Ended) {
+    let _ended = ended.clone();
+    std::future::pending::<()>().await;
+}
+
+/// Returns a server that pings, and a channel that receives nothing but is closed when no call and no server is left.
+pub(crate) fn pinging_server(interval: Duration, limit: Duration) -> (Server, mpsc::Sender<()>) {
+    let (sender, _) = mpsc::channel(1);
+    (server().with::<hangs>().with_state(Ended(sender.clone())).ping_interval(interval, limit), sender)
+}
+
+/// A client on a pair of byte streams.
+#[derive(Debug)]
+struct StreamClient {
+    input: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: WriteHalf<DuplexStream>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl StreamClient {
+    fn connect(server: BuiltServer) -> Self {
+        let (near, far) = duplex(1 << 16);
+        let served = tokio::spawn(async move {
+            let (reader, writer) = split(far);
+            server.serve(reader, writer).await
+        });
+        let (input, output) = split(near);
+        Self { input: BufReader::new(input).lines(), output, served }
+    }
+
+    /// Opens a session.
+    async fn open(server: BuiltServer, revision: Revision) -> Self {
+        let mut client = Self::connect(server);
+        let params = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        client.send(&json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": params})).await;
+        assert_eq!(client.next().await.unwrap()["id"], "open");
+        client
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Returns the next message of the server, or `None` if it has closed the connection.
+    async fn next(&mut self) -> Option<Value> {
+        let line = self.input.next_line().await.unwrap()?;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
+    async fn respond(&mut self, ping: &Value) {
+        assert_eq!(ping["method"], "ping", "{ping}");
+        self.send(&json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}})).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_pinged_and_its_session_ends() {
+    for revision in REVISIONS {
+        let (server, calls) = pinging_server(INTERVAL, LIMIT);
+        let before = calls.strong_count();
+        let handle = server.handle();
+        let mut client = StreamClient::open(server.build().unwrap(), revision).await;
+        let params = json!({"name": "hangs", "arguments": {}});
+        client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await;
+        let ping = client.next().await.unwrap();
+        assert_eq!(ping["method"], "ping", "{revision}");
+        assert_eq!((handle.sessions().len(), calls.strong_count()), (1, before + 1), "{revision}");
+        // Neither the ping nor the call is answered.
+        assert_eq!(client.next().await, None, "{revision}");
+        client.served.await.unwrap().unwrap();
+        assert_eq!(handle.sessions().len(), 0, "{revision}");
+        // Only the test itself holds a sender.
+        let cancelled = async {
+            while calls.strong_count() > 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, cancelled).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_either_is_disconnected() {
+    let (server, _) = pinging_server(INTERVAL, LIMIT);
+    let mut client = StreamClient::open(server.build().unwrap(), REVISIONS[3]).await;
+    // More output than the streams and the server buffer.
+    let request = format!("{}\n", json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).repeat(100);
+    while tokio::time::timeout(Duration::from_secs(1), client.output.write_all(request.as_bytes())).await.is_ok() {}
+    assert_eq!(client.served.await.unwrap().unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_lives() {
+    for revision in REVISIONS {
+        let (server, _) = pinging_server(INTERVAL, LIMIT);
+        let mut client = StreamClient::open(server.build().unwrap(), revision).await;
+        for id in 1..=10 {
+            let ping = client.next().await.unwrap();
+            assert_eq!(ping["id"], id, "{revision}");
+            client.respond(&ping).await;
+        }
+        client.send(&json!({"jsonrpc": "2.0", "id": "last", "method": "ping"})).await;
+        assert_eq!(client.next().await.unwrap()["id"], "last", "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_messages_show_that_a_client_is_alive() {
+    let (server, _) = pinging_server(INTERVAL, LIMIT);
+    let mut client = StreamClient::open(server.build().unwrap(), REVISIONS[3]).await;
+    // A client that sends messages is not pinged.
+    for id in 1..=20 {
+        sleep(INTERVAL / 2).await;
+        client.send(&json!({"jsonrpc": "2.0", "id": format!("n{id}"), "method": "ping"})).await;
+        assert_eq!(client.next().await.unwrap()["id"], format!("n{id}"));
+    }
+    // A client that sends another message instead of an answer lives, and the ping is withdrawn.
+    let ping = client.next().await.unwrap();
+    assert_eq!(ping["method"], "ping");
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    let cancelled = client.next().await.unwrap();
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &ping["id"])
+    );
+    let ping = client.next().await.unwrap();
+    client.respond(&ping).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_are_sent_only_if_asked_for_and_never_without_a_session() {
+    for (revision, pings) in
+        REVISIONS.into_iter().map(|revision| (revision, false)).chain([(Revision::V2026_07_28, true)])
+    {
+        let server = if pings { pinging_server(INTERVAL, LIMIT).0 } else { server() };
+        let server = server.build().unwrap();
+        let is_stateless = revision == Revision::V2026_07_28;
+        let mut client =
+            if is_stateless { StreamClient::connect(server) } else { StreamClient::open(server, revision).await };
+        let start = Instant::now();
+        for id in 1..=2 {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            });
+            let params = if is_stateless { json!({"_meta": meta}) } else { json!({}) };
+            client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params})).await;
+            let response = client.next().await.unwrap();
+            assert!(response["id"] == id && response["result"].is_object(), "{revision}: {response}");
+            sleep((INTERVAL + LIMIT) * 10).await;
+        }
+        assert!(start.elapsed() >= (INTERVAL + LIMIT) * 10, "the clock is paused");
+    }
+}
