@@ -13,21 +13,21 @@ use super::*;
 const INTERVAL: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Closes its channel when a call ends.
+/// Counts the calls in flight: each holds a clone of the sender.
 #[derive(Debug, Clone)]
-pub(crate) struct Ended(mpsc::Sender<()>);
+pub(crate) struct CallCounter(mpsc::Sender<()>);
 
 /// Never return.
 #[tool]
-async fn hangs(ended: &Ended) {
-    let _ended = ended.clone();
+async fn hangs(counter: &CallCounter) {
+    let _held = counter.0.clone();
     std::future::pending::<()>().await;
 }
 
-/// Returns a server that pings, and a channel that receives nothing but is closed when no call and no server is left.
+/// Returns a server that pings, and a sender whose clones are held by the server and by each call of `hangs`.
 pub(crate) fn pinging_server(interval: Duration, limit: Duration) -> (Server, mpsc::Sender<()>) {
     let (sender, _) = mpsc::channel(1);
-    (server().with::<hangs>().with_state(Ended(sender.clone())).ping_interval(interval, limit), sender)
+    (server().with::<hangs>().with_state(CallCounter(sender.clone())).ping_interval(interval, limit), sender)
 }
 
 /// A client on a pair of byte streams.
@@ -90,7 +90,8 @@ async fn a_silent_client_is_pinged_and_its_session_ends() {
         let ping = client.next().await.unwrap();
         assert_eq!(ping["method"], "ping", "{revision}");
         assert_eq!((handle.sessions().len(), calls.strong_count()), (1, before + 1), "{revision}");
-        // Neither the ping nor the call is answered.
+        // The ping is withdrawn, and the call is not answered.
+        assert_eq!(client.next().await.unwrap()["method"], "notifications/cancelled", "{revision}");
         assert_eq!(client.next().await, None, "{revision}");
         client.served.await.unwrap().unwrap();
         assert_eq!(handle.sessions().len(), 0, "{revision}");
