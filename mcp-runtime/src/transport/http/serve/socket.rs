@@ -152,3 +152,57 @@ fn rejection() -> Vec<u8> {
     response.append(&mut body);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncReadExt, net::TcpListener};
+
+    use super::*;
+
+    async fn connect(write_timeout: Duration) -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Socket::new(listener.accept().await.unwrap().0, write_timeout), client)
+    }
+
+    fn block_on(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn plain_and_vectored_writes_reach_the_client() {
+        block_on(async {
+            let (mut socket, mut client) = connect(Duration::from_secs(60)).await;
+            socket.write_all(b"plain ").await.unwrap();
+            assert_eq!(socket.write_vectored(&[IoSlice::new(b"vec"), IoSlice::new(b"tored")]).await.unwrap(), 8);
+            drop(socket);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, b"plain vectored");
+        });
+    }
+
+    #[test]
+    fn plain_and_vectored_writes_time_out() {
+        block_on(async {
+            let data = vec![0; 1 << 20];
+            for is_vectored in [false, true] {
+                let (mut socket, _client) = connect(Duration::from_millis(20)).await;
+                let mut error = None;
+                for _ in 0..1000 {
+                    let written = if is_vectored {
+                        socket.write_vectored(&[IoSlice::new(&data)]).await
+                    } else {
+                        socket.write(&data).await
+                    };
+                    error = written.err();
+                    if error.is_some() {
+                        break;
+                    }
+                }
+                let error = error.expect("no write times out");
+                assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+            }
+        });
+    }
+}
