@@ -272,8 +272,8 @@ impl Client<'_> {
         if !self.is_stateless {
             return Ok(Watcher::Handler(self.service.service()));
         }
-        let subscription = self.service.listen(filter).await;
-        Ok(Watcher::Subscription(subscription.map_err(|error| format!("listening: {error}"))?))
+        let subscription = self.service.listen(filter).await.map_err(|error| format!("listening: {error}"))?;
+        Ok(Watcher::Subscription(Box::new(subscription)))
     }
 
     async fn start_task(&self, arguments: Value) -> Result<String, String> {
