@@ -230,7 +230,7 @@ mod tests {
         for (text, expected) in [
             ("{x", "key must be a string at byte 2"),
             ("{\n  \"id\": x", "expected value at byte 9 of line 2"),
-            ("[\n\n1,]", "trailing comma at byte 3 of line 3"),
+            ("[\n\n1,]", "expected value at byte 3 of line 3"),
         ] {
             let Transmission::One(Err(Malformed::Parse(error))) = parse(text) else { panic!("{text} is valid") };
             assert_eq!(error, expected);
