@@ -36,6 +36,9 @@ use proc_macro::TokenStream;
 /// With `#[arg(flatten)]`, the fields of the only argument become the arguments of the tool, and the schema of its type
 /// becomes the schema of the tool. A schema with `$schema`, from a manual implementation of `JsonSchema`, is listed
 /// unchanged. A schema with a keyword that cannot be enforced, such as `unevaluatedProperties`, is an error at startup.
+///
+/// The supported dialect of JSON Schema is [2020-12](https://json-schema.org/draft/2020-12), the default of the protocol:
+/// a schema with another `$schema` is an error at startup.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()

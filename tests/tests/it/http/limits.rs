@@ -76,6 +76,38 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (413, -32600));
 }
 
+/// Sends 100 MB that the server rejects, and returns how much of it the server and the system have accepted.
+async fn accepted_of(endpoint: &Endpoint, request: &Request, piece: &[u8]) -> usize {
+    let mut connection = endpoint.connect().await;
+    connection.write(request.head().as_bytes()).await;
+    let mut accepted = 0;
+    let writing = async {
+        while accepted < 100 * MEGABYTE && connection.0.get_mut().write_all(piece).await.is_ok() {
+            accepted += piece.len();
+        }
+    };
+    soon(writing).await;
+    accepted
+}
+
+/// Not to its end, however much the client sends.
+#[tokio::test]
+async fn a_rejected_body_is_read_for_a_while() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(MEGABYTE)).await;
+    let length = (100 * MEGABYTE).to_string();
+    let bytes = vec![b' '; MEGABYTE];
+    let chunk = [b"100000\r\n", bytes.as_slice(), b"\r\n"].concat();
+    let chunked = || call("quick").without("content-length").with("transfer-encoding", "chunked");
+    for (request, piece) in [
+        (call("quick").with("content-length", &length), &bytes),
+        (call("quick").with("content-length", &length).with("mcp-session-id", "unknown"), &bytes),
+        (chunked(), &chunk),
+    ] {
+        let accepted = accepted_of(&endpoint, &request, piece).await;
+        assert!(accepted < 40 * MEGABYTE, "{accepted}");
+    }
+}
+
 #[tokio::test]
 async fn an_incomplete_body_is_rejected() {
     let (_, endpoint) = serve().await;
@@ -369,6 +401,34 @@ async fn unread_streams_do_not_count_as_calls() {
     assert_eq!(endpoint.send(&call("quick")).await.status, 503);
     gate.open();
     served(&endpoint).await;
+}
+
+/// A response that does not fit is replaced by an error with its id, and further calls are rejected.
+#[tokio::test]
+async fn unread_complete_responses_are_limited() {
+    let options = HttpOptions::default().max_unread_response_bytes(2 * UNREAD + MEGABYTE);
+    let (_, endpoint) = serve_with(options).await;
+    let long = |length: usize| stateless("tools/call", &json!({"name": "long", "arguments": {"length": length}}));
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let response = endpoint.open(&long(UNREAD)).await;
+        assert_eq!(response.status, 200);
+        unread.push(response);
+    }
+    for request in [long(UNREAD), long(1), call("quick")] {
+        let refused = endpoint.send(&request).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+        let error = refused.json();
+        assert_eq!(error["error"]["message"], "too much response data is unread");
+        assert!(error["id"].is_number(), "{error}");
+    }
+    // A closed connection frees its memory, and so does one that reads.
+    drop(unread.pop());
+    served(&endpoint).await;
+    assert_eq!(endpoint.open(&long(UNREAD + 2 * MEGABYTE)).await.status, 503);
+    let read = unread.remove(0).full().await.0;
+    assert_eq!(read.text().len(), UNREAD);
+    assert_eq!(endpoint.send(&long(UNREAD + 2 * MEGABYTE)).await.status, 200);
 }
 
 /// The connection is closed, but its stream can be resumed.
