@@ -2,7 +2,7 @@
 
 use super::feature::{Feature, Features};
 use crate::{
-    jsonrpc::write::{base64, plain, string},
+    jsonrpc::write::{base64, plain, string, verbatim},
     model::{Annotations, Content, Icon, Implementation, Resource, ResourceBody, ResourceLink, Theme},
 };
 
@@ -39,8 +39,9 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Writes a member whose value is already encoded.
     pub(crate) fn raw(&mut self, name: &str, json: &[u8]) {
-        self.key(name).extend_from_slice(json);
+        verbatim(self.key(name), json);
     }
 
     pub(crate) fn end(self) {

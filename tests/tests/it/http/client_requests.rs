@@ -164,55 +164,6 @@ async fn json_of(response: Response<HttpBody>) -> Value {
     serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{body:?}"))
 }
 
-/// Waits for the next message of an event stream.
-async fn next_message(body: &mut HttpBody) -> Value {
-    loop {
-        let frame = soon(body.frame()).await.expect("the stream ended").unwrap();
-        let events = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
-        let data = events.lines().filter_map(|line| line.strip_prefix("data:")).find(|data| !data.trim().is_empty());
-        if let Some(data) = data {
-            return serde_json::from_str(data).unwrap();
-        }
-    }
-}
-
-/// To other principals, a session does not exist: they can neither answer its questions nor read its messages.
-#[tokio::test]
-async fn a_session_belongs_to_its_principal() {
-    const VERSION: &str = "2025-11-25";
-    for owner in [Some("ada"), None] {
-        let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
-        let opening =
-            initialize(VERSION).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
-        let opened = send_as(&mut service, opening, owner).await;
-        let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
-        let in_session = |request: Request| request.with("mcp-session-id", &id).with("mcp-protocol-version", VERSION);
-        let initialized = Request::post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        assert_eq!(send_as(&mut service, in_session(initialized), owner).await.status(), 202);
-        let params = json!({"name": "delete", "arguments": {"path": "/a"}});
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let mut stream = send_as(&mut service, in_session(Request::post(&request)), owner).await.into_body();
-        let question = next_message(&mut stream).await;
-        assert_eq!(question["method"], "elicitation/create");
-        let answer = |action: &str| {
-            let result = json!({"action": action, "content": {"sure": true}});
-            in_session(Request::post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result})))
-        };
-        for stranger in [Some("ada"), Some("eve"), Some(""), None].into_iter().filter(|other| *other != owner) {
-            for request in [
-                answer("accept"),
-                in_session(Request::new("GET")).with("accept", "text/event-stream"),
-                in_session(Request::new("DELETE")),
-            ] {
-                let refused = send_as(&mut service, request, stranger).await;
-                assert_eq!(refused.status(), 404, "{stranger:?} in the session of {owner:?}");
-            }
-        }
-        assert_eq!(send_as(&mut service, answer("decline"), owner).await.status(), 202);
-        assert_eq!(next_message(&mut stream).await["result"]["content"][0]["text"], "kept: declined");
-    }
-}
-
 /// Nobody can use the answer that another user has given, even if the state that carries the question is not sealed.
 #[tokio::test]
 async fn plain_state_is_bound_to_its_principal() {
