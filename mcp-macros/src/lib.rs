@@ -36,6 +36,9 @@ use proc_macro::TokenStream;
 /// With `#[arg(flatten)]`, the fields of the only argument become the arguments of the tool, and the schema of its type
 /// becomes the schema of the tool. A schema with `$schema`, from a manual implementation of `JsonSchema`, is listed
 /// unchanged. A schema with a keyword that cannot be enforced, such as `unevaluatedProperties`, is an error at startup.
+///
+/// The supported dialect of JSON Schema is [2020-12](https://json-schema.org/draft/2020-12), the default of the protocol:
+/// a schema with another `$schema` is an error at startup.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()
@@ -46,7 +49,8 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The first option is a URI, or an RFC 6570 template (levels 1 to 3) whose variables are the arguments of the
 /// function.
 ///
-/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`, `list = function`
+/// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`,
+/// `last_modified = "2025-01-12T15:00:58Z"`, `list = function`
 /// (lists the resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`,
 /// `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
 #[proc_macro_attribute]

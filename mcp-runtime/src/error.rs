@@ -3,7 +3,7 @@
 //! A [`Fault`] is sent to the client as a JSON-RPC error. A [`BuildError`] is for the author of the server. An error
 //! that the model can fix is neither: it is a tool result with `isError`, see [`ToolResult`](crate::ToolResult).
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
@@ -47,6 +47,13 @@ pub enum Fault {
     MissingCapability {
         /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
+    },
+    /// The client did not answer a request of the function in time.
+    AnswerTimeout {
+        /// The key of the request.
+        key: String,
+        /// The time that the server waited.
+        timeout: Duration,
     },
     /// An error with a code of the author's choice, outside the range that JSON-RPC reserves (-32768 to -32000).
     Custom {
@@ -123,6 +130,7 @@ impl fmt::Display for Fault {
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
+            Self::AnswerTimeout { key, timeout } => write!(f, "the client did not answer `{key}` within {timeout:?}"),
             Self::Custom { message, .. } => f.write_str(message),
         }
     }

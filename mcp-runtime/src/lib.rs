@@ -30,6 +30,7 @@ mod backend;
 mod cli;
 mod engine;
 mod error;
+mod excerpt;
 mod handle;
 mod handler;
 mod jsonrpc;
@@ -56,11 +57,11 @@ pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ListOutput, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
+    ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
     ask::{
-        Answer, Ask, Capability, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext, InvalidAnswer,
-        ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult, SampleToolUse,
-        ToolChoice, UrlElicitation,
+        Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
+        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
+        SampleToolUse, ToolChoice, UrlElicitation, WithOptions,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
@@ -69,7 +70,7 @@ pub use log::log_layer;
 pub use mcp_macros::{Elicit, prompt, resource, server, tool, tools};
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
-    ResourceBody, ResourceLink, Role, Text, Theme, ToolResult,
+    ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,
 };
 pub use revision::Revision;
 pub use schemars;

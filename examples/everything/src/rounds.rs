@@ -88,5 +88,6 @@ fn greeting(hello: &str, name: Answer<Name>) -> String {
 
 fn count_roots(roots: &[Root]) -> String {
     let names: Vec<_> = roots.iter().map(|root| root.name.as_deref().unwrap_or(&root.uri)).collect();
-    format!("{} roots: {}", roots.len(), names.join(", "))
+    let unit = if roots.len() == 1 { "root" } else { "roots" };
+    format!("{} {unit}: {}", roots.len(), names.join(", "))
 }

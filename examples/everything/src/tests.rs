@@ -2,7 +2,7 @@ use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {
-    crate::changes::register(Server::new("everything", "0.1.0")).test_client(revision)
+    crate::register(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
 /// Answers a request as a client with a cooperative user and model.
@@ -49,9 +49,9 @@ async fn questions_are_answered_in_every_revision() {
         for (tool, text) in [
             ("test_input_required_result_elicitation", "Hello, Alice!"),
             ("test_input_required_result_sampling", "Paris"),
-            ("test_input_required_result_list_roots", "1 roots: Test Root"),
+            ("test_input_required_result_list_roots", "1 root: Test Root"),
             ("test_input_required_result_request_state", "state-ok"),
-            ("test_input_required_result_multiple_inputs", "Paris, Alice! 1 roots: Test Root"),
+            ("test_input_required_result_multiple_inputs", "Paris, Alice! 1 root: Test Root"),
             ("test_input_required_result_multi_round", "Hello, Alice! You like green."),
             ("test_input_required_result_capabilities", "Hello, Alice!"),
             ("test_elicitation_sep1034_defaults", "Elicitation completed: action=decline, content={}"),

@@ -19,6 +19,7 @@ use mcp_uri_template::{Operator, Part};
 ///     size: None,
 ///     audience: &[Role::User],
 ///     priority: Some(0.5),
+///     last_modified: None,
 ///     list: Some(ServerFnEntry { … }),
 /// }
 /// ```
@@ -34,6 +35,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
         quote_spanned!(here=> #private::Role::#role)
     }));
     let priority = option(resource.priority);
+    let last_modified = option(resource.last_modified.as_ref());
     let list = |path| server_function(path, &Ident::new("list", here).into_token_stream(), private);
     let list = option(resource.list.as_ref().map(list));
     let value = quote_spanned! {here=>
@@ -45,6 +47,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
             size: #size,
             audience: #audience,
             priority: #priority,
+            last_modified: #last_modified,
             list: #list,
         }
     };

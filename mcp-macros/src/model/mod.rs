@@ -4,6 +4,7 @@ mod argument;
 mod bounds;
 mod call;
 mod common;
+mod date_time;
 mod duration;
 mod elicit;
 mod enclosing_type;

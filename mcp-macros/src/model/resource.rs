@@ -4,7 +4,7 @@ use mcp_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{Common, EnclosingType, Kind, literal::Number};
+use super::{Common, EnclosingType, Kind, date_time::is_date_or_date_time, literal::Number};
 use crate::{
     errors::{Errors, one_of},
     nearest::nearest,
@@ -22,6 +22,7 @@ pub(crate) struct Resource {
     /// `User` and `Assistant`
     pub(crate) audience: Vec<Ident>,
     pub(crate) priority: Option<f64>,
+    pub(crate) last_modified: Option<String>,
     pub(crate) list: Option<Path>,
 }
 
@@ -32,7 +33,8 @@ impl Resource {
         enclosing_type: &EnclosingType,
         errors: &mut Errors,
     ) -> (Self, Function) {
-        let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, list, complete } = given;
+        let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, last_modified, list, complete } =
+            given;
         let mut common = Common::check(Kind::Resource, enclosing_type, common, &mut function, errors);
         let parts = parts_of(uri.as_ref(), errors);
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
@@ -54,6 +56,7 @@ impl Resource {
             size: size.as_ref().and_then(|size| checked_size(size, errors)),
             audience: checked_audience(&audience, errors),
             priority: priority.as_ref().and_then(|priority| checked_priority(priority, errors)),
+            last_modified: last_modified.filter(|time| is_time(time, errors)).map(|time| time.value()),
             list,
         };
         (resource, function)
@@ -175,6 +178,16 @@ fn is_mime(mime: &LitStr, errors: &mut Errors) -> bool {
     false
 }
 
+fn is_time(time: &LitStr, errors: &mut Errors) -> bool {
+    let value = time.value();
+    if is_date_or_date_time(&value) {
+        return true;
+    }
+    let expected = "expected an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or a date";
+    errors.on(time, format_args!("invalid time `{value}`, {expected}"));
+    false
+}
+
 fn checked_size(size: &Expr, errors: &mut Errors) -> Option<u64> {
     let bytes = match Number::of(size) {
         Some(Number::Integer(bytes)) => u64::try_from(bytes).ok(),
@@ -209,13 +222,16 @@ fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {
 
 #[allow(clippy::cast_precision_loss, reason = "only 0 and 1 are kept")]
 fn checked_priority(given: &Expr, errors: &mut Errors) -> Option<f64> {
-    let priority = match Number::of(given)? {
-        Number::Integer(integer) => integer as f64,
-        Number::Float(float, _) => float,
+    let priority = match Number::of(given) {
+        Some(Number::Integer(integer)) => integer as f64,
+        Some(Number::Float(float, _)) => float,
+        None => f64::INFINITY,
     };
     if (0.0..=1.0).contains(&priority) {
         return Some(priority);
     }
-    errors.on(given, format_args!("the priority `{priority}` is outside the range `0.0..=1.0`"));
+    // The tokens of a negative number are separated by a space.
+    let shown = quote::ToTokens::to_token_stream(given).to_string().replace(' ', "");
+    errors.on(given, format_args!("the priority `{shown}` is outside the range `0.0..=1.0`"));
     None
 }

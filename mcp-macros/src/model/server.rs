@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 9] =
-    ["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "version"];
+const OPTIONS: [&str; 10] =
+    ["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
 
 /// A checked `main` that configures a server.
 pub(crate) struct Server {

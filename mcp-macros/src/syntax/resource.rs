@@ -13,11 +13,12 @@ use super::{
 };
 use crate::errors::Errors;
 
-const OWN: [OptionSpec; 6] = [
+const OWN: [OptionSpec; 7] = [
     spec("mime", r#"mime = "text/plain""#),
     spec("size", "size = 1024"),
     spec("audience", "audience(user, assistant)"),
     spec("priority", "priority = 0.5"),
+    spec("last_modified", r#"last_modified = "2025-01-12T15:00:58Z""#),
     spec("list", "list = path::to::function"),
     spec("complete", "complete(variable = path::to::function, …)"),
 ];
@@ -31,6 +32,7 @@ pub(crate) struct ResourceSyntax {
     pub(crate) size: Option<Expr>,
     pub(crate) audience: Vec<Ident>,
     pub(crate) priority: Option<Expr>,
+    pub(crate) last_modified: Option<LitStr>,
     pub(crate) list: Option<Path>,
     pub(crate) complete: Vec<CompleteSyntax>,
 }
@@ -63,6 +65,7 @@ impl ResourceSyntax {
             size: options.number("size", errors),
             audience: options.list("audience", errors),
             priority: options.number("priority", errors),
+            last_modified: options.text("last_modified", errors),
             list: options.path("list", errors),
             complete: options.list("complete", errors),
         }

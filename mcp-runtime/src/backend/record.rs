@@ -107,6 +107,17 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
+    /// Returns the name of the status in the protocol.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// Returns whether the task has finished, after which its record no longer changes.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)

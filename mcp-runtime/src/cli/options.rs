@@ -77,6 +77,8 @@ impl Options {
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
         };
+        #[cfg(feature = "http")]
+        let mut http_option = None;
         let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
         let mut words = Words { words: words.into_iter().peekable(), inline: None };
         while let Some(word) = words.option() {
@@ -98,7 +100,10 @@ impl Options {
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => options.http(&word, &mut words)?,
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => {
+                    options.http(&word, &mut words)?;
+                    http_option = Some(word.clone());
+                }
                 #[cfg(not(feature = "http"))]
                 "--http" => {
                     return Err(UsageError(
@@ -110,6 +115,8 @@ impl Options {
             }
             words.finish(&word)?;
         }
+        #[cfg(feature = "http")]
+        options.check_http_options(http_option.as_deref())?;
         options.add_environment(contract);
         if options.state_keys.is_empty()
             && let Ok(keys) = std::env::var(STATE_KEY)
@@ -137,6 +144,17 @@ impl Options {
             _ => http.legacy_sse(true),
         };
         Ok(())
+    }
+
+    /// Checks that options of HTTP are only given to servers of HTTP.
+    #[cfg(feature = "http")]
+    fn check_http_options(&self, last: Option<&str>) -> Result<(), UsageError> {
+        match (last, &self.mode) {
+            (Some(option), Mode::Serve) => Err(UsageError(format!(
+                "`{option}` requires `--http`\nhelp: add `--http <ADDRESS>`, such as `--http 127.0.0.1:8080`"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn set_mode(&mut self, mode: Mode) -> Result<(), UsageError> {
@@ -325,6 +343,13 @@ mod tests {
             (&["--list", "--schema"], &format!("conflicting options, expected at most one of {ONE_OF}")),
         ] {
             assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
+        }
+        #[cfg(feature = "http")]
+        for option in ["--allow-host=mcp.example.com", "--allow-origin=https://app.example.com", "--legacy-sse"] {
+            let UsageError(message) = parse(&[option]).unwrap_err();
+            let name = option.split('=').next().unwrap();
+            assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");
+            assert!(parse(&["--http=127.0.0.1:0", option]).is_ok() && parse(&[option, "--http=127.0.0.1:0"]).is_ok());
         }
         let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");

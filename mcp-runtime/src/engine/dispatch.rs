@@ -33,7 +33,10 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         "prompts/list" if capabilities.prompts => lists::list(request, ListKind::Prompts, out),
         "completion/complete" if capabilities.completions => completion::complete(request, out),
         "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
-        "logging/setLevel" if capabilities.logging && has(Feature::LogLevel) => logging::set_level(request, out),
+        // A handle can log even if no function can.
+        "logging/setLevel" if (capabilities.logging || announces_changes) && has(Feature::LogLevel) => {
+            logging::set_level(request, out)
+        }
         "resources/subscribe" if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::subscribe(request, out)
         }
@@ -65,6 +68,11 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             let id = params.member("requestId").and_then(Id::from_json);
             let known = id.is_some_and(|id| connection.in_flight.cancel(&id));
             tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
+        }
+        "notifications/progress" => {
+            let session = connection.session.get();
+            let known = session.is_some_and(|session| session.pending_requests.report_progress(&params));
+            tracing::trace!(known, "the client reported progress");
         }
         "notifications/initialized" => lifecycle::initialized(connection),
         "notifications/roots/list_changed" => lifecycle::roots_changed(connection),

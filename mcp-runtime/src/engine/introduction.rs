@@ -6,10 +6,15 @@ use super::tasks::extension::EXTENSION;
 use crate::{
     handler::{Encoding, comma},
     jsonrpc::write,
-    model::Implementation,
+    model::{Implementation, OptionalCapabilities},
     registry::ServerCapabilities,
     revision::{Dialect, Feature, Revision, encode, encode::Object},
 };
+
+const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// The extensions that the server declares itself if it has entries that need them.
+pub(crate) const OWN_EXTENSIONS: [&str; 2] = [EXTENSION, SKILLS_EXTENSION];
 
 /// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
 /// returns the full identity.
@@ -41,6 +46,8 @@ pub(super) struct Introduction<'a> {
     pub(super) identity: &'a Implementation,
     pub(super) instructions: Option<&'a str>,
     pub(super) capabilities: ServerCapabilities,
+    /// The capabilities that the author declared.
+    pub(super) declared: &'a OptionalCapabilities,
     /// Whether the lists may change.
     pub(super) announces_changes: bool,
     /// How long clients may cache the result.
@@ -59,7 +66,7 @@ impl Introduction<'_> {
             let versions = Revision::ALL.iter().rev().map(|revision| revision.as_str());
             encode::array(result.key("supportedVersions"), versions, write::string);
         }
-        write_capabilities(result.key("capabilities"), self.capabilities, self.announces_changes, encoding);
+        self.write_capabilities(result.key("capabilities"), encoding);
         if encoding.has(Feature::Handshake) {
             encode::implementation(result.key("serverInfo"), encoding.features, self.identity);
         }
@@ -68,49 +75,52 @@ impl Introduction<'_> {
         encoding.end_result(&mut out, None);
         out
     }
-}
 
-fn write_capabilities(
-    out: &mut Vec<u8>,
-    capabilities: ServerCapabilities,
-    announces_changes: bool,
-    encoding: &Encoding,
-) {
-    let if_announced = |capability: &'static [u8]| if announces_changes { capability } else { b"{}" };
-    let mut object = Object::begin(out);
-    for (name, is_supported, capability) in [
-        ("completions", capabilities.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
-        ("logging", capabilities.logging, b"{}"),
-        ("prompts", capabilities.prompts, if_announced(br#"{"listChanged":true}"#)),
-        ("resources", capabilities.resources, if_announced(br#"{"subscribe":true,"listChanged":true}"#)),
-        (
-            "tasks",
-            capabilities.tasks && encoding.has(Feature::SessionTasks),
-            br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
-        ),
-        ("tools", capabilities.tools, if_announced(br#"{"listChanged":true}"#)),
-    ] {
-        if is_supported {
-            object.raw(name, capability);
+    fn write_capabilities(&self, out: &mut Vec<u8>, encoding: &Encoding) {
+        let capabilities = self.capabilities;
+        let if_announced = |capability: &'static [u8]| if self.announces_changes { capability } else { b"{}" };
+        let mut object = Object::begin(out);
+        for (name, is_supported, capability) in [
+            ("completions", capabilities.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
+            ("logging", capabilities.logging || (self.announces_changes && encoding.has(Feature::LogLevel)), b"{}"),
+            ("prompts", capabilities.prompts, if_announced(br#"{"listChanged":true}"#)),
+            ("resources", capabilities.resources, if_announced(br#"{"subscribe":true,"listChanged":true}"#)),
+            (
+                "tasks",
+                capabilities.tasks && encoding.has(Feature::SessionTasks),
+                br#"{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#,
+            ),
+            ("tools", capabilities.tools, if_announced(br#"{"listChanged":true}"#)),
+        ] {
+            if is_supported {
+                object.raw(name, capability);
+            }
         }
+        if !self.declared.experimental.is_empty() {
+            write::plain(object.key("experimental"), &self.declared.experimental);
+        }
+        if encoding.has(Feature::Extensions) {
+            self.write_extensions(&mut object, encoding);
+        }
+        object.end();
     }
-    if encoding.has(Feature::Extensions) {
-        write_extensions(&mut object, capabilities, encoding);
-    }
-    object.end();
-}
 
-fn write_extensions(object: &mut Object<'_>, capabilities: ServerCapabilities, encoding: &Encoding) {
-    let tasks = capabilities.tasks && encoding.has(Feature::TaskExtension);
-    if !(capabilities.skills || tasks) {
-        return;
+    fn write_extensions(&self, object: &mut Object<'_>, encoding: &Encoding) {
+        let ServerCapabilities { tasks, skills, .. } = self.capabilities;
+        let tasks = tasks && encoding.has(Feature::TaskExtension);
+        if !(skills || tasks) && self.declared.extensions.is_empty() {
+            return;
+        }
+        let mut extensions = Object::begin(object.key("extensions"));
+        if skills {
+            extensions.raw(SKILLS_EXTENSION, br#"{"directoryRead":true}"#);
+        }
+        if tasks {
+            extensions.raw(EXTENSION, b"{}");
+        }
+        for (name, settings) in &self.declared.extensions {
+            write::plain(extensions.key(name), settings);
+        }
+        extensions.end();
     }
-    let mut extensions = Object::begin(object.key("extensions"));
-    if capabilities.skills {
-        extensions.raw("io.modelcontextprotocol/skills", br#"{"directoryRead":true}"#);
-    }
-    if tasks {
-        extensions.raw(EXTENSION, b"{}");
-    }
-    extensions.end();
 }

@@ -31,6 +31,7 @@ pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
+pub(crate) use introduction::OWN_EXTENSIONS;
 #[cfg(feature = "http")]
 pub(crate) use outbox::{Meter, Outbox};
 pub use rates::{Rate, SessionRates};

@@ -1,6 +1,6 @@
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
     backend::TaskStore,
     error::BuildError,
     handler::{Encoding, SessionPeer, StateMap},
-    model::Implementation,
+    model::{Implementation, Level, OptionalCapabilities},
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
@@ -30,6 +30,8 @@ use crate::{
 pub(crate) struct Profile {
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    /// The capabilities that the author declared.
+    pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -49,11 +51,13 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
     pub(super) sessions: Arc<WeakSet<Session>>,
+    dropped_log_messages: AtomicU64,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
     pub(crate) identity: Implementation,
     pub(crate) instructions: Option<String>,
+    declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     /// Whether log events of functions are sent to the clients that called them.
     pub(crate) forwards_log: bool,
@@ -71,6 +75,7 @@ impl Engine {
         let Profile {
             identity,
             instructions,
+            declared,
             limits,
             forwards_log,
             state_keys,
@@ -85,10 +90,12 @@ impl Engine {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
             sessions: Arc::default(),
+            dropped_log_messages: AtomicU64::new(0),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
             instructions,
+            declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
@@ -124,11 +131,24 @@ impl Engine {
                 identity: &self.identity,
                 instructions: self.instructions.as_deref(),
                 capabilities: registry.capabilities(),
+                declared: &self.declared,
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
             };
             introduction.write(dialect)
         })
+    }
+
+    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive it.
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        let dropped = open.filter(|session| !session.log(level, message)).count();
+        self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of log messages that [`log`](Self::log) could not send.
+    pub(crate) fn dropped_log_messages(&self) -> u64 {
+        self.dropped_log_messages.load(Ordering::Relaxed)
     }
 
     /// Returns the sessions that have not ended.

@@ -2,6 +2,8 @@
 
 use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
 
+use serde_json::{Map, Value};
+
 use super::{Encoding, HandlerError};
 use crate::{
     jsonrpc::write,
@@ -46,6 +48,7 @@ pub struct Completions {
     pub(crate) values: Vec<String>,
     pub(crate) total: Option<usize>,
     pub(crate) has_more: bool,
+    pub(crate) meta: Map<String, Value>,
 }
 
 impl Completions {
@@ -54,7 +57,7 @@ impl Completions {
         let mut values = values.into_iter();
         let first: Vec<String> = values.by_ref().take(MAX_VALUES).map(Into::into).collect();
         let total = first.len() + values.count();
-        Self { has_more: total > first.len(), total: Some(total), values: first }
+        Self { has_more: total > first.len(), total: Some(total), values: first, meta: Map::new() }
     }
 
     /// Creates a result from the candidates that match a value, regardless of case: first those that start with it, then
@@ -87,6 +90,13 @@ impl Completions {
         self
     }
 
+    /// Adds a member to the `_meta` of the result.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+
     /// Writes the result of `completion/complete`.
     pub(crate) fn write(&self, encoding: &Encoding) -> Vec<u8> {
         let mut out = Vec::new();
@@ -98,7 +108,7 @@ impl Completions {
         }
         write::plain(completion.key("hasMore"), &self.has_more);
         completion.end();
-        encoding.end_result(&mut out, None);
+        encoding.end_result(&mut out, Some(&self.meta));
         out
     }
 }

@@ -1,7 +1,8 @@
 pub(super) mod client_wait;
 pub(crate) mod current;
 pub(super) mod lifetime;
-mod log;
+pub(crate) mod log;
+mod notifier;
 mod peer;
 mod progress;
 
@@ -15,11 +16,15 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLimiter};
 use super::{
     CallFuture,
-    ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
+    ask::{
+        Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation,
+        object_member,
+    },
     client_requests::{AskAll, CallRequests, ClientRequester, ClientRequests},
     session::Session,
 };
@@ -30,7 +35,7 @@ use crate::{
     revision::{Dialect, Feature, Revision},
 };
 
-pub use self::{peer::ClientInfo, progress::Amount};
+pub use self::{notifier::Notifier, peer::ClientInfo, progress::Amount};
 
 pub(crate) use self::{
     log::LogThreshold,
@@ -67,6 +72,9 @@ pub(crate) struct ContextParts {
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
+    /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
+    /// them in `_meta`.
+    pub(crate) capabilities: Option<Arc<str>>,
     /// The channel for requests to the client; `None` if the protocol does not allow any.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
     /// The receiver of status messages if the call is, or may become, a task.
@@ -122,21 +130,24 @@ impl Context {
     ///
     /// See [Progress](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress).
     pub fn progress(&self, done: impl Amount, total: impl Amount, message: impl AsRef<str>) {
+        self.send_progress(done.amount(), total.amount(), message.as_ref(), &Map::new());
+    }
+
+    fn send_progress(&self, done: Option<f64>, total: Option<f64>, message: &str, meta: &Map<String, Value>) {
         let parts = &self.inner.parts;
-        let message = message.as_ref();
         if let Some(status) = &parts.task_status
             && !message.is_empty()
         {
             status.set(message);
         }
         let Some(token) = &parts.progress_token else { return };
-        let Some(done) = done.amount().filter(|done| done.is_finite()) else { return };
-        let total = total.amount().filter(|total| total.is_finite());
+        let Some(done) = done.filter(|done| done.is_finite()) else { return };
+        let total = total.filter(|total| total.is_finite());
         if self.inner.lifetime.has_ended() || !self.inner.progress.admits(done, total) {
             return;
         }
         let message = if parts.dialect.has(Feature::ProgressMessage) { message } else { "" };
-        parts.peer.notify(&progress::notification(token, done, total, message));
+        parts.peer.notify(&progress::notification(token, done, total, message, meta));
     }
 
     /// Sends a log message to the client if the client asked for messages of this level.
@@ -151,11 +162,15 @@ impl Context {
 
     /// Sends a log message with the name of a logger. See [`log`](Self::log).
     pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
+        self.send_log(logger, level, data, &Map::new());
+    }
+
+    fn send_log(&self, logger: &str, level: Level, data: impl Serialize, meta: &Map<String, Value>) {
         let parts = &self.inner.parts;
         if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
             return;
         }
-        match log::notification(logger, level, &data) {
+        match log::notification(logger, level, &data, meta) {
             Ok(message) => {
                 parts.peer.notify(&message);
             }
@@ -181,6 +196,24 @@ impl Context {
     /// Sends a log message of level `error`.
     pub fn error(&self, data: impl Serialize) {
         self.log(Level::Error, data);
+    }
+
+    /// Adds a member to the `_meta` of the notifications that are sent with the returned notifier.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Copy files.
+    /// #[tool]
+    /// fn copy(ctx: &Context, files: Vec<String>) {
+    ///     for (done, file) in files.iter().enumerate() {
+    ///         ctx.with_meta("com.example/file", &**file).progress(done, files.len(), "copying");
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// See [`_meta`](https://modelcontextprotocol.io/specification/2025-11-25/basic#meta).
+    pub fn with_meta(&self, key: impl Into<String>, value: impl Into<Value>) -> Notifier<'_> {
+        Notifier { context: self, meta: Map::new() }.with_meta(key, value)
     }
 
     /// Returns whether a log message of this level would be sent.
@@ -240,6 +273,50 @@ impl Context {
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
         let value = raw::member(self.inner.parts.meta.as_deref()?, key)?;
         serde_json::from_str(value).ok()
+    }
+
+    /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if the
+    /// client did not declare it.
+    ///
+    /// The client's declaration of all its capabilities is limited to 64 KiB.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Render a chart.
+    /// #[tool]
+    /// fn chart(ctx: &Context) -> &'static str {
+    ///     if ctx.client_experimental("com.example/charts").is_some() { "an interactive chart" } else { "a picture" }
+    /// }
+    /// ```
+    ///
+    /// See [Capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation).
+    pub fn client_experimental(&self, name: &str) -> Option<Value> {
+        self.client_capability("experimental", name)
+    }
+
+    /// Returns the settings of an extension that the client declared: an object, which may be empty. Returns `None` if the
+    /// client did not declare it, or if the revision has no extensions; 2026-07-28 is the first that has them.
+    ///
+    /// The client's declaration of all its capabilities is limited to 64 KiB.
+    ///
+    /// See [Extension negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
+    pub fn client_extension(&self, name: &str) -> Option<Value> {
+        if self.inner.parts.dialect.has(Feature::Extensions) {
+            self.client_capability("extensions", name)
+        } else {
+            None
+        }
+    }
+
+    /// Returns an object in a member of the client's capabilities.
+    fn client_capability(&self, member: &str, name: &str) -> Option<Value> {
+        let parts = &self.inner.parts;
+        let capabilities = match &parts.capabilities {
+            Some(capabilities) => &**capabilities,
+            None => object_member(parts.meta.as_deref()?, "io.modelcontextprotocol/clientCapabilities")?,
+        };
+        let declared = object_member(object_member(capabilities, member)?, name)?;
+        serde_json::from_str(declared).ok()
     }
 
     /// Returns the headers of the HTTP request, or `None` over other transports.

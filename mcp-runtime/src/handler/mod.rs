@@ -27,7 +27,7 @@ mod strings;
 
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
-pub use context::{Amount, ClientInfo, Context};
+pub use context::{Amount, ClientInfo, Context, Notifier};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
@@ -49,6 +49,7 @@ pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
     current::{current_call, enter_call},
+    log::notification as log_notification,
 };
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};

@@ -9,7 +9,7 @@ use super::{HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
-    model::{Audio, Content, Image, Json, Resource, ResourceLink, Text, ToolResult},
+    model::{Audio, Content, Image, Json, Resource, ResourceLink, Structured, Text, ToolResult},
     revision::{Feature, encode},
 };
 
@@ -18,6 +18,7 @@ use crate::{
 /// - Text, numbers, `bool` and `char` become a text block. Images, audio, resources and links become a block of their
 ///   type, and a `Vec` becomes one block per element.
 /// - [`Json<T>`](Json) becomes structured content with a schema, and a text block for clients that do not support it.
+///   [`Structured<T>`](Structured) adds further content.
 /// - `()` and `None` have no content, except that `None` is `null` if the `Some` value would be structured.
 /// - `Err` is an error that the model reads, except for a [`Fault`], which is a protocol error.
 ///
@@ -26,7 +27,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "unsupported return type",
-    note = "the supported types are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
+    note = "the supported types are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Structured<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
     note = "for a structured result, return `Json<{Self}>`, where `{Self}` implements `serde::Serialize` and `schemars::JsonSchema`"
 )]
 pub trait ToolOutput: Sized {
@@ -209,6 +210,19 @@ impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
 
     fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
         Ok(reply.json(&self.0)?)
+    }
+}
+
+impl<T: Serialize + JsonSchema> ToolOutput for Structured<T> {
+    fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Json::<T>::schema(generator)
+    }
+
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+        reply.json(&self.value)?;
+        self.content.iter().for_each(|content| reply.content(content));
+        reply.meta = Some(self.meta);
+        Ok(())
     }
 }
 

@@ -30,12 +30,13 @@ pub struct PromptReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
     /// Whether the `messages` array has been opened.
     open: bool,
+    meta: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl<'r, 'a> PromptReply<'r, 'a> {
     fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.push(b'{');
-        Self { reply, open: false }
+        Self { reply, open: false, meta: None }
     }
 
     fn open_messages(&mut self) {
@@ -65,7 +66,7 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     fn end(mut self) {
         self.open_messages();
         self.reply.out.push(b']');
-        self.reply.encoding.end_result(self.reply.out, None);
+        self.reply.encoding.end_result(self.reply.out, self.meta.as_ref());
     }
 }
 
@@ -100,6 +101,7 @@ impl PromptOutput for PromptResult {
         if let Some(description) = &self.description {
             reply.description(description);
         }
+        reply.meta = Some(self.meta);
         self.messages.write(reply)
     }
 }

@@ -9,7 +9,7 @@ use super::{HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
-    model::{Json, Resource, ResourceLink},
+    model::{Json, Resource, ResourceLink, ResourceResult},
     revision::{Feature, encode},
 };
 
@@ -19,11 +19,11 @@ use crate::{
 /// - `None`, an empty `Vec<Resource>`, and an [`io::Error`] of kind `NotFound` mean that the resource does not exist.
 ///
 /// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert
-/// them to [`Resource`].
+/// them to [`Resource`] or [`ResourceResult`].
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "unsupported return type",
-    note = "the supported types are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
+    note = "the supported types are text (`String`, `&str`), bytes (`Vec<u8>`, `&[u8]`), `Json<T>`, `Resource`, `Vec<Resource>`, `ResourceResult`, an `Option` of these (`None`: resource not found), and a `Result` of any of them"
 )]
 pub trait ResourceOutput: Sized {
     /// Writes the contents.
@@ -35,17 +35,19 @@ pub trait ResourceOutput: Sized {
 #[derive(Debug)]
 pub struct ResourceReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
+    meta: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl<'r, 'a> ResourceReply<'r, 'a> {
     fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.extend_from_slice(br#"{"contents":["#);
-        Self { reply }
+        Self { reply, meta: None }
     }
 
     fn contents(&mut self, resource: &Resource) {
         comma(self.reply.out);
-        encode::resource_contents(self.reply.out, resource, self.reply.uri, self.reply.mime_type);
+        let features = self.reply.encoding.features;
+        encode::resource_contents(self.reply.out, features, resource, self.reply.uri, self.reply.mime_type);
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {
@@ -67,7 +69,7 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
         if self.reply.encoding.has(Feature::CacheHints) {
             out.extend_from_slice(br#","ttlMs":0,"cacheScope":"private""#);
         }
-        self.reply.encoding.end_result(out, None);
+        self.reply.encoding.end_result(out, self.meta.as_ref());
     }
 }
 
@@ -142,6 +144,13 @@ impl ResourceOutput for Vec<Resource> {
         }
         self.iter().for_each(|resource| reply.contents(resource));
         Ok(())
+    }
+}
+
+impl ResourceOutput for ResourceResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+        reply.meta = Some(self.meta);
+        self.contents.write(reply)
     }
 }
 

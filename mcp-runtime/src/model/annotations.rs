@@ -26,7 +26,8 @@ pub struct Annotations {
     pub audience: Vec<Role>,
     /// The importance, from 0 (entirely optional) to 1 (effectively required).
     pub priority: Option<f64>,
-    /// The time of the last change, as an ISO 8601 date and time. Sent since revision 2025-06-18.
+    /// The time of the last change, as an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or as a date. Sent since
+    /// revision 2025-06-18. Any other text is not sent.
     pub last_modified: Option<String>,
 }
 
@@ -38,14 +39,25 @@ impl Annotations {
         self
     }
 
-    /// Sets the importance. Values outside of 0 to 1 are clamped.
+    /// Sets the importance. Values outside of 0 to 1 are clamped, and a value that is not a number is ignored.
     #[must_use]
     pub fn with_priority(mut self, priority: f64) -> Self {
-        self.priority = Some(priority.clamp(0.0, 1.0));
+        self.priority = Some(priority).filter(|priority| !priority.is_nan()).map(|priority| priority.clamp(0.0, 1.0));
         self
     }
 
-    /// Sets the time of the last change, as an ISO 8601 date and time.
+    /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::Timestamp). Any other text
+    /// is not sent.
+    ///
+    /// ```
+    /// use mcp_runtime::{Annotations, ResourceLink, Timestamp};
+    ///
+    /// # fn link(metadata: &std::fs::Metadata) -> std::io::Result<ResourceLink> {
+    /// let modified = Timestamp::from(metadata.modified()?);
+    /// let hints = Annotations::default().with_priority(0.8).with_last_modified(modified);
+    /// Ok(ResourceLink::new("file:///notes.txt", "notes").with_annotations(hints))
+    /// # }
+    /// ```
     #[must_use]
     pub fn with_last_modified(mut self, date: impl Into<String>) -> Self {
         self.last_modified = Some(date.into());

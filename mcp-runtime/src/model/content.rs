@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
+
 use super::{Annotations, Resource, ResourceLink};
 
 /// A content block of a tool result or a prompt message.
@@ -23,7 +25,7 @@ pub enum Content {
 impl Content {
     /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(Text { text: text.into(), annotations: Annotations::default() })
+        Self::Text(Text::new(text))
     }
 
     /// Sets the hints for the client.
@@ -38,21 +40,53 @@ impl Content {
         }
         self
     }
+
+    /// Adds a member to the `_meta` of the block, for clients of revision 2025-06-18 or later. The `_meta` of the contents
+    /// of an embedded resource is [`Resource::meta`].
+    ///
+    /// ```
+    /// use mcp_runtime::Content;
+    ///
+    /// let content = Content::text("42").with_meta("com.example/unit", "km");
+    /// ```
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        let meta = match &mut self {
+            Self::Text(text) => &mut text.meta,
+            Self::Image(image) => &mut image.meta,
+            Self::Audio(audio) => &mut audio.meta,
+            Self::Resource(resource) => &mut resource.block_meta,
+            Self::ResourceLink(link) => &mut link.meta,
+        };
+        meta.insert(key.into(), value.into());
+        self
+    }
 }
 
 /// Text with hints for the client.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Text {
     /// The text.
     pub text: String,
     /// Hints for the client.
     pub annotations: Annotations,
+    /// Additional data in `_meta`. Sent since revision 2025-06-18.
+    pub meta: Map<String, Value>,
+}
+
+impl Text {
+    /// Creates a block from its text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
 }
 
 macro_rules! media {
     ($(#[$doc:meta])* $name:ident, $($(#[$ctor_doc:meta])* $ctor:ident = $mime:literal),+) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub struct $name {
             /// The bytes. They are sent in base64.
             pub data: Vec<u8>,
@@ -60,12 +94,19 @@ macro_rules! media {
             pub mime_type: Cow<'static, str>,
             /// Hints for the client.
             pub annotations: Annotations,
+            /// Additional data in `_meta`. Sent since revision 2025-06-18.
+            pub meta: Map<String, Value>,
         }
 
         impl $name {
             /// Creates a block from bytes and their media type.
             pub fn new(data: impl Into<Vec<u8>>, mime_type: impl Into<Cow<'static, str>>) -> Self {
-                Self { data: data.into(), mime_type: mime_type.into(), annotations: Annotations::default() }
+                Self {
+                    data: data.into(),
+                    mime_type: mime_type.into(),
+                    annotations: Annotations::default(),
+                    meta: Map::new(),
+                }
             }
 
             $($(#[$ctor_doc])* pub fn $ctor(data: impl Into<Vec<u8>>) -> Self { Self::new(data, $mime) })+

@@ -3,7 +3,9 @@
 //! Nothing here implements serialization. The layer `revision` encodes these values.
 
 mod annotations;
+mod capabilities;
 mod content;
+pub(crate) mod date_time;
 mod identity;
 mod level;
 mod prompt;
@@ -15,7 +17,8 @@ pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
 pub use level::{Level, ParseLevelError};
 pub use prompt::{PromptMessage, PromptResult};
-pub use resource::{Resource, ResourceBody, ResourceLink};
-pub use tool::{Json, ToolResult};
+pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
+pub use tool::{Json, Structured, ToolResult};
 
+pub(crate) use capabilities::OptionalCapabilities;
 pub(crate) use identity::Implementation;

@@ -1,6 +1,10 @@
+use serde_json::{Map, Value};
+
 use super::{Content, Role};
 
 /// A message of a prompt.
+///
+/// A message has no `_meta` of its own in any revision; its content has, see [`Content::with_meta`].
 ///
 /// See [PromptMessage](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage).
 #[derive(Debug, Clone, PartialEq)]
@@ -31,18 +35,27 @@ pub struct PromptResult {
     pub description: Option<String>,
     /// The messages.
     pub messages: Vec<PromptMessage>,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
 }
 
 impl PromptResult {
     /// Creates a result with these messages.
     pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
-        Self { description: None, messages: messages.into_iter().collect() }
+        Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
     /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
+        self
+    }
+
+    /// Adds a member to `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
         self
     }
 }

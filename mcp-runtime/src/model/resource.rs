@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
+
 use super::{Annotations, Icon};
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
@@ -16,6 +18,11 @@ pub struct Resource {
     pub body: ResourceBody,
     /// Hints for the client, sent if the resource is embedded in other content.
     pub annotations: Annotations,
+    /// Additional data in the `_meta` of the contents. Sent since revision 2025-06-18.
+    pub meta: Map<String, Value>,
+    /// Additional data in the `_meta` of the content block, sent if the resource is embedded in other content, since
+    /// revision 2025-06-18.
+    pub block_meta: Map<String, Value>,
 }
 
 /// The body of a resource.
@@ -39,7 +46,14 @@ impl Resource {
     }
 
     fn new(uri: impl Into<Cow<'static, str>>, body: ResourceBody) -> Self {
-        Self { uri: uri.into(), mime_type: None, body, annotations: Annotations::default() }
+        Self {
+            uri: uri.into(),
+            mime_type: None,
+            body,
+            annotations: Annotations::default(),
+            meta: Map::new(),
+            block_meta: Map::new(),
+        }
     }
 
     /// Sets the media type.
@@ -53,6 +67,50 @@ impl Resource {
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.annotations = annotations;
+        self
+    }
+
+    /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
+    /// block that embeds the resource.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+}
+
+/// The complete result of `resources/read`, for resources that set more than contents.
+///
+/// ```
+/// use mcp_runtime::{Resource, ResourceResult, resource};
+///
+/// /// The latest report.
+/// #[resource("reports://latest")]
+/// fn latest() -> ResourceResult {
+///     ResourceResult::new([Resource::text("reports://2026-07", "All is well.")]).with_meta("com.example/issue", 7)
+/// }
+/// ```
+///
+/// See [Reading resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#reading-resources).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ResourceResult {
+    /// The contents. Empty means that the resource does not exist.
+    pub contents: Vec<Resource>,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
+}
+
+impl ResourceResult {
+    /// Creates a result with these contents.
+    pub fn new(contents: impl IntoIterator<Item = Resource>) -> Self {
+        Self { contents: contents.into_iter().collect(), meta: Map::new() }
+    }
+
+    /// Adds a member to `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
         self
     }
 }
@@ -80,6 +138,8 @@ pub struct ResourceLink {
     pub annotations: Annotations,
     /// Icons for the client. Sent since revision 2025-11-25.
     pub icons: Vec<Icon>,
+    /// Additional data in `_meta`. Sent since revision 2025-06-18.
+    pub meta: Map<String, Value>,
 }
 
 impl ResourceLink {
@@ -127,6 +187,13 @@ impl ResourceLink {
     #[must_use]
     pub fn with_icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);
+        self
+    }
+
+    /// Adds a member to `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
         self
     }
 }

@@ -12,6 +12,62 @@ use super::Content;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
+/// A structured result with further content for the model and the user, such as an image.
+///
+/// The value is encoded like that of [`Json`]: it determines the `outputSchema` of the tool, and is sent as
+/// `structuredContent` and as a text block. The content follows that block.
+///
+/// ```
+/// use mcp_runtime::{Image, Structured, tool};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Sales {
+///     total: u32,
+/// }
+///
+/// /// Draw the sales of the year.
+/// #[tool(read_only)]
+/// fn sales() -> Structured<Sales> {
+///     let png = vec![/* … */];
+///     Structured::new(Sales { total: 7 }).with_content(Image::png(png))
+/// }
+/// ```
+///
+/// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Structured<T> {
+    /// The structured content.
+    pub value: T,
+    /// The content that follows the text of the value.
+    pub content: Vec<Content>,
+    /// Additional data in `_meta`.
+    pub meta: Map<String, Value>,
+}
+
+impl<T> Structured<T> {
+    /// Creates a result with this value and no further content.
+    pub fn new(value: T) -> Self {
+        Self { value, content: Vec::new(), meta: Map::new() }
+    }
+
+    /// Adds a content block.
+    #[must_use]
+    pub fn with_content(mut self, content: impl Into<Content>) -> Self {
+        self.content.push(content.into());
+        self
+    }
+
+    /// Adds a member to `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
+    }
+}
+
 /// The complete result of a tool, for tools that set more than content.
 ///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).

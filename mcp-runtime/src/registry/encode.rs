@@ -184,7 +184,11 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
     }
-    let hints = Annotations { audience: entry.audience.to_vec(), priority: entry.priority, last_modified: None };
+    let hints = Annotations {
+        audience: entry.audience.to_vec(),
+        priority: entry.priority,
+        last_modified: entry.last_modified.map(str::to_owned),
+    };
     encode::annotations(&mut object, encoding.features, &hints);
     end_entry(&mut object, encoding, common);
     object.end();

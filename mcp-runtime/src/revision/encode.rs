@@ -1,9 +1,14 @@
 //! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
+use serde_json::{Map, Value};
+
 use super::feature::{Feature, Features};
 use crate::{
     jsonrpc::write::{base64, plain, string, verbatim},
-    model::{Annotations, Content, Icon, Implementation, Resource, ResourceBody, ResourceLink, Theme},
+    model::{
+        Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme,
+        date_time::{is_date, is_date_time},
+    },
 };
 
 /// A writer for a JSON object, which inserts the commas between members.
@@ -72,23 +77,26 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
 /// resource, a resource link by text.
 pub(crate) fn content(out: &mut Vec<u8>, features: Features, content: &Content) {
     match content {
-        Content::Text(value) if value.annotations.is_empty() => text(out, &value.text),
+        Content::Text(value) if value.annotations.is_empty() && value.meta.is_empty() => text(out, &value.text),
         Content::Text(value) => {
             let mut object = Object::begin(out);
             object.string("type", "text");
             object.string("text", &value.text);
             annotations(&mut object, features, &value.annotations);
+            meta(&mut object, features, &value.meta);
             object.end();
         }
-        Content::Image(image) => media(out, features, "image", &image.data, &image.mime_type, &image.annotations),
-        Content::Audio(audio) if features.has(Feature::Audio) => {
-            media(out, features, "audio", &audio.data, &audio.mime_type, &audio.annotations);
+        Content::Image(Image { data, mime_type, annotations, meta }) => {
+            media(out, features, &Media { kind: "image", data, mime_type, annotations, meta });
+        }
+        Content::Audio(Audio { data, mime_type, annotations, meta }) if features.has(Feature::Audio) => {
+            media(out, features, &Media { kind: "audio", data, mime_type, annotations, meta });
         }
         Content::Audio(audio) => {
             let embedded = Resource::blob("attachment:audio", audio.data.clone())
                 .with_mime_type(audio.mime_type.clone())
                 .with_annotations(audio.annotations.clone());
-            embedded_resource(out, features, &embedded);
+            embedded_resource(out, features, &Resource { block_meta: audio.meta.clone(), ..embedded });
         }
         Content::Resource(resource) => embedded_resource(out, features, resource),
         Content::ResourceLink(link) if features.has(Feature::ResourceLinks) => {
@@ -101,25 +109,42 @@ pub(crate) fn content(out: &mut Vec<u8>, features: Features, content: &Content) 
     }
 }
 
-fn media(out: &mut Vec<u8>, features: Features, kind: &str, data: &[u8], mime_type: &str, hints: &Annotations) {
+/// An image or audio.
+struct Media<'a> {
+    kind: &'static str,
+    data: &'a [u8],
+    mime_type: &'a str,
+    annotations: &'a Annotations,
+    meta: &'a Map<String, Value>,
+}
+
+fn media(out: &mut Vec<u8>, features: Features, media: &Media<'_>) {
     let mut object = Object::begin(out);
-    object.string("type", kind);
-    base64(object.key("data"), data);
-    object.string("mimeType", mime_type);
-    annotations(&mut object, features, hints);
+    object.string("type", media.kind);
+    base64(object.key("data"), media.data);
+    object.string("mimeType", media.mime_type);
+    annotations(&mut object, features, media.annotations);
+    meta(&mut object, features, media.meta);
     object.end();
 }
 
 fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource) {
     let mut object = Object::begin(out);
     object.string("type", "resource");
-    resource_contents(object.key("resource"), resource, "", None);
+    resource_contents(object.key("resource"), features, resource, "", None);
     annotations(&mut object, features, &resource.annotations);
+    meta(&mut object, features, &resource.block_meta);
     object.end();
 }
 
 /// Writes the contents of a resource. `uri` and `mime_type` are the defaults for resources that do not set their own.
-pub(crate) fn resource_contents(out: &mut Vec<u8>, resource: &Resource, uri: &str, mime_type: Option<&str>) {
+pub(crate) fn resource_contents(
+    out: &mut Vec<u8>,
+    features: Features,
+    resource: &Resource,
+    uri: &str,
+    mime_type: Option<&str>,
+) {
     let mut object = Object::begin(out);
     object.string("uri", if resource.uri.is_empty() { uri } else { &resource.uri });
     object.optional("mimeType", resource.mime_type.as_deref().or(mime_type));
@@ -127,6 +152,7 @@ pub(crate) fn resource_contents(out: &mut Vec<u8>, resource: &Resource, uri: &st
         ResourceBody::Text(text) => object.string("text", text),
         ResourceBody::Blob(bytes) => base64(object.key("blob"), bytes),
     }
+    meta(&mut object, features, &resource.meta);
     object.end();
 }
 
@@ -142,6 +168,7 @@ pub(crate) fn resource_link(object: &mut Object<'_>, features: Features, link: &
     }
     annotations(object, features, &link.annotations);
     icons(object, features, &link.icons);
+    meta(object, features, &link.meta);
 }
 
 fn link_as_text(link: &ResourceLink) -> String {
@@ -152,16 +179,27 @@ fn link_as_text(link: &ResourceLink) -> String {
     }
 }
 
+/// Writes the `_meta` of an entry, a content block or contents, in revisions that have it there. The `_meta` of results
+/// and notifications exists in every revision.
+fn meta(object: &mut Object<'_>, features: Features, meta: &Map<String, Value>) {
+    if !meta.is_empty() && features.has(Feature::ItemMeta) {
+        plain(object.key("_meta"), meta);
+    }
+}
+
+/// Writes hints for the client. Leaves out values that the schemas do not allow.
 pub(crate) fn annotations(object: &mut Object<'_>, features: Features, hints: &Annotations) {
-    let last_modified = hints.last_modified.as_deref().filter(|_| features.has(Feature::LastModified));
-    if hints.audience.is_empty() && hints.priority.is_none() && last_modified.is_none() {
+    let is_sent = |time: &&str| features.has(Feature::LastModified) && (is_date_time(time) || is_date(time));
+    let last_modified = hints.last_modified.as_deref().filter(is_sent);
+    let priority = hints.priority.filter(|priority| (0.0..=1.0).contains(priority));
+    if hints.audience.is_empty() && priority.is_none() && last_modified.is_none() {
         return;
     }
     let mut inner = Object::begin(object.key("annotations"));
     if !hints.audience.is_empty() {
         array(inner.key("audience"), &hints.audience, |out, role| string(out, role.as_str()));
     }
-    if let Some(priority) = hints.priority {
+    if let Some(priority) = priority {
         plain(inner.key("priority"), &priority);
     }
     inner.optional("lastModified", last_modified);

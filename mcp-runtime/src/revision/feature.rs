@@ -18,7 +18,8 @@ pub(crate) enum Feature {
     CompletionsCapability,
     /// `title` in addition to `name`.
     Titles,
-    /// `_meta` on tools, resources, prompts and contents.
+    /// `_meta` on tools, resources, resource templates, prompts, content blocks and the contents of resources. Results and
+    /// notifications have `_meta` in every revision, and prompt messages in none.
     ItemMeta,
     /// `lastModified` in annotations.
     LastModified,

@@ -1,6 +1,7 @@
 //! Configuring, building and serving a server.
 
 mod built;
+mod capabilities;
 mod error;
 #[allow(clippy::module_inception)]
 mod server;

@@ -2,7 +2,7 @@ use std::{any::TypeId, fmt, sync::Arc, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{built::BuiltServer, error::ServeError};
+use super::{built::BuiltServer, capabilities, error::ServeError};
 use crate::{
     backend::{TaskLimits, TaskStore},
     engine::{Caller, Engine, Profile, RootsHook, SessionRates, StateKey, Visibility, layers::Layer},
@@ -294,6 +294,52 @@ impl Server {
     /// Sets instructions that tell the model how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.profile.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Declares an experimental capability, which is not part of the specification. `settings` must be an object. Functions
+    /// read those of the client with [`Context::client_experimental`](crate::Context::client_experimental).
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # use serde_json::json;
+    /// let server = Server::empty("charts", "1.0.0").experimental("com.example/charts", json!({"formats": ["svg"]}));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if `settings` is not an object, or if the capability is declared twice.
+    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+        let declared = &mut self.profile.declared.experimental;
+        self.problems.extend(capabilities::declare(declared, "experimental capability", name.into(), settings.into()));
+        self
+    }
+
+    /// Declares an extension of the protocol, with its settings. `name` needs a prefix, as in `com.example/charts`, and
+    /// `settings` must be an object. Functions read the extensions of the client with
+    /// [`Context::client_extension`](crate::Context::client_extension).
+    ///
+    /// Only clients of revision 2026-07-28 or later receive it: earlier revisions have no extensions.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # use serde_json::json;
+    /// let server = Server::empty("charts", "1.0.0").extension("com.example/charts", json!({}));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name is not a key of `_meta` with a prefix, if it is that of an extension which
+    /// the server declares itself, if `settings` is not an object, or if the extension is declared twice.
+    ///
+    /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities).
+    pub fn extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+        let name = name.into();
+        self.problems.extend(capabilities::check_extension(&name));
+        let declared = &mut self.profile.declared.extensions;
+        self.problems.extend(capabilities::declare(declared, "extension", name, settings.into()));
         self
     }
 

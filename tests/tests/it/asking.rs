@@ -7,6 +7,7 @@
 mod bad_input;
 mod capabilities;
 mod conversations;
+mod options;
 mod state;
 
 use mcp_runtime::{

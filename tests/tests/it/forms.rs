@@ -294,7 +294,31 @@ fn url_elicitations_are_encoded_and_validated() {
         let message = format!("the user cannot open `{url}`, expected an absolute URL such as `https://…`");
         assert_eq!(fault, Fault::Internal(message));
     }
-    assert!(encoded_question(&UrlElicitation::new("key", "HTTP://localhost:1", ""), Revision::V2026_07_28).is_ok());
+    let https = "`https`, because only pages on the user's own machine may use `http`";
+    let no_password = "a URL without a user name or password";
+    for (url, expected) in [
+        ("HTTP://localhost:1", None),
+        ("http://127.0.0.1", None),
+        ("http://127.8.9.10:8080/a?b#c", None),
+        ("http://[::1]:80/", None),
+        ("HTTPS://example.com:8443/a", None),
+        ("https://[2001:db8::1]/", None),
+        ("http://example.com", Some(https)),
+        ("http://localhost.example.com/", Some(https)),
+        ("http://example.com/localhost", Some(https)),
+        ("http://example.com#127.0.0.1", Some(https)),
+        ("http://128.0.0.1", Some(https)),
+        ("http://[::2]/", Some(https)),
+        ("http://0.0.0.0", Some(https)),
+        ("http://localhost@example.com", Some(no_password)),
+        ("https://user:password@example.com", Some(no_password)),
+    ] {
+        for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+            let question = encoded_question(&UrlElicitation::new("key", url, ""), revision);
+            let message = |expected| format!("the user cannot open `{url}`, expected {expected}");
+            assert_eq!(question.err(), expected.map(message).map(Fault::Internal), "{url}");
+        }
+    }
 }
 
 #[test]

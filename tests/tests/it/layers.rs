@@ -4,7 +4,7 @@ mod asking;
 mod built_in;
 mod callers;
 mod completion;
-mod log;
+pub(crate) mod log;
 
 use std::{
     sync::{
@@ -518,7 +518,8 @@ async fn layers_see_the_caller() {
 #[tokio::test]
 async fn a_batch_gets_a_single_response() {
     let (_, server) = server();
-    let mut client = server.layer(Watch("a", Events::default())).test_client(Revision::V2025_03_26);
+    let events = Events::default();
+    let mut client = server.layer(Watch("a", events.clone())).test_client(Revision::V2025_03_26);
     let call = |id: u32, name: &str| {
         let params = json!({"name": name, "arguments": {"number": id}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
@@ -528,4 +529,17 @@ async fn a_batch_gets_a_single_response() {
     let answers = client.settle().await;
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0].as_array().unwrap().len(), 4);
+    let mut events = events.take();
+    events.sort();
+    let seen = [
+        "a < aside success",
+        "a < double success",
+        "a < later success",
+        "a < panics fault",
+        r#"a > Tool aside {"number":3}"#,
+        r#"a > Tool double {"number":1}"#,
+        r#"a > Tool later {"number":2}"#,
+        r#"a > Tool panics {"number":4}"#,
+    ];
+    assert_eq!(events, seen);
 }

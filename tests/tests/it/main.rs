@@ -12,6 +12,7 @@ mod layers;
 mod lines;
 mod lock;
 mod macros;
+mod metadata;
 mod property;
 mod rates;
 mod requirements;

@@ -231,6 +231,7 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
         log,
         meta: meta.whole.map(Into::into),
         client: request.client(),
+        capabilities: request.session_capabilities(),
         requester,
         task_status,
         handoff,

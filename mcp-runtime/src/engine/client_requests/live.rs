@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::{
     once::OnceValues,
     pending::{send_request, session_ended},
+    wait::wait_for_response,
 };
 use crate::{
     backend::InputResponse,
@@ -96,7 +97,7 @@ impl ClientRequester for LiveRequester {
                 Some(outbox) => outbox,
                 None => session.until_read(READY_TIMEOUT).await?,
             };
-            let mut request = send_request(&session.pending_requests, &outbox, "ping", "{}")?;
+            let mut request = send_request(&session.pending_requests, &outbox, "ping", "{}", false)?;
             match timeout(PING_TIMEOUT, &mut request.response).await {
                 // An error response also shows that the client is responsive.
                 Ok(Ok(_)) => Ok("{}".to_owned()),
@@ -159,20 +160,16 @@ impl SessionPeer for LiveRequester {
 
 /// Sends a question once the client may receive it, and waits for the answer.
 async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, question: Question) -> Result<String, Fault> {
-    let limit = session.answer_timeout;
+    let limit = question.options.timeout.unwrap_or(session.answer_timeout);
     session.until_initialized(READY_TIMEOUT.min(limit)).await?;
     let outbox = match outbox {
         Some(outbox) => outbox,
         None => session.until_read(READY_TIMEOUT.min(limit)).await?,
     };
     let version = session.roots.version();
-    let mut request = send_request(&session.pending_requests, &outbox, question.method, &question.params)?;
-    match timeout(limit, &mut request.response).await {
-        Ok(Ok(response)) => {
-            let result = into_result(response, question.method);
-            result.inspect(|answer| session.roots.store(&question, version, answer))
-        }
-        Ok(Err(_)) => Err(Fault::internal("the session ended before the client answered")),
-        Err(_) => Err(Fault::internal(format!("the client did not answer `{}` within {limit:?}", question.key))),
-    }
+    let wants_progress = question.options.wants_progress();
+    let pending = &session.pending_requests;
+    let mut request = send_request(pending, &outbox, question.method, &question.params, wants_progress)?;
+    let response = wait_for_response(&mut request, &question, limit).await?;
+    into_result(response, question.method).inspect(|answer| session.roots.store(&question, version, answer))
 }

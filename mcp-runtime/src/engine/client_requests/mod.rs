@@ -3,11 +3,13 @@
 mod live;
 mod once;
 mod pending;
+mod progress;
 mod roots;
 mod rounds;
 mod seal;
 mod state;
 mod state_key;
+mod wait;
 
 pub(super) use live::{LiveRequester, into_result};
 pub(super) use once::OnceValues;

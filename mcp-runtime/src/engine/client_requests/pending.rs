@@ -8,9 +8,13 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::progress::{self, ProgressReceiver, ProgressSender};
 use crate::{
     backend::InputResponse,
-    engine::outbox::{MAX_UNREAD_BYTES, Outbox},
+    engine::{
+        outbox::{MAX_UNREAD_BYTES, Outbox},
+        request::params::Params,
+    },
     error::Fault,
     handler::Peer as _,
     jsonrpc::{Id, ResponseBody, raw},
@@ -28,9 +32,17 @@ pub(crate) struct PendingRequests {
 #[derive(Debug, Default)]
 struct State {
     last_id: u64,
-    waiting: HashMap<u64, oneshot::Sender<InputResponse>>,
+    waiting: HashMap<u64, Waiting>,
     /// Whether the session has ended.
     is_closed: bool,
+}
+
+/// The senders to the call that waits for a response.
+#[derive(Debug)]
+struct Waiting {
+    response: oneshot::Sender<InputResponse>,
+    /// The latest progress. `None` if the client was not asked for progress.
+    progress: Option<ProgressSender>,
 }
 
 impl PendingRequests {
@@ -46,7 +58,16 @@ impl PendingRequests {
             ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
             ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
-        waiting.send(response).is_ok()
+        waiting.response.send(response).is_ok()
+    }
+
+    /// Records progress of the client. Returns `false` if its token does not belong to a request that waits for progress,
+    /// or if the progress has not increased.
+    pub(crate) fn report_progress(&self, params: &Params<'_>) -> bool {
+        let Some((token, report)) = progress::decode(params) else { return false };
+        let state = self.lock();
+        let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
+        progress.is_some_and(|progress| progress::update(progress, report))
     }
 
     /// Fails every request, and the requests that follow.
@@ -58,7 +79,7 @@ impl PendingRequests {
     }
 
     /// Adds a request and returns its id.
-    fn add(&self) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
+    fn add(&self, progress: Option<ProgressSender>) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(session_ended());
@@ -70,8 +91,8 @@ impl PendingRequests {
         }
         state.last_id += 1;
         let id = state.last_id;
-        let (sender, receiver) = oneshot::channel();
-        state.waiting.insert(id, sender);
+        let (response, receiver) = oneshot::channel();
+        state.waiting.insert(id, Waiting { response, progress });
         Ok((id, receiver))
     }
 
@@ -96,7 +117,8 @@ pub(in crate::engine) fn session_ended() -> Fault {
     Fault::internal("the session has ended")
 }
 
-/// Sends a request to the client on the stream of an outbox.
+/// Sends a request to the client on the stream of an outbox. If `wants_progress` is set, the client is asked to report
+/// progress, with the id of the request as the token.
 ///
 /// # Errors
 ///
@@ -107,13 +129,15 @@ pub(in crate::engine) fn send_request(
     outbox: &Arc<Outbox>,
     method: &str,
     params: &str,
+    wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
-    let (id, response) = pending.add()?;
+    let (sender, progress) = wants_progress.then(progress::channel).unzip();
+    let (id, response) = pending.add(sender)?;
     outbox.open_question();
     let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
     let pending = Arc::clone(pending);
-    let request = PendingRequest { id, response, cancelled_params, pending, outbox: Arc::clone(outbox) };
-    let message = encode_request(id, method, params);
+    let request = PendingRequest { id, response, progress, cancelled_params, pending, outbox: Arc::clone(outbox) };
+    let message = encode_request(id, method, params, wants_progress);
     let error = if message.len() > MAX_UNREAD_BYTES {
         let size = message.len();
         format!("the request to the client is too large: {size} bytes, the limit is {MAX_UNREAD_BYTES}")
@@ -127,13 +151,22 @@ pub(in crate::engine) fn send_request(
     Err(Fault::internal(error))
 }
 
-fn encode_request(id: u64, method: &str, params: &str) -> Vec<u8> {
+fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool) -> Vec<u8> {
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
     request.raw("id", id.to_string().as_bytes());
     request.string("method", method);
-    request.raw("params", params.as_bytes());
+    if wants_progress {
+        let mut with_token = Object::begin(request.key("params"));
+        let mut meta = Object::begin(with_token.key("_meta"));
+        meta.raw("progressToken", id.to_string().as_bytes());
+        meta.end();
+        raw::members(params).for_each(|(name, value)| with_token.raw(&name, value.as_bytes()));
+        with_token.end();
+    } else {
+        request.raw("params", params.as_bytes());
+    }
     request.end();
     message
 }
@@ -142,6 +175,8 @@ fn encode_request(id: u64, method: &str, params: &str) -> Vec<u8> {
 pub(in crate::engine) struct PendingRequest {
     id: u64,
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
+    /// The progress of the client, if it was asked for progress.
+    pub(super) progress: Option<ProgressReceiver>,
     /// The parameters of the notification that cancels the request.
     pub(in crate::engine) cancelled_params: String,
     pending: Arc<PendingRequests>,

@@ -7,12 +7,16 @@ use crate::{
         call::{batch::Sink, response},
         client_requests::{PendingRequests, RootsCache},
         outbox::Outbox,
-        request::context::{ConnectionContext, RequestContext, client_info},
+        request::{
+            context::{ConnectionContext, RequestContext, client_info},
+            params::check_capabilities,
+        },
         runs::CoalescedRuns,
         session::{Lifecycle, Session, SessionInfo},
         subscriptions::subscriber::Subscriber,
     },
     error::Fault,
+    excerpt::excerpt,
     handler::ask::Capability,
     revision::{self, encode::Object},
 };
@@ -30,11 +34,13 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         return Err(already_initialized());
     }
     let version = request.params.string("protocolVersion")?;
+    let capabilities = request.params.member("capabilities");
+    check_capabilities(capabilities, "capabilities")?;
     let dialect = revision::handshake(&version).unwrap_or_else(revision::newest_handshake);
     let client = client_info(request.params.member("clientInfo"));
     tracing::info!(
         client = client.as_ref().map(|client| client.name.as_str()),
-        requested = &*version,
+        requested = &*excerpt(&version),
         version = dialect.name(),
         "session opened"
     );
@@ -46,7 +52,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     let engine = request.engine();
     let subscriber = engine.announces_changes().then(|| Subscriber::of_session(&engine.subscriptions, &outbox));
-    let capabilities = request.params.member("capabilities").unwrap_or("{}").to_owned();
+    let capabilities: Arc<str> = capabilities.unwrap_or("{}").into();
     let session = Arc::new(Session {
         id: OnceLock::new(),
         roots: RootsCache::new(&capabilities),
@@ -59,6 +65,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         flow,
         outbox,
         subscriber,
+        declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
         lifecycle: Lifecycle::default(),
         registration: OnceLock::new(),
     });

@@ -9,6 +9,9 @@ use crate::{
     revision::Dialect,
 };
 
+/// The maximum size of the capabilities that a client declares. A session stores them, and functions read them.
+pub(crate) const MAX_CAPABILITIES_BYTES: usize = 64 * 1024;
+
 /// The JSON of the members of `params` that frequently called methods read.
 #[derive(Default)]
 pub(crate) struct Params<'a> {
@@ -146,8 +149,24 @@ impl<'a> Meta<'a> {
             let message = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
             return Err(Fault::invalid_params(message));
         }
+        check_capabilities(self.client_capabilities, "_meta.io.modelcontextprotocol/clientCapabilities")?;
         let level = self.log_level.map(|json| level(Some(json), "_meta.io.modelcontextprotocol/logLevel"));
         Ok((dialect, level.transpose()?))
+    }
+}
+
+/// Checks the size of the client's capabilities. `name` is for error messages.
+///
+/// # Errors
+///
+/// Returns a fault if they exceed [`MAX_CAPABILITIES_BYTES`].
+pub(crate) fn check_capabilities(json: Option<&str>, name: &str) -> Result<(), Fault> {
+    match json {
+        Some(json) if json.len() > MAX_CAPABILITIES_BYTES => Err(Fault::invalid_params(format!(
+            "`{name}` has {} bytes, expected at most {MAX_CAPABILITIES_BYTES}",
+            json.len()
+        ))),
+        _ => Ok(()),
     }
 }
 

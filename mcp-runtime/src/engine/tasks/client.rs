@@ -95,7 +95,13 @@ impl ClientRequester for TaskClient {
         };
         let guard = WithdrawOnDrop { inbox: Arc::clone(&self.inbox), key };
         Box::pin(async move {
-            let response = response.await;
+            let response = match question.options.timeout {
+                // Returning drops the guard, which withdraws the question.
+                Some(timeout) => tokio::time::timeout(timeout, response)
+                    .await
+                    .map_err(|_| Fault::AnswerTimeout { key: question.key.clone(), timeout })?,
+                None => response.await,
+            };
             drop(guard);
             match response {
                 Ok(response) => into_result(response, question.method).inspect(|answer| {

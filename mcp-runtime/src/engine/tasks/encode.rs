@@ -94,12 +94,8 @@ fn write_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord
 /// Returns the name of a status. Without the extension, a task that returned a tool error has failed.
 fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
     match task.status {
-        TaskStatus::Working => "working",
-        TaskStatus::InputRequired => "input_required",
-        TaskStatus::Completed if !is_extension && is_tool_error(task) => "failed",
-        TaskStatus::Completed => "completed",
-        TaskStatus::Failed => "failed",
-        TaskStatus::Cancelled => "cancelled",
+        TaskStatus::Completed if !is_extension && is_tool_error(task) => TaskStatus::Failed.as_str(),
+        status => status.as_str(),
     }
 }
 

@@ -203,9 +203,11 @@ pub(super) fn truncated(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::ask::AskOptions;
 
     fn question(key: &str, params: &str) -> Question {
-        Question { key: key.to_owned(), method: "roots/list", params: params.to_owned(), capabilities: &[] }
+        let (key, params, options) = (key.to_owned(), params.to_owned(), AskOptions::default());
+        Question { key, method: "roots/list", params, capabilities: &[], options }
     }
 
     #[test]

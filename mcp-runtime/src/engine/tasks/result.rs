@@ -101,7 +101,7 @@ impl ResultRequest {
         let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
         let (pending, params) = (&session.pending_requests, related(&input.params));
-        let mut request = send_request(pending, outbox, &input.method, &params)?;
+        let mut request = send_request(pending, outbox, &input.method, &params, false)?;
         request.cancelled_params = related(&request.cancelled_params);
         sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())

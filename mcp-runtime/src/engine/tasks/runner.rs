@@ -14,6 +14,7 @@ use super::{
     client::TaskClient,
     errors,
     inbox::{InboxUpdate, truncated},
+    service::log_id,
     update::{Updated, set_status, update},
 };
 use crate::{
@@ -147,6 +148,7 @@ impl Runner {
         });
         if let Updated::Applied(task) | Updated::Finished(task) = updated.await? {
             self.job.client.notify_status(&task);
+            self.log_end(task.status.as_str());
         }
         Ok(())
     }
@@ -172,7 +174,7 @@ impl Runner {
                 Event::RecordChanged => self.store.load(&task.id).await?,
             };
             let Some(latest) = latest else {
-                self.log_end("task expired");
+                self.log_end("expired");
                 return Ok(());
             };
             let before = task.status;
@@ -180,13 +182,16 @@ impl Runner {
             (task, is_finished) = match exchange(&*self.store, latest, client).await? {
                 Updated::Applied(task) => (task, false),
                 Updated::Finished(task) => (task, true),
-                Updated::Expired => return Ok(()),
+                Updated::Expired => {
+                    self.log_end("expired");
+                    return Ok(());
+                }
             };
             if task.status != before {
                 client.notify_status(&task);
             }
             if is_finished {
-                self.log_end("task ended by its client");
+                self.log_end(task.status.as_str());
                 return Ok(());
             }
         };
@@ -226,8 +231,9 @@ impl Runner {
         .await
     }
 
-    fn log_end(&self, message: &str) {
-        tracing::debug!(name = self.job.callee.name, id = self.job.id.as_json(), "{message}");
+    fn log_end(&self, status: &str) {
+        let (name, task) = (self.job.callee.name, log_id(&self.task.id));
+        tracing::info!(name, id = self.job.id.as_json(), task, status, "task ended");
     }
 }
 

@@ -73,13 +73,24 @@ impl Tasks {
             Ok(false) => return Err(Rejected { fault: too_many(limits), running }),
             Err(error) => return Err(Rejected { fault: store_failed(&error), running }),
         }
-        tracing::debug!(name = job.callee.name, id = job.id.as_json(), "call became a task");
+        tracing::info!(
+            name = job.callee.name,
+            id = job.id.as_json(),
+            task = log_id(&task.id),
+            owner = (!task.owner.is_empty()).then_some(&*task.owner),
+            "task created"
+        );
         let created = encode::created(&job.encoding, &task);
         job.accept();
         let runner = Runner::new(Arc::clone(&self.store), task, job);
         self.runners.spawn(runner.run(running));
         Ok(created)
     }
+}
+
+/// Returns the part of a task's id that the log contains. The whole id would give its readers access to the task.
+pub(super) fn log_id(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
 }
 
 fn too_many(limits: TaskLimits) -> Fault {

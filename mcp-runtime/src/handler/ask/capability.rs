@@ -33,17 +33,16 @@ impl Capability {
     ///
     /// An `elicitation` object without modes declares forms.
     pub(crate) fn is_declared_in(self, capabilities: &str) -> bool {
-        let elicitation = || member(capabilities, "elicitation");
-        let sampling = || member(capabilities, "sampling");
+        let elicitation = || object_member(capabilities, "elicitation");
+        let sampling = || object_member(capabilities, "sampling");
         let declared = match self {
-            Self::Elicitation => {
-                elicitation().filter(|modes| member(modes, "form").is_some() || member(modes, "url").is_none())
-            }
-            Self::UrlElicitation => elicitation().and_then(|modes| member(modes, "url")),
+            Self::Elicitation => elicitation()
+                .filter(|modes| object_member(modes, "form").is_some() || object_member(modes, "url").is_none()),
+            Self::UrlElicitation => elicitation().and_then(|modes| object_member(modes, "url")),
             Self::Sampling => sampling(),
-            Self::SamplingTools => sampling().and_then(|parts| member(parts, "tools")),
-            Self::SamplingContext => sampling().and_then(|parts| member(parts, "context")),
-            Self::Roots => member(capabilities, "roots"),
+            Self::SamplingTools => sampling().and_then(|parts| object_member(parts, "tools")),
+            Self::SamplingContext => sampling().and_then(|parts| object_member(parts, "context")),
+            Self::Roots => object_member(capabilities, "roots"),
         };
         declared.is_some()
     }
@@ -89,12 +88,12 @@ impl Capability {
 
 /// Returns whether the client's capabilities, an object as JSON, declare that it announces changes of its roots.
 pub(crate) fn announces_root_changes(capabilities: &str) -> bool {
-    let roots = member(capabilities, "roots");
+    let roots = object_member(capabilities, "roots");
     roots.and_then(|roots| raw::member(roots, "listChanged")) == Some("true")
 }
 
 /// Returns a member that is an object. Members of any other type do not declare a capability.
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn object_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     raw::member(object, name).filter(|value| raw::kind(value) == Kind::Object)
 }
 

@@ -1,9 +1,14 @@
-use std::{fmt, marker::PhantomData, sync::LazyLock};
+use std::{
+    fmt,
+    marker::PhantomData,
+    net::{Ipv4Addr, Ipv6Addr},
+    sync::LazyLock,
+};
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, Capability, Elicit, FormContent, InvalidAnswer, Question,
+    Ask, AskOptions, Capability, Elicit, FormContent, InvalidAnswer, Question,
     question::{invalid_request, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
 };
@@ -145,6 +150,9 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
 ///
 /// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete.
 ///
+/// The page must be served over `https`, unless its host is `localhost` or a loopback address. Any other URL is an error
+/// before anything is sent.
+///
 /// Revisions before 2025-11-25 do not support it.
 ///
 /// See [URL mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests).
@@ -169,10 +177,7 @@ impl Ask for UrlElicitation {
         if !features.has(Feature::UrlElicitation) {
             return Err(Capability::missing(&[Capability::UrlElicitation]));
         }
-        if !is_web_page(&self.url) {
-            let message = format!("the user cannot open `{}`, expected an absolute URL such as `https://…`", self.url);
-            return Err(invalid_request(message));
-        }
+        check_url(&self.url)?;
         let mut params = Vec::new();
         let mut object = Object::begin(&mut params);
         object.string("mode", "url");
@@ -197,7 +202,7 @@ impl Ask for UrlElicitation {
 
 fn create(key: &str, params: Vec<u8>, capabilities: &'static [Capability]) -> Question {
     let params = String::from_utf8(params).unwrap_or_default();
-    Question { key: key.to_owned(), method: "elicitation/create", params, capabilities }
+    Question { key: key.to_owned(), method: "elicitation/create", params, capabilities, options: AskOptions::default() }
 }
 
 /// Decodes the user's action, and the content, if any.
@@ -224,12 +229,36 @@ fn action(result: &str) -> Result<Answer<Option<Map<String, Value>>>, InvalidAns
     })
 }
 
-/// Returns whether the URL is an absolute `http` or `https` URL that any browser can open.
-fn is_web_page(url: &str) -> bool {
-    let Some((scheme, rest)) = url.split_once("://") else { return false };
+/// Checks that the URL is an absolute `https` URL that any browser can open. Pages on the user's own machine may be
+/// served over `http`.
+///
+/// See [Safe URL handling](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#safe-url-handling).
+fn check_url(url: &str) -> Result<(), Fault> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !br#""<>\^`{|}"#.contains(&byte);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    (scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http"))
-        && !host.is_empty()
-        && rest.bytes().all(is_plain)
+    let parts = url.split_once("://").filter(|(_, rest)| rest.bytes().all(is_plain));
+    let (scheme, rest) = parts.unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_http = scheme.eq_ignore_ascii_case("http");
+    let expected = if authority.is_empty() || !(is_http || scheme.eq_ignore_ascii_case("https")) {
+        "an absolute URL such as `https://…`"
+    } else if authority.contains('@') {
+        "a URL without a user name or password"
+    } else if is_http && !is_loopback(authority) {
+        "`https`, because only pages on the user's own machine may use `http`"
+    } else {
+        return Ok(());
+    };
+    Err(invalid_request(format!("the user cannot open `{url}`, expected {expected}")))
+}
+
+/// Returns whether a host with an optional port is `localhost` or a loopback address.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let ipv6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || ipv6.and_then(|host| host.parse::<Ipv6Addr>().ok()).is_some_and(|address| address.is_loopback())
 }

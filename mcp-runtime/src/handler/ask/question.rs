@@ -1,8 +1,11 @@
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::Capability;
+use super::{
+    Capability,
+    options::{AskOptions, ClientProgress, WithOptions},
+};
 use crate::{
     error::Fault,
     handler::schema::{Checker, SchemaError, Violation},
@@ -36,10 +39,91 @@ pub trait Ask: Send + Sync + 'static {
     /// Returns an error if the result does not match the request.
     #[doc(hidden)]
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer>;
+
+    /// Sets how long the server waits for the answer. Defaults to [`Server::ask_timeout`](crate::Server::ask_timeout), or
+    /// in a task to the time to live of the task.
+    ///
+    /// When the time is over, the server cancels the request, and the function receives [`Fault::AnswerTimeout`]. In
+    /// revision 2026-07-28, where the call ends with its questions and the client retries it whenever it likes, the
+    /// timeout has no effect.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_runtime::{Answer, Ask, Context, Elicit, Elicitation, Fault, tool};
+    ///
+    /// #[derive(Elicit)]
+    /// struct Confirm {
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Restart the service, unless the user objects within a minute.
+    /// #[tool]
+    /// async fn restart(ctx: &Context) -> Result<&'static str, Fault> {
+    ///     let question = Elicitation::<Confirm>::new("restart", "Restart now?").timeout(Duration::from_secs(60));
+    ///     match ctx.ask(question).await {
+    ///         Ok(Answer::Accept(Confirm { sure: true })) => Ok("restarted"),
+    ///         Ok(_) => Ok("not restarted"),
+    ///         Err(Fault::AnswerTimeout { .. }) => Ok("restarted, because nobody objected"),
+    ///         Err(fault) => Err(fault),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// See [Timeouts](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#timeouts).
+    fn timeout(self, timeout: Duration) -> WithOptions<Self>
+    where
+        Self: Sized,
+    {
+        WithOptions::new(self, AskOptions { timeout: Some(timeout), ..AskOptions::default() })
+    }
+
+    /// Restarts the timeout whenever the client reports progress, but waits no longer than `max` in total.
+    ///
+    /// Asks the client for progress, as [`on_progress`](Self::on_progress) does.
+    fn extend_on_progress(self, max: Duration) -> WithOptions<Self>
+    where
+        Self: Sized,
+    {
+        WithOptions::new(self, AskOptions { max_timeout: Some(max), ..AskOptions::default() })
+    }
+
+    /// Asks the client to report its progress, and calls `report` with it while the function waits for the answer.
+    ///
+    /// If the client reports faster than the function is polled, only the latest report is passed on. Reports whose
+    /// progress does not increase are ignored. Clients may report nothing. In revision 2026-07-28 and in tasks, questions
+    /// are not requests of the server, so the client is not asked for progress.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_runtime::{Ask, Context, Fault, SampleRequest, tool};
+    ///
+    /// /// Summarise a text, and pass on the progress of the client's model.
+    /// #[tool]
+    /// async fn summarise(ctx: &Context, text: String) -> Result<String, Fault> {
+    ///     let progress = ctx.clone();
+    ///     let request = SampleRequest::new(format!("Summarise: {text}"))
+    ///         .timeout(Duration::from_secs(30))
+    ///         .extend_on_progress(Duration::from_secs(600))
+    ///         .on_progress(move |report| {
+    ///             progress.progress(report.progress, report.total, report.message.unwrap_or_default());
+    ///         });
+    ///     Ok(ctx.ask(request).await?.text())
+    /// }
+    /// ```
+    ///
+    /// See [Progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
+    fn on_progress(self, report: impl Fn(ClientProgress) + Send + Sync + 'static) -> WithOptions<Self>
+    where
+        Self: Sized,
+    {
+        WithOptions::new(self, AskOptions { on_progress: Some(Arc::new(report)), ..AskOptions::default() })
+    }
 }
 
 /// An encoded request to the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Question {
     /// The key, which identifies the request among those of a call.
     pub(crate) key: String,
@@ -49,6 +133,7 @@ pub struct Question {
     pub(crate) params: String,
     /// The capabilities that the client must have declared.
     pub(crate) capabilities: &'static [Capability],
+    pub(crate) options: AskOptions,
 }
 
 impl Question {

@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{Ask, Capability, InvalidAnswer, Question, question::parse};
+use super::{Ask, AskOptions, Capability, InvalidAnswer, Question, question::parse};
 use crate::{error::Fault, revision::Features};
 
 /// A request for the directories and files that the client works on.
@@ -30,7 +30,13 @@ impl Ask for ListRoots {
 
     fn question(&self, _: Features) -> Result<Question, Fault> {
         let (key, params) = ("roots".to_owned(), "{}".to_owned());
-        Ok(Question { key, method: "roots/list", params, capabilities: &[Capability::Roots] })
+        Ok(Question {
+            key,
+            method: "roots/list",
+            params,
+            capabilities: &[Capability::Roots],
+            options: AskOptions::default(),
+        })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Ask, Capability, InvalidAnswer, Question,
+    Ask, AskOptions, Capability, InvalidAnswer, Question,
     question::invalid_request,
     sample_message::{
         SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
@@ -295,7 +295,7 @@ impl Ask for SampleRequest {
         self.write(&mut params, features);
         let key = self.key.clone().unwrap_or_else(|| format!("sampling-{:08x}", hash(&params)));
         let params = String::from_utf8(params).unwrap_or_default();
-        Ok(Question { key, method: "sampling/createMessage", params, capabilities })
+        Ok(Question { key, method: "sampling/createMessage", params, capabilities, options: AskOptions::default() })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

@@ -1,7 +1,9 @@
 //! `notifications/message`.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
+use super::notifier::write_meta;
 use crate::{jsonrpc::write, model::Level};
 
 /// The level that a log message of a call must reach to be sent to the client.
@@ -13,12 +15,17 @@ pub(crate) enum LogThreshold {
     Request(Option<Level>),
 }
 
-/// Encodes a log message. An empty logger name is omitted.
+/// Encodes a log message. An empty logger name and an empty `_meta` are omitted.
 ///
 /// # Errors
 ///
 /// Returns an error if `data` cannot be serialized.
-pub(super) fn notification(logger: &str, level: Level, data: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn notification(
+    logger: &str,
+    level: Level,
+    data: &impl Serialize,
+    meta: &Map<String, Value>,
+) -> Result<Vec<u8>, serde_json::Error> {
     let mut out = Vec::with_capacity(128);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
     write::string(&mut out, level.as_str());
@@ -28,6 +35,7 @@ pub(super) fn notification(logger: &str, level: Level, data: &impl Serialize) ->
     }
     out.extend_from_slice(br#","data":"#);
     write::value(&mut out, data)?;
+    write_meta(&mut out, meta);
     out.extend_from_slice(b"}}");
     Ok(out)
 }

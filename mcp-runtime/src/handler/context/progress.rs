@@ -5,8 +5,10 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use super::notifier::write_meta;
 use crate::jsonrpc::write;
 
 /// The minimum time between two progress notifications of one call.
@@ -42,8 +44,14 @@ impl ProgressLimiter {
     }
 }
 
-/// Encodes a notification. `token` is JSON; an empty message is omitted.
-pub(super) fn notification(token: &str, done: f64, total: Option<f64>, message: &str) -> Vec<u8> {
+/// Encodes a notification. `token` is JSON; an empty message and an empty `_meta` are omitted.
+pub(super) fn notification(
+    token: &str,
+    done: f64,
+    total: Option<f64>,
+    message: &str,
+    meta: &Map<String, Value>,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
     out.extend_from_slice(token.as_bytes());
@@ -57,6 +65,7 @@ pub(super) fn notification(token: &str, done: f64, total: Option<f64>, message: 
         out.extend_from_slice(br#","message":"#);
         write::string(&mut out, message);
     }
+    write_meta(&mut out, meta);
     out.extend_from_slice(b"}}");
     out
 }

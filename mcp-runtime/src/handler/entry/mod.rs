@@ -236,6 +236,8 @@ pub struct ResourceEntry {
     pub audience: &'static [Role],
     /// The importance, from 0 to 1.
     pub priority: Option<f64>,
+    /// The time of the last change, as an ISO 8601 date and time or date.
+    pub last_modified: Option<&'static str>,
     /// The function that lists the resources that match the template.
     pub list: Option<ServerFnEntry>,
 }

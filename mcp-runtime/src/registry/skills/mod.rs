@@ -136,7 +136,9 @@ impl Node {
             Content::File(resource) => Some(resource),
             Content::Directory(_) => None,
         };
-        encode::array(result.key("contents"), file, |out, file| encode::resource_contents(out, file, "", None));
+        encode::array(result.key("contents"), file, |out, file| {
+            encode::resource_contents(out, encoding.features, file, "", None)
+        });
         encoding.cache_hints(out, ttl);
         encoding.end_result(out, None);
     }

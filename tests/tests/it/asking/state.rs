@@ -55,7 +55,6 @@ async fn a_state_is_valid_for_its_own_request_only() {
         ("server with a generated key", server(), "order", json!({}), retry(&state), false),
         ("other tool", keyed(1), "same_key", json!({}), retry(&state), false),
         ("tool with another question", keyed(1), "delete", json!({"path": "/a"}), retry(&state), false),
-        ("other arguments", keyed(1), "delete", json!({"path": "/b"}), retry(&state), false),
         ("tampered with", keyed(1), "order", json!({}), retry(&tampered), false),
         ("not a string", keyed(1), "order", json!({}), json!({"requestState": 7}), false),
         ("unknown format", keyed(1), "order", json!({}), json!({"requestState": "aGVsbG8"}), false),
@@ -273,6 +272,29 @@ async fn a_plain_state_is_bound_to_the_arguments() {
         let result = call(&mut client, "pay", json!({"amount": amount}), extra.clone()).await.unwrap();
         assert_eq!(result["resultType"], expected, "{amount}");
     }
+}
+
+#[tokio::test]
+async fn a_sealed_state_is_bound_to_the_arguments() {
+    use mcp_runtime::{Context, Fault, tool};
+
+    use super::Confirm;
+
+    /// Pay, with a reference number that keeps its value between rounds.
+    #[tool]
+    async fn pay(ctx: &Context, amount: u64) -> Result<String, Fault> {
+        let number = ctx.once("number", async { 42 }).await?;
+        let answer = ctx.elicit::<Confirm>("sure", "Sure?").await?;
+        Ok(format!("{number}: {amount} {}", answer.is_accepted()))
+    }
+
+    let mut client = connect(Server::empty("bank", "1.0.0").with::<pay>());
+    let asked = call(&mut client, "pay", json!({"amount": 1}), json!({})).await.unwrap();
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let extra = json!({"inputResponses": {"sure": accept}, "requestState": asked["requestState"]});
+    assert_eq!(call(&mut client, "pay", json!({"amount": 2}), extra.clone()).await, Err(-32602));
+    let paid = call(&mut client, "pay", json!({"amount": 1}), extra).await.unwrap();
+    assert_eq!(paid["content"][0]["text"], "42: 1 true");
 }
 
 #[tokio::test]

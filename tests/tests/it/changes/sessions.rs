@@ -81,14 +81,13 @@ async fn invalid_subscriptions_are_rejected() {
                 assert_eq!(code(&mut client, method, params.clone()).await, -32602, "{revision} {method} {params}");
             }
         }
-        for uri in ["", "test://never", "test://other", "test://item/", "test://item/{id}"] {
-            let refused = client.request("resources/subscribe", json!({ "uri": uri })).await.map(drop);
-            // The template matches these two.
-            if matches!(uri, "test://item/{id}" | "test://item/") {
-                continue;
-            }
-            let refused = refused.unwrap_err();
+        for uri in ["", "test://never", "test://other", "test://item/"] {
+            let refused = client.request("resources/subscribe", json!({ "uri": uri })).await.unwrap_err();
             assert_eq!((refused.code, refused.data), (-32002, Some(json!({ "uri": uri }))), "{revision} {uri}");
+        }
+        // The template of `item` matches any other text.
+        for uri in ["test://item/x", "test://item/{id}"] {
+            assert_eq!(code(&mut client, "resources/subscribe", json!({ "uri": uri })).await, 0, "{revision} {uri}");
         }
         assert_eq!(code(&mut client, "subscriptions/listen", json!({"notifications": {}})).await, -32601);
     }
@@ -140,14 +139,28 @@ async fn no_notification_precedes_initialized() {
     }
 }
 
-/// Neither clients without a session nor closed sessions are notified.
 #[tokio::test]
 async fn clients_without_a_session_are_not_notified() {
     let built = server().build().unwrap();
     let handle = built.handle();
     let mut stateless = built.test_client(Revision::V2026_07_28);
-    drop(built.test_client(Revision::V2025_11_25));
+    let mut session = built.test_client(Revision::V2025_11_25);
     handle.remove::<permanent>();
     handle.resource_updated("test://fixed");
+    assert_eq!(methods(&mut session), ["tools/list_changed"]);
     assert_eq!(methods(&mut stateless), Vec::<String>::new());
+}
+
+/// The server keeps no subscription of a closed session.
+#[tokio::test]
+async fn closing_a_session_ends_its_subscriptions() {
+    let built = server().build().unwrap();
+    let _handle = built.handle();
+    let is_subscribed = || !format!("{built:?}").contains("lists: [], resources: {}");
+    assert!(!is_subscribed());
+    let mut client = built.test_client(Revision::V2025_11_25);
+    assert_eq!(code(&mut client, "resources/subscribe", json!({"uri": "test://fixed"})).await, 0);
+    assert!(is_subscribed());
+    drop(client);
+    assert!(!is_subscribed());
 }

@@ -123,6 +123,7 @@ async fn closing_a_session_ends_its_client_requests() {
     let rest = stream.messages().await;
     let cancelled: Vec<_> = rest.iter().map(|message| (&message["method"], &message["params"]["requestId"])).collect();
     assert_eq!(cancelled, [(&json!("notifications/cancelled"), &question["id"])]);
+    assert_eq!(endpoint.send(&respond(&session, &question, accept())).await.status, 404);
 }
 
 #[tokio::test]

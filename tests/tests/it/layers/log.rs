@@ -14,18 +14,18 @@ use tracing::{
 
 /// The events of a thread, as `message field=value …`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
     /// Captures events until the guard is dropped.
-    pub(super) fn listen() -> (Self, DefaultGuard) {
+    pub(crate) fn listen() -> (Self, DefaultGuard) {
         let log = Self::default();
         let guard = tracing::subscriber::set_default(log.clone());
         (log, guard)
     }
 
     /// Removes all events, and returns those that start with this message.
-    pub(super) fn take(&self, message: &str) -> Vec<String> {
+    pub(crate) fn take(&self, message: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(message)).collect()
     }

@@ -3,6 +3,7 @@
 use mcp_runtime::{MemoryTasks, StoreFuture, TaskCursor, TaskLimits, TaskRecord, TaskStore, TaskStoreError};
 
 use super::*;
+use crate::layers::log::Log;
 
 const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
@@ -150,6 +151,27 @@ async fn cancelling_the_call_does_not_cancel_its_task() {
     }
     gate.open();
     assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
+}
+
+#[tokio::test]
+async fn a_question_of_a_task_has_a_timeout_of_its_own() {
+    /// Ask with a short timeout, and continue without the answer.
+    #[tool(task)]
+    async fn impatient_question(ctx: &Context) -> String {
+        use mcp_runtime::Ask;
+
+        let question = Elicitation::<Confirm>::new("confirm", "Sure?").timeout(Duration::from_millis(20));
+        match ctx.ask(question).await {
+            Err(Fault::AnswerTimeout { key, .. }) => format!("no {key}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    let server = Server::empty("impatient", "1.0.0").with::<impatient_question>();
+    let mut client = ValidatingClient::connect(server, Revision::V2026_07_28);
+    let id = client.start_task("impatient_question", json!({})).await;
+    let completed = client.wait_for_status(&id, "completed").await;
+    assert_eq!(text(&completed["result"]), "no confirm");
 }
 
 #[tokio::test]
@@ -382,4 +404,35 @@ async fn layers_wrap_tasks() {
     assert_eq!(ended.load(Ordering::SeqCst), 2);
     let id = client.start_task("panics", json!({})).await;
     assert_eq!(client.wait_for_status(&id, "failed").await["error"]["message"], "`panics` failed: internal error");
+}
+
+/// Operators can follow each task. The log does not contain whole ids, which give access to tasks.
+#[tokio::test]
+async fn the_events_of_tasks_are_logged() {
+    for revision in REVISIONS {
+        for (end, status) in [("finish", "completed"), ("cancel", "cancelled"), ("expire", "expired")] {
+            let (log, _guard) = Log::listen();
+            let gate = Arc::<Gate>::default();
+            let ttl = Duration::from_millis(if end == "expire" { 50 } else { 60_000 });
+            let mut client = ValidatingClient::connect(server(&gate).task_ttl(ttl), revision);
+            let id = client.start_task("work", json!({"label": "it"})).await;
+            let created = log.take("task created");
+            let short = &id[..8];
+            assert_eq!(created.len(), 1, "{created:?}");
+            assert!(created[0].contains(&format!("name=\"work\" id=\"1\" task={short:?}")), "{created:?}");
+            match end {
+                "finish" => gate.open(),
+                "cancel" => drop(client.task_request("tasks/cancel", &id).await.unwrap()),
+                _ => {}
+            }
+            let mut ended = Vec::new();
+            while ended.is_empty() {
+                sleep(Duration::from_millis(1)).await;
+                ended = log.take("task ended");
+            }
+            assert_eq!(ended.len(), 1, "{ended:?}");
+            assert!(ended[0].contains(&format!("task={short:?} status={status:?}")), "{revision}: {ended:?}");
+            assert!(!created[0].contains(&id) && !ended[0].contains(&id), "{revision}");
+        }
+    }
 }

@@ -20,6 +20,21 @@ fn template(id: String) -> String {
     id
 }
 
+#[resource("notes://times", last_modified = "yesterday", priority = 1e999)]
+fn times() -> String {
+    String::new()
+}
+
+#[resource("notes://days", last_modified = "2023-02-29", priority = -0.5)]
+fn days() -> String {
+    String::new()
+}
+
+#[resource("notes://years", last_modified = 2025)]
+fn years() -> String {
+    String::new()
+}
+
 #[resource("notes://{id}", complete(id = names))]
 fn twice(#[arg(complete = names)] id: String) -> String {
     id

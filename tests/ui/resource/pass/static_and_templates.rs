@@ -11,6 +11,7 @@ struct Root;
     mime = "text/plain; charset=utf-8",
     audience(user, assistant),
     priority = 0.5,
+    last_modified = "2025-01-12T15:00:58Z",
     list = all_files,
     complete(path = inner::paths),
     tags("files"),
@@ -33,7 +34,7 @@ mod inner {
     }
 }
 
-#[resource("about:this", name = "about", title = "About", size = 5, priority = 1)]
+#[resource("about:this", name = "about", title = "About", size = 5, priority = 1, last_modified = "2025-01-12")]
 fn about() -> &'static str {
     "about"
 }

@@ -1,0 +1,417 @@
+//! `_meta`, annotations, structured results with content, and declared capabilities, in every revision. Every message is
+//! also validated against the official schema of the revision, if that is available.
+
+use mcp_runtime::{
+    Annotations, Audio, Completions, Content, Context, Image, Level, PromptMessage, PromptResult, Resource,
+    ResourceLink, ResourceResult, Revision, Role, Server, Structured, TestClient, Timestamp, ToolResult, prompt,
+    resource, tool,
+};
+use mcp_tests::schemas::Official;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const KEY: &str = "com.example/key";
+
+/// Content of every kind, with `_meta`.
+#[tool(meta("com.example/key" = "tool"))]
+fn contents() -> ToolResult {
+    let blocks: [Content; 5] = [
+        Content::text("text"),
+        Image::png([1]).into(),
+        Audio::wav([2]).into(),
+        Resource::text("test://embedded", "text").with_meta(KEY, "contents").into(),
+        ResourceLink::new("test://link", "link").into(),
+    ];
+    ToolResult::new(blocks.map(|block| block.with_meta(KEY, "block"))).with_meta(KEY, "result")
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Sales {
+    total: u32,
+}
+
+/// A structured result with an image.
+#[tool]
+fn sales() -> Structured<Sales> {
+    Structured::new(Sales { total: 7 }).with_content(Image::png([1])).with_content("Seven.").with_meta(KEY, "result")
+}
+
+/// A structured result that is not an object.
+#[tool]
+fn totals(found: bool) -> Result<Option<Structured<Vec<u32>>>, std::fmt::Error> {
+    Ok(found.then(|| Structured::new(vec![1, 2]).with_content(Audio::wav([2]))))
+}
+
+/// Sends notifications.
+#[tool]
+fn notify(ctx: &Context) {
+    ctx.with_meta(KEY, 1).with_meta("com.example/other", [2]).progress(1, 2, "half");
+    ctx.with_meta(KEY, "log").log(Level::Error, "message");
+    ctx.with_meta(KEY, "log").log_as("logger", Level::Error, "message");
+    ctx.error("without");
+}
+
+/// A resource with annotations.
+#[resource(
+    "test://fixed",
+    audience(user, assistant),
+    priority = 0.8,
+    last_modified = "2025-01-12T15:00:58Z",
+    meta("com.example/key" = "resource")
+)]
+fn fixed() -> ResourceResult {
+    let blob = Resource::blob("test://blob", [1]).with_meta(KEY, "blob");
+    ResourceResult::new([Resource::text("", "text").with_meta(KEY, "text"), blob]).with_meta(KEY, "result")
+}
+
+/// A resource without contents.
+#[resource("test://none", last_modified = "2025-01-12")]
+fn none() -> ResourceResult {
+    ResourceResult::default()
+}
+
+/// A template with annotations, whose resources have their own.
+#[resource("test://item/{id}", priority = 0.5, last_modified = "2024-02-29", list = items, complete(id = ids), meta("com.example/key" = "template"))]
+fn item(id: String) -> String {
+    id
+}
+
+fn items() -> Vec<ResourceLink> {
+    let hints = Annotations::default().for_audience([Role::User]).with_priority(7.0);
+    let modified = hints.clone().with_last_modified(Timestamp::from_unix_millis(1_764_066_600_000));
+    vec![
+        ResourceLink::new("test://item/1", "one").with_annotations(modified).with_meta(KEY, "link"),
+        ResourceLink::new("test://item/2", "two").with_annotations(hints.with_last_modified("yesterday")),
+    ]
+}
+
+fn ids(_: &str) -> Completions {
+    Completions::new(["1"]).with_meta(KEY, "result")
+}
+
+/// Embedded resources.
+#[prompt(meta("com.example/key" = "prompt"))]
+fn attachments() -> PromptResult {
+    let hints = Annotations::default().with_priority(0.5).with_last_modified("2025-01-12T15:00:58Z");
+    let text = Resource::text("test://text", "text").with_mime_type("text/plain").with_meta(KEY, "contents");
+    let blob = Resource::blob("test://blob", [0xff, 0]).with_mime_type("application/pdf").with_annotations(hints);
+    PromptResult::new([
+        PromptMessage::user(text),
+        PromptMessage::assistant(Content::from(blob).with_meta(KEY, "block")),
+        PromptMessage::user(Audio::wav([2])),
+    ])
+    .with_meta(KEY, "result")
+}
+
+fn server() -> Server {
+    let server = Server::empty("metadata", "1.0.0");
+    let server = server.with::<contents>().with::<sales>().with::<totals>().with::<notify>();
+    server.with::<fixed>().with::<none>().with::<item>().with::<attachments>()
+}
+
+/// Sends a request, checks the response against the official schema, and returns the result.
+async fn request(revision: Revision, method: &str, params: Value) -> Value {
+    let mut client = server().test_client(revision);
+    let result = client.request(method, params).await.unwrap_or_else(|error| panic!("{revision} {method}: {error}"));
+    let response = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+    let problems = Official::load(revision).map(|mut official| official.problems(&response, Some(method)));
+    assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision} {method}: {response}");
+    result
+}
+
+/// Returns the value of the test's key in the `_meta` of an object.
+fn meta(object: &Value) -> Option<&str> {
+    object["_meta"][KEY].as_str()
+}
+
+#[tokio::test]
+async fn meta_of_items_is_sent_where_the_revision_has_it() {
+    for revision in Revision::ALL {
+        let expected = |value: &'static str| Some(value).filter(|_| revision >= Revision::V2025_06_18);
+
+        let result = request(revision, "tools/call", json!({"name": "contents"})).await;
+        assert_eq!(meta(&result), Some("result"), "{revision}");
+        let blocks = result["content"].as_array().unwrap();
+        assert_eq!(blocks.len(), 5);
+        for block in blocks {
+            assert_eq!(meta(block), expected("block"), "{revision}: {block}");
+        }
+        assert_eq!(meta(&blocks[3]["resource"]), expected("contents"), "{revision}");
+
+        let result = request(revision, "resources/read", json!({"uri": "test://fixed"})).await;
+        assert_eq!(meta(&result), Some("result"), "{revision}");
+        assert_eq!(meta(&result["contents"][0]), expected("text"), "{revision}");
+        assert_eq!(meta(&result["contents"][1]), expected("blob"), "{revision}");
+
+        for (method, member, name, value) in [
+            ("tools/list", "tools", "contents", "tool"),
+            ("resources/list", "resources", "fixed", "resource"),
+            ("resources/list", "resources", "one", "link"),
+            ("resources/templates/list", "resourceTemplates", "item", "template"),
+            ("prompts/list", "prompts", "attachments", "prompt"),
+        ] {
+            let result = request(revision, method, json!({})).await;
+            let listed = result[member].as_array().unwrap().iter().find(|listed| listed["name"] == name).unwrap();
+            assert_eq!(meta(listed), expected(value), "{revision} {method}: {listed}");
+        }
+
+        let reference = json!({"type": "ref/resource", "uri": "test://item/{id}"});
+        let params = json!({"ref": reference, "argument": {"name": "id", "value": ""}});
+        let result = request(revision, "completion/complete", params).await;
+        assert_eq!(meta(&result), Some("result"), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn prompts_embed_text_and_binary_resources() {
+    for revision in Revision::ALL {
+        let since = |first: Revision, value: Value| if revision >= first { value } else { Value::Null };
+        let result = request(revision, "prompts/get", json!({"name": "attachments"})).await;
+        assert_eq!(meta(&result), Some("result"), "{revision}");
+        let content = |index: usize| &result["messages"][index]["content"];
+        assert_eq!(content(0)["type"], "resource", "{revision}");
+        assert_eq!(content(0)["resource"]["text"], "text", "{revision}");
+        assert_eq!(content(0)["resource"]["mimeType"], "text/plain", "{revision}");
+        assert_eq!(content(0)["resource"]["_meta"][KEY], since(Revision::V2025_06_18, json!("contents")), "{revision}");
+        assert_eq!(content(1)["type"], "resource", "{revision}");
+        assert_eq!(content(1)["resource"]["blob"], "/wA=", "{revision}");
+        assert_eq!(content(1)["resource"]["uri"], "test://blob", "{revision}");
+        assert_eq!(content(1)["annotations"]["priority"], 0.5, "{revision}");
+        let modified = since(Revision::V2025_06_18, json!("2025-01-12T15:00:58Z"));
+        assert_eq!(content(1)["annotations"]["lastModified"], modified, "{revision}");
+        assert_eq!(content(1)["_meta"][KEY], since(Revision::V2025_06_18, json!("block")), "{revision}");
+        let kind = if revision >= Revision::V2025_03_26 { "audio" } else { "resource" };
+        assert_eq!(content(2)["type"], kind, "{revision}");
+        assert!(result["messages"].as_array().unwrap().iter().all(|message| message.get("_meta").is_none()));
+    }
+}
+
+#[tokio::test]
+async fn annotations_are_listed_where_the_revision_has_them() {
+    for revision in Revision::ALL {
+        let annotations = |mut hints: Value| {
+            if revision < Revision::V2025_06_18 {
+                hints.as_object_mut().unwrap().remove("lastModified");
+            }
+            if hints == json!({}) { Value::Null } else { hints }
+        };
+        for (method, member, name, expected) in [
+            (
+                "resources/list",
+                "resources",
+                "fixed",
+                json!({"audience": ["user", "assistant"], "priority": 0.8, "lastModified": "2025-01-12T15:00:58Z"}),
+            ),
+            ("resources/list", "resources", "none", json!({"lastModified": "2025-01-12"})),
+            (
+                "resources/list",
+                "resources",
+                "one",
+                json!({"audience": ["user"], "priority": 1.0, "lastModified": "2025-11-25T10:30:00.000Z"}),
+            ),
+            ("resources/list", "resources", "two", json!({"audience": ["user"], "priority": 1.0})),
+            (
+                "resources/templates/list",
+                "resourceTemplates",
+                "item",
+                json!({"priority": 0.5, "lastModified": "2024-02-29"}),
+            ),
+        ] {
+            let result = request(revision, method, json!({})).await;
+            let listed = result[member].as_array().unwrap().iter().find(|listed| listed["name"] == name).unwrap();
+            assert_eq!(listed["annotations"], annotations(expected), "{revision} {name}");
+        }
+    }
+}
+
+#[test]
+fn priorities_are_numbers_from_0_to_1() {
+    for (priority, expected) in
+        [(0.5, Some(0.5)), (-1.0, Some(0.0)), (2.0, Some(1.0)), (f64::INFINITY, Some(1.0)), (f64::NAN, None)]
+    {
+        assert_eq!(Annotations::default().with_priority(priority).priority, expected, "{priority}");
+    }
+}
+
+#[tokio::test]
+async fn a_resource_result_without_contents_is_not_found() {
+    for revision in Revision::ALL {
+        let code = server().test_client(revision).read("test://none").await.unwrap_err().code;
+        assert_eq!(code, if revision.is_stateless() { -32602 } else { -32002 }, "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn structured_results_have_further_content() {
+    for revision in Revision::ALL {
+        let is_structured = revision >= Revision::V2025_06_18;
+        let tools = request(revision, "tools/list", json!({})).await;
+        for (name, arguments, text, rest) in [
+            ("sales", json!({}), r#"{"total":7}"#, &["image", "text"][..]),
+            ("totals", json!({"found": true}), "[1,2]", &["audio"]),
+            ("totals", json!({"found": false}), "null", &[]),
+        ] {
+            let result = request(revision, "tools/call", json!({"name": name, "arguments": arguments})).await;
+            let listed = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap();
+            assert_eq!(listed.get("outputSchema").is_some(), is_structured, "{revision} {name}");
+            assert_eq!(result.get("structuredContent").is_some(), is_structured, "{revision} {name}");
+            if is_structured {
+                let (schema, value) = (&listed["outputSchema"], &result["structuredContent"]);
+                assert!(jsonschema::is_valid(schema, value), "{revision} {name}: {value}");
+            }
+            let blocks = result["content"].as_array().unwrap();
+            assert_eq!(blocks[0], json!({"type": "text", "text": text}), "{revision} {name}");
+            let audio = if revision >= Revision::V2025_03_26 { "audio" } else { "resource" };
+            let kinds: Vec<_> = blocks[1..].iter().map(|block| block["type"].as_str().unwrap()).collect();
+            let rest: Vec<_> = rest.iter().map(|kind| if *kind == "audio" { audio } else { kind }).collect();
+            assert_eq!(kinds, rest, "{revision} {name}");
+        }
+        let result = request(revision, "tools/call", json!({"name": "sales"})).await;
+        assert_eq!(meta(&result), Some("result"), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn notifications_have_meta() {
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
+        client.request("tools/call", json!({"name": "notify", "_meta": meta})).await.unwrap();
+        let notifications = client.notifications();
+        let mut official = Official::load(revision);
+        for notification in &notifications {
+            let problems = official.as_mut().map(|official| official.problems(notification, None));
+            assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision}: {notification}");
+        }
+        let found: Vec<_> = notifications.iter().map(|notification| notification["params"].get("_meta")).collect();
+        let progress = json!({KEY: 1, "com.example/other": [2]});
+        let log = json!({KEY: "log"});
+        assert_eq!(found, [Some(&progress), Some(&log), Some(&log), None], "{revision}");
+        assert_eq!(notifications[2]["params"]["logger"], "logger", "{revision}");
+    }
+}
+
+/// Returns what the client declared.
+#[tool]
+fn declared(ctx: &Context, name: &str) -> String {
+    json!([ctx.client_experimental(name), ctx.client_extension(name)]).to_string()
+}
+
+/// Calls `declared` as a client with these capabilities. Returns the responses to the handshake and to the call.
+fn call_declared(revision: Revision, capabilities: &Value, name: &str) -> Vec<Value> {
+    let mut client = TestClient::uninitialized(Server::empty("declared", "1.0.0").with::<declared>(), revision);
+    let mut params = json!({"name": "declared", "arguments": {"name": name}});
+    let mut lines = Vec::new();
+    if revision.is_stateless() {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": revision.as_str(),
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+    } else {
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1.0.0"}});
+        let request = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        lines.append(&mut client.send_raw(request.to_string().as_bytes()));
+    }
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    lines.append(&mut client.send_raw(request.to_string().as_bytes()));
+    lines
+}
+
+#[test]
+fn functions_read_the_capabilities_of_the_client() {
+    let capabilities = json!({
+        "experimental": {"com.example/a": {"level": 3}, "com.example/b": {}, "com.example/c": true},
+        "extensions": {"com.example/a": {"formats": ["svg"]}, "com.example/d": {}},
+    });
+    for revision in Revision::ALL {
+        for (name, experimental, extension) in [
+            ("com.example/a", json!({"level": 3}), json!({"formats": ["svg"]})),
+            ("com.example/b", json!({}), Value::Null),
+            ("com.example/c", Value::Null, Value::Null),
+            ("com.example/d", Value::Null, json!({})),
+            ("unknown", Value::Null, Value::Null),
+        ] {
+            let lines = call_declared(revision, &capabilities, name);
+            let extension = if revision.is_stateless() { extension } else { Value::Null };
+            let expected = json!([experimental, extension]).to_string();
+            let result = &lines.last().unwrap()["result"];
+            assert_eq!(result["content"][0]["text"], expected, "{revision} {name}");
+        }
+    }
+}
+
+#[test]
+fn large_capabilities_of_clients_are_rejected() {
+    for revision in Revision::ALL {
+        for (bytes, is_accepted) in [(60_000, true), (70_000, false)] {
+            let capabilities = json!({"experimental": {"com.example/a": {"x": "x".repeat(bytes)}}});
+            let lines = call_declared(revision, &capabilities, "com.example/a");
+            assert_eq!(lines[0].get("result").is_some(), is_accepted, "{revision} {bytes}");
+            if !is_accepted {
+                let message = lines[0]["error"]["message"].as_str().unwrap();
+                assert_eq!(lines[0]["error"]["code"], -32602, "{revision}: {message}");
+                assert!(message.ends_with("bytes, expected at most 65536"), "{revision}: {message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn declared_capabilities_are_sent_where_the_revision_has_them() {
+    for revision in Revision::ALL {
+        let server = server()
+            .experimental("com.example/a", json!({"level": 3}))
+            .experimental("b", json!({}))
+            .extension("com.example/charts", json!({"formats": ["svg"]}));
+        let mut client = TestClient::uninitialized(server, revision);
+        let (method, params) = if revision.is_stateless() {
+            ("server/discover", json!({}))
+        } else {
+            let client = json!({"name": "test", "version": "1.0.0"});
+            let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client});
+            ("initialize", params)
+        };
+        let result = client.request(method, params).await.unwrap();
+        let response = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+        let problems = Official::load(revision).map(|mut official| official.problems(&response, Some(method)));
+        assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision}");
+        let capabilities = &result["capabilities"];
+        assert_eq!(capabilities["experimental"], json!({"com.example/a": {"level": 3}, "b": {}}), "{revision}");
+        let extensions =
+            if revision.is_stateless() { json!({"com.example/charts": {"formats": ["svg"]}}) } else { Value::Null };
+        assert_eq!(capabilities["extensions"], extensions, "{revision}");
+    }
+}
+
+#[test]
+fn invalid_capabilities_are_reported_when_the_server_is_built() {
+    let invalid_name = |name: &str| {
+        format!("invalid name `{name}` of an extension, expected a prefix and a name as in `com.example/charts`")
+    };
+    let own = "is declared by the server itself\nhelp: remove `.extension(…)`";
+    let objects = "must be an object, found `true`\nhelp: use `json!({})` if there are none";
+    let server = || Server::empty("test", "1.0.0");
+    for (server, expected) in [
+        (server().extension("charts", json!({})), invalid_name("charts")),
+        (server().extension("1a/charts", json!({})), invalid_name("1a/charts")),
+        (server().extension("a..b/charts", json!({})), invalid_name("a..b/charts")),
+        (server().extension("a-/charts", json!({})), invalid_name("a-/charts")),
+        (server().extension("com.example/-", json!({})), invalid_name("com.example/-")),
+        (
+            server().extension("io.modelcontextprotocol/tasks", json!({})),
+            format!("the extension `io.modelcontextprotocol/tasks` {own}"),
+        ),
+        (server().extension("a/b", true), format!("the settings of the extension `a/b` {objects}")),
+        (server().experimental("a", true), format!("the settings of the experimental capability `a` {objects}")),
+        (
+            server().experimental("a", json!({})).experimental("a", json!({})),
+            "duplicate experimental capability `a`".to_owned(),
+        ),
+        (server().extension("a/b", json!({})).extension("a/b", json!({})), "duplicate extension `a/b`".to_owned()),
+    ] {
+        assert_eq!(server.check().unwrap_err().problems(), [expected]);
+    }
+    assert!(server().extension("a/", json!({})).extension("com.example-1.x/y_z.2", json!({})).check().is_ok());
+}
