@@ -154,6 +154,27 @@ async fn cancelling_the_call_does_not_cancel_its_task() {
 }
 
 #[tokio::test]
+async fn a_question_of_a_task_has_a_timeout_of_its_own() {
+    /// Ask with a short timeout, and continue without the answer.
+    #[tool(task)]
+    async fn impatient_question(ctx: &Context) -> String {
+        use mcp_runtime::Ask;
+
+        let question = Elicitation::<Confirm>::new("confirm", "Sure?").timeout(Duration::from_millis(20));
+        match ctx.ask(question).await {
+            Err(Fault::AnswerTimeout { key, .. }) => format!("no {key}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    let server = Server::empty("impatient", "1.0.0").with::<impatient_question>();
+    let mut client = ValidatingClient::connect(server, Revision::V2026_07_28);
+    let id = client.start_task("impatient_question", json!({})).await;
+    let completed = client.wait_for_status(&id, "completed").await;
+    assert_eq!(text(&completed["result"]), "no confirm");
+}
+
+#[tokio::test]
 async fn cancelling_a_task_cancels_its_context() {
     type Seen = tokio::sync::watch::Sender<Option<bool>>;
 
