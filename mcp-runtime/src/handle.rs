@@ -9,13 +9,17 @@ use std::{
     },
 };
 
+use serde::Serialize;
+
 use crate::{
     engine::Engine,
     error::BuildError,
     handler::{
         Session,
         entry::{Collect, CommonEntry, EntryInfo},
+        log_notification,
     },
+    model::Level,
     registry::{Registry, Selection},
 };
 
@@ -151,6 +155,39 @@ impl Handle {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());
         }
+    }
+
+    /// Sends a log message that belongs to no call to every client that has asked for messages of this level.
+    ///
+    /// `logger` names the source of the message; an empty name is omitted. `data` is text or any serializable value. Messages
+    /// must not contain secrets: every client receives them.
+    ///
+    /// Clients receive the messages from `notifications/initialized` on, on the connection over stdio, and on the stream
+    /// that they open with GET over HTTP. A message is dropped for a client that has no such stream, that reads too slowly,
+    /// or that exceeds the rate of [`session_rates`](crate::Server::session_rates); see
+    /// [`dropped_log_messages`](Self::dropped_log_messages). Clients of revision 2026-07-28 receive none: there, log messages
+    /// belong to requests. A session that was opened before the handle existed receives none either, unless a function can
+    /// log.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Handle, Level};
+    /// # fn reload(handle: &Handle) {
+    /// handle.log(Level::Notice, "index", "the index was rebuilt");
+    /// # }
+    /// ```
+    ///
+    /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+    pub fn log(&self, level: Level, logger: &str, data: impl Serialize) {
+        let Some(engine) = self.engine() else { return };
+        match log_notification(logger, level, &data, &serde_json::Map::new()) {
+            Ok(message) => engine.log(level, &message),
+            Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
+        }
+    }
+
+    /// Returns how often [`log`](Self::log) could not send a message to a client that had asked for it.
+    pub fn dropped_log_messages(&self) -> u64 {
+        self.engine().map_or(0, |engine| engine.dropped_log_messages())
     }
 
     /// Returns the open sessions, in the order in which they were opened.

@@ -30,6 +30,7 @@ mod backend;
 mod cli;
 mod engine;
 mod error;
+mod excerpt;
 mod handle;
 mod handler;
 mod jsonrpc;

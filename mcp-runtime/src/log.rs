@@ -14,7 +14,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{handler::current_call, model::Level};
+use crate::{handler::current_call, model::Level, transport::stderr};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
@@ -24,7 +24,8 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
     ForwardToClient
 }
 
-/// Installs a subscriber that writes to stderr, unless the program has installed one.
+/// Installs a subscriber that writes to stderr, unless the program has installed one. If stderr is not read, events are
+/// dropped.
 ///
 /// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. The default is `info` if the program serves clients, and
 /// `warn` otherwise.
@@ -37,7 +38,7 @@ pub(crate) fn install(serves: bool) {
         Some(Err(error)) => (default(), Some(error)),
         None => (default(), None),
     };
-    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+    let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone()).with_filter(filter);
     // Fails if the program has installed another subscriber, which takes precedence.
     let _ = tracing_subscriber::registry().with(stderr).with(log_layer()).try_init();
     if let Some(error) = invalid {

@@ -14,15 +14,16 @@ const writeToStderr = process.stderr.write.bind(process.stderr);
 /**
  * Runs all checks of a suite once per revision. With `auto`, the client chooses the revision, which must be 2026-07-28.
  *
- *     node CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
+ *     node CLIENT.mjs [--suite SUITE] [--without FEATURE]… [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
  *
  * `connect(server, revision, user)` connects to `{ command, args }` or `{ url }` and returns an adapter (see `check`). `user`
  * answers the server's requests with `elicit(params)` and `sample(params)`. Without a `user`, the client declares neither capability.
+ * If the user has `roots`, the client declares them too, and adds the notifications that it receives to `user.notifications`.
  */
 export async function main(name, version, revisions, connect) {
-    const { server, suite, only } = commandLine();
+    const { server, suite, without, only } = commandLine();
     for (const revision of only.length ? only : revisions) {
-        const count = await runRevision(server, suite, revision, connect).catch(error => {
+        const count = await runRevision(server, suite, without, revision, connect).catch(error => {
             writeToStderr(`FAILED ${name} ${version} ${revision}: ${error instanceof CheckFailure ? error.message : error.stack}\n`);
             process.exit(1);
         });
@@ -49,19 +50,21 @@ function commandLine() {
     const words = process.argv.slice(2);
     let suite = 'notes';
     if (words[0] === '--suite') [, suite] = words.splice(0, 2);
-    const only = [];
-    while (words[0] === '--revision') {
-        words.shift();
-        only.push(words.shift());
-    }
-    if (words[0] === '--http') return { server: { url: words[1] }, suite, only };
+    const repeated = option => {
+        const values = [];
+        while (words[0] === option) values.push(words.splice(0, 2)[1]);
+        return values;
+    };
+    const without = new Set(repeated('--without'));
+    const only = repeated('--revision');
+    if (words[0] === '--http') return { server: { url: words[1] }, suite, without, only };
     if (words[0] === '--') words.shift();
     const [command, ...args] = words;
-    if (!command) throw new Error('usage: CLIENT.mjs [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)');
-    return { server: { command, args }, suite, only };
+    if (!command) throw new Error('usage: CLIENT.mjs [--suite SUITE] [--without FEATURE]… [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)');
+    return { server: { command, args }, suite, without, only };
 }
 
-async function runRevision(server, suite, revision, connect) {
+async function runRevision(server, suite, without, revision, connect) {
     const t = new Checks();
     const using = async (user, use) => {
         const client = await connect(server, revision, user);
@@ -72,7 +75,7 @@ async function runRevision(server, suite, revision, connect) {
         }
         t.equal(client.errors ?? [], [], 'the client reports no errors outside responses');
     };
-    await SUITES[suite](t, using, revision === 'auto' ? '2026-07-28' : revision);
+    await SUITES[suite](t, using, revision === 'auto' ? '2026-07-28' : revision, without);
     t.equal(warnings, [], 'there are no warnings');
     return t.count;
 }
@@ -81,6 +84,7 @@ async function runRevision(server, suite, revision, connect) {
 const SUITES = {
     notes: (t, using, revision) => using(undefined, client => check(t, client, revision)),
     ask: async (t, using, revision) => (await import('./ask.mjs')).check(t, using, revision),
+    everything: async (t, using, revision, without) => (await import('./everything.mjs')).check(t, using, revision, without),
 };
 
 class CheckFailure extends Error {}

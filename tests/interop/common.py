@@ -30,17 +30,18 @@ class Server:
 def main(name: str, version: str, revisions: list[str], connect: Callable[[Server, str, Any], Any]) -> None:
     """Runs all checks of a suite once per revision. With `auto`, the client chooses the revision, which must be 2026-07-28.
 
-        CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
+        CLIENT.py [--suite SUITE] [--without FEATURE]… [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
 
     `connect(server, revision, user)` is an asynchronous context manager that yields an adapter (see `check`). `user` answers the
     server's requests with `elicit(params)` and `sample(params)`, in plain JSON. Without a `user`, the client declares neither
-    capability.
+    capability. If the user has `roots`, the client declares them too, and adds the notifications that it receives to
+    `user.notifications`, in plain JSON.
     """
-    server, suite, only = command_line()
+    server, suite, without, only = command_line()
     for revision in only or revisions:
         checks = Checks()
         try:
-            asyncio.run(run_revision(checks, server, suite, revision, connect))
+            asyncio.run(run_revision(checks, server, suite, without, revision, connect))
         except BaseException as error:
             while isinstance(error, BaseExceptionGroup):  # task groups of the clients wrap exceptions
                 error = error.exceptions[0]
@@ -58,42 +59,49 @@ async def error_of(awaitable: Awaitable[Any]) -> Failure | None:
     return None
 
 
-def command_line() -> tuple[Server, str, list[str]]:
+def command_line() -> tuple[Server, str, set[str], list[str]]:
     words = sys.argv[1:]
     suite = "notes"
     if words[:1] == ["--suite"]:
         suite = words[1]
         words = words[2:]
-    only = []
-    while words[:1] == ["--revision"]:
-        only.append(words[1])
+    repeated: dict[str, list[str]] = {"--without": [], "--revision": []}
+    while words[:1] and words[0] in repeated:
+        repeated[words[0]].append(words[1])
         words = words[2:]
+    without, only = set(repeated["--without"]), repeated["--revision"]
     if words[:1] == ["--http"]:
-        return Server(url=words[1]), suite, only
+        return Server(url=words[1]), suite, without, only
     if words[:1] == ["--"]:
         words = words[1:]
     if not words:
-        sys.exit("usage: CLIENT.py [--suite ask] [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)")
-    return Server(command=words[0], args=words[1:]), suite, only
+        sys.exit("usage: CLIENT.py [--suite SUITE] [--without FEATURE]… [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)")
+    return Server(command=words[0], args=words[1:]), suite, without, only
 
 
-async def run_revision(checks: Checks, server: Server, suite: str, revision: str, connect) -> None:
+async def run_revision(checks: Checks, server: Server, suite: str, without: set[str], revision: str, connect) -> None:
     async with asyncio.timeout(60):
-        await SUITES[suite](checks, partial(connect, server, revision), "2026-07-28" if revision == "auto" else revision)
+        await SUITES[suite](checks, partial(connect, server, revision), "2026-07-28" if revision == "auto" else revision, without)
 
 
-async def notes(checks: Checks, connect: Callable[[Any], Any], revision: str) -> None:
+async def notes(checks: Checks, connect: Callable[[Any], Any], revision: str, _without: set[str]) -> None:
     async with connect(None) as client:
         await check(checks, client, revision)
 
 
-async def ask(checks: Checks, connect: Callable[[Any], Any], revision: str) -> None:
+async def ask(checks: Checks, connect: Callable[[Any], Any], revision: str, _without: set[str]) -> None:
     from ask import check  # imported here, because it imports this module
 
     await check(checks, connect, revision)
 
 
-SUITES = {"notes": notes, "ask": ask}
+async def everything(checks: Checks, connect: Callable[[Any], Any], revision: str, without: set[str]) -> None:
+    from everything import check  # imported here, because it imports this module
+
+    await check(checks, connect, revision, without)
+
+
+SUITES = {"notes": notes, "ask": ask, "everything": everything}
 
 
 class CheckFailure(Exception):

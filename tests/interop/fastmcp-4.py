@@ -4,7 +4,8 @@ It negotiates the revision like the Python SDK 2.x, and converts structured cont
 HTTP, it has a separate transport for 2024-11-05.
 """
 
-from contextlib import asynccontextmanager
+import warnings
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urljoin
@@ -14,13 +15,16 @@ import mcp_types as types
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp import MCPError
+from mcp.client.subscriptions import listen
 
 from common import Failure, Server, main, to_json
+from everything import RunningCall
 
 
 class Adapter:
     def __init__(self, client: Client):
         self.client = client
+        self.level = None
 
     def negotiated(self):
         return self.client.protocol_version
@@ -31,8 +35,9 @@ class Adapter:
     async def tools(self):
         return [to_json(tool) for tool in await request(self.client.list_tools())]
 
-    async def call(self, name, arguments):
-        result = await request(self.client.call_tool(name, arguments, raise_on_error=False))
+    async def call(self, name, arguments, on_progress=None):
+        call = self.client.call_tool(name, arguments, raise_on_error=False, progress_handler=on_progress, meta=self.meta())
+        result = await request(call)
         assert result.is_error or (result.data is None) == (result.structured_content is None), result
         response = {"isError": result.is_error, "content": [to_json(block) for block in result.content]}
         if result.structured_content is not None:
@@ -58,6 +63,50 @@ class Adapter:
         kind = types.PromptReference if ref["type"] == "ref/prompt" else types.ResourceTemplateReference
         completion = await request(self.client.complete(kind.model_validate(ref), {"name": argument, "value": value}))
         return completion.values
+
+    async def call_with_progress(self, name, arguments):
+        updates = []
+
+        async def on_progress(*update):
+            updates.append(update)
+
+        return await self.call(name, arguments, on_progress), updates
+
+    async def set_level(self, level):
+        if self.is_modern():
+            self.level = level  # each request has the level
+        else:
+            with warnings.catch_warnings(action="ignore"):  # deprecated
+                await request(self.client.set_logging_level(level))
+
+    @asynccontextmanager
+    async def subscribed(self, uri):
+        if self.is_modern():
+            async with listen(self.client.session, resource_subscriptions=[uri]):
+                yield
+        else:
+            with warnings.catch_warnings(action="ignore"):  # deprecated
+                await request(self.client.session.subscribe_resource(uri))
+                yield
+                await request(self.client.session.unsubscribe_resource(uri))
+
+    def watched_lists(self):
+        if not self.is_modern():
+            return nullcontext()
+        return listen(self.client.session, tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
+
+    def start_call(self, name, arguments):
+        return RunningCall(lambda on_progress: self.call(name, arguments, on_progress))
+
+    async def roots_changed(self):
+        with warnings.catch_warnings(action="ignore"):  # deprecated
+            await self.client.send_roots_list_changed()
+
+    def is_modern(self):
+        return self.negotiated() >= "2026-07-28"
+
+    def meta(self):
+        return {"io.modelcontextprotocol/logLevel": self.level} if self.level else None
 
 
 async def request(awaitable):
@@ -87,7 +136,20 @@ def handlers(user: Any) -> dict[str, Any]:
     async def sample(_messages, params, _context):
         return types.CreateMessageResult.model_validate(user.sample(to_json(params)))
 
-    return {"elicitation_handler": elicit, "sampling_handler": sample}
+    async def roots(_context):
+        return [types.Root.model_validate(root) for root in user.roots]
+
+    async def receive(message):
+        if isinstance(message, Exception):
+            raise message
+        user.notifications.append(to_json(message))
+
+    asking = {"elicitation_handler": elicit, "sampling_handler": sample}
+    return {**asking, "roots": roots, "message_handler": receive, "log_handler": ignore} if hasattr(user, "roots") else asking
+
+
+async def ignore(_message):
+    """Replaces the default handler, which writes to stderr. The message handler receives the messages, too."""
 
 
 def transport_to(server: Server, revision: str):

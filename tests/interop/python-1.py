@@ -4,7 +4,8 @@ The SDK always requests its newest revision, so the module's constant is replace
 separate transport for 2024-11-05.
 """
 
-from contextlib import asynccontextmanager
+import warnings
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urljoin
@@ -15,11 +16,15 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from common import Failure, Server, main, to_json
+from everything import RunningCall
 
 
 class Adapter:
-    def __init__(self, session: ClientSession, initialized: types.InitializeResult):
+    def __init__(self, session: ClientSession, initialized: types.InitializeResult, user: Any):
         self.session = session
+        self.user = user
+        with warnings.catch_warnings(action="ignore"):  # deprecated, because the newest revision has a different extension for tasks
+            self.tasks = session.experimental
         self.initialized = initialized
 
     def negotiated(self):
@@ -54,6 +59,68 @@ class Adapter:
         result = await request(self.session.complete(kind.model_validate(ref), {"name": argument, "value": value}))
         return result["completion"]["values"]
 
+    async def call_with_progress(self, name, arguments):
+        updates = []
+
+        async def on_progress(*update):
+            updates.append(update)
+
+        result = await request(self.session.call_tool(name, arguments, progress_callback=on_progress))
+        return result, updates
+
+    async def set_level(self, level):
+        await request(self.session.set_logging_level(level))
+
+    @asynccontextmanager
+    async def subscribed(self, uri):
+        await request(self.session.subscribe_resource(types.AnyUrl(uri)))
+        yield
+        await request(self.session.unsubscribe_resource(types.AnyUrl(uri)))
+
+    def watched_lists(self):
+        return nullcontext()
+
+    def start_call(self, name, arguments):
+        def call(on_progress):
+            return self.session.call_tool(name, arguments, progress_callback=on_progress)
+
+        return CancellableCall(self.session, self.user, call)
+
+    async def roots_changed(self):
+        await self.session.send_roots_list_changed()
+
+    async def start_task(self, name, arguments):
+        return (await request(self.tasks.call_tool_as_task(name, arguments)))["task"]["taskId"]
+
+    async def wait_for_task(self, task):
+        async for _status in self.tasks.poll_task(task):
+            pass
+        return await request(self.tasks.get_task_result(task, types.CallToolResult))
+
+    async def task_status(self, task):
+        return (await request(self.tasks.get_task(task)))["status"]
+
+    async def task_ids(self):
+        return [task["taskId"] for task in (await request(self.tasks.list_tasks()))["tasks"]]
+
+    async def cancel_task(self, task):
+        await request(self.tasks.cancel_task(task))
+
+
+class CancellableCall(RunningCall):
+    """A call that is cancelled with a notification, which the SDK does not send itself. The progress token is the request's id."""
+
+    def __init__(self, session, user, call):
+        super().__init__(call)
+        self.session, self.user = session, user
+
+    async def cancel(self):
+        request_id = self.user.received("notifications/progress")[-1]["progressToken"]
+        params = types.CancelledNotificationParams(requestId=request_id, reason="the user cancelled the call")
+        notification = types.CancelledNotification(method="notifications/cancelled", params=params)
+        await self.session.send_notification(types.ClientNotification(notification))
+        await super().cancel()
+
 
 async def request(awaitable):
     """Awaits a response and converts the error of the SDK to a `Failure`."""
@@ -67,7 +134,7 @@ async def request(awaitable):
 async def connect(server: Server, revision: str, user: Any):
     types.LATEST_PROTOCOL_VERSION = revision
     async with transport_to(server, revision) as (read, write, *_), ClientSession(read, write, **callbacks(user)) as session:
-        yield Adapter(session, await session.initialize())
+        yield Adapter(session, await session.initialize(), user)
 
 
 def callbacks(user: Any) -> dict[str, Any]:
@@ -80,7 +147,17 @@ def callbacks(user: Any) -> dict[str, Any]:
     async def sample(_context, params):
         return types.CreateMessageResult.model_validate(user.sample(to_json(params)))
 
-    return {"elicitation_callback": elicit, "sampling_callback": sample}
+    async def roots(_context):
+        return types.ListRootsResult.model_validate({"roots": user.roots})
+
+    async def receive(message):
+        if isinstance(message, Exception):
+            raise message
+        if isinstance(message, types.ServerNotification):
+            user.notifications.append(to_json(message))
+
+    asking = {"elicitation_callback": elicit, "sampling_callback": sample}
+    return {**asking, "list_roots_callback": roots, "message_handler": receive} if hasattr(user, "roots") else asking
 
 
 def transport_to(server: Server, revision: str):

@@ -19,7 +19,10 @@ async function connect(server, revision, user) {
     const client = new Client(
         { name: 'interop', version: '1.0.0' },
         {
-            capabilities: user ? { elicitation: { form: {} }, sampling: {} } : {},
+            capabilities: {
+                ...(user ? { elicitation: { form: {} }, sampling: {} } : {}),
+                ...(user?.roots ? { roots: { listChanged: true } } : {}),
+            },
             ...(modern ? { versionNegotiation: { mode } } : { supportedProtocolVersions: [revision] }),
         },
     );
@@ -28,6 +31,17 @@ async function connect(server, revision, user) {
         client.setRequestHandler('elicitation/create', request => user.elicit(request.params));
         client.setRequestHandler('sampling/createMessage', request => user.sample(request.params));
     }
+    if (user?.roots) {
+        client.setRequestHandler('roots/list', () => ({ roots: user.roots }));
+        client.fallbackNotificationHandler = async notification => void user.notifications.push(notification);
+    }
+    let level; // the log level of the following calls, if it is not the server that keeps it
+    let subscription;
+    const params = (name, args) => ({
+        name,
+        arguments: args,
+        ...(level && { _meta: { 'io.modelcontextprotocol/logLevel': level } }),
+    });
     const errors = [];
     client.onerror = error => errors.push(String(error));
     await client.connect(transport);
@@ -38,13 +52,37 @@ async function connect(server, revision, user) {
         negotiated: () => client.getNegotiatedProtocolVersion(),
         ping: modern ? undefined : () => client.ping(),
         tools: async () => (await client.listTools()).tools,
-        call: (name, args) => client.callTool({ name, arguments: args }),
+        call: (name, args) => client.callTool(params(name, args)),
         resources: async () => (await client.listResources()).resources,
         templates: async () => (await client.listResourceTemplates()).resourceTemplates,
         read: async uri => (await client.readResource({ uri })).contents,
         prompts: async () => (await client.listPrompts()).prompts,
         prompt: (name, args) => client.getPrompt({ name, arguments: args }),
         complete: async (ref, name, value) => (await client.complete({ ref, argument: { name, value } })).completion.values,
+        callWithProgress: async (name, args) => {
+            const updates = [];
+            const result = await client.callTool(params(name, args), { onprogress: update => updates.push(update) });
+            return { result, updates };
+        },
+        setLevel: modern ? value => void (level = value) : value => client.setLoggingLevel(value),
+        subscribe: async uri => {
+            if (modern) subscription = await client.listen({ resourceSubscriptions: [uri] });
+            else await client.subscribeResource({ uri });
+        },
+        unsubscribe: uri => (modern ? subscription.close() : client.unsubscribeResource({ uri })),
+        watchLists: modern
+            ? async () => {
+                  const filter = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+                  const lists = await client.listen(filter);
+                  return () => lists.close();
+              }
+            : undefined,
+        startCall: (name, args, started) => {
+            const controller = new AbortController();
+            const call = client.callTool(params(name, args), { onprogress: started, signal: controller.signal });
+            return () => (controller.abort('the user cancelled the call'), call);
+        },
+        rootsChanged: () => client.sendRootsListChanged(),
         close: async () => {
             await transport.terminateSession?.();
             // Closing the SSE stream triggers `onerror`.

@@ -1,4 +1,4 @@
-//! Changes at run time: tools and prompts are enabled and disabled, and a resource is updated.
+//! Changes at run time: tools, resources and prompts are enabled and disabled, and a resource is updated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,11 @@ use mcp_runtime::{Handle, Server, prompt, resource, resource_uri, tool};
 
 /// Disables the optional entries and adds the state of the resource.
 pub(crate) fn register(server: Server) -> Server {
-    server.disabled::<optional_tool>().disabled::<optional_prompt>().with_state(Updates::default())
+    server
+        .disabled::<optional_tool>()
+        .disabled::<optional_resource>()
+        .disabled::<optional_prompt>()
+        .with_state(Updates::default())
 }
 
 /// The number of updates.
@@ -33,6 +37,16 @@ fn test_trigger_prompt_change(handle: &Handle) -> &'static str {
     "The prompt is disabled."
 }
 
+/// Enable the resource `test://optional-resource`, or disable it again.
+#[tool]
+fn test_trigger_resource_list_change(handle: &Handle) -> &'static str {
+    if handle.enable::<optional_resource>() {
+        return "The resource is enabled.";
+    }
+    handle.disable::<optional_resource>();
+    "The resource is disabled."
+}
+
 /// Update the resource `test://watched-resource`.
 #[tool]
 fn test_trigger_resource_change(handle: &Handle, updates: &Updates) -> String {
@@ -51,6 +65,12 @@ fn watched_resource(updates: &Updates) -> String {
 #[tool(read_only)]
 fn optional_tool() -> &'static str {
     "This tool is enabled."
+}
+
+/// A resource that is sometimes disabled.
+#[resource("test://optional-resource", mime = "text/plain")]
+fn optional_resource() -> &'static str {
+    "This resource is enabled."
 }
 
 /// A prompt that is sometimes disabled.

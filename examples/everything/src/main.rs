@@ -6,6 +6,7 @@
 //! ```
 
 mod asking;
+mod cancellation;
 mod changes;
 mod content;
 mod forms;
@@ -26,10 +27,15 @@ const WAV: &[u8] = include_bytes!("../media/silence.wav");
 
 #[server]
 fn main(server: Server) -> Server {
-    changes::register(server)
+    register(server)
         .skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
         .title("Everything")
         .instructions("A server for tests. Each tool demonstrates the protocol feature that it is named after.")
+}
+
+/// Adds the shared state of all functions.
+fn register(server: Server) -> Server {
+    changes::register(server).with_state(cancellation::Running::default())
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ const STEP: Duration = Duration::from_millis(50);
 #[tool(read_only)]
 async fn test_tool_with_progress(ctx: &Context) -> &'static str {
     for done in [0, 50, 100] {
-        if done > 0 {
-            sleep(STEP).await;
-        }
         ctx.progress(done, 100, format!("Completed step {done} of 100"));
+        // Some clients drop a progress notification that arrives together with the response.
+        sleep(STEP).await;
     }
     "The work is done."
 }
@@ -35,6 +34,16 @@ async fn test_tool_with_logging(ctx: &Context) -> &'static str {
 fn test_logging_tool(ctx: &Context) -> &'static str {
     ctx.info("This is a log message for testing.");
     "A message was logged."
+}
+
+/// Log a message at each of four levels.
+#[tool(read_only)]
+fn test_log_levels(ctx: &Context) -> &'static str {
+    ctx.debug("debug message");
+    ctx.info("info message");
+    ctx.warning("warning message");
+    ctx.error("error message");
+    "Four messages were logged."
 }
 
 /// Close the SSE stream before the result is ready: the client reconnects to receive it.

@@ -2,7 +2,7 @@ use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {
-    crate::changes::register(Server::new("everything", "0.1.0")).test_client(revision)
+    crate::register(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
 /// Answers a request as a client with a cooperative user and model.

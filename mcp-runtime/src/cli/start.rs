@@ -14,7 +14,7 @@ use crate::{
     registry, revision,
     server::{BuiltServer, Server},
     testing::TestClient,
-    transport::Stdio,
+    transport::{Stdio, stderr},
 };
 
 /// The exit code for an invalid command line.
@@ -59,11 +59,20 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) ->
     if crate::lock::intercept::answer(|words| lock(&package, flags, main, words)) {
         return ExitCode::SUCCESS;
     }
+    let _flush = FlushLog;
     try_start(&package, flags, main).unwrap_or_else(|failure| {
-        let message = format!("{}: {}\n", package.name, failure.message);
-        let _ = io::Write::write_all(&mut io::stderr(), message.as_bytes());
+        stderr::writer().push(format!("{}: {}\n", package.name, failure.message).as_bytes());
         ExitCode::from(failure.exit_code)
     })
+}
+
+/// Writes the rest of the log when the program ends, also if `main` panics.
+struct FlushLog;
+
+impl Drop for FlushLog {
+    fn drop(&mut self) {
+        stderr::flush();
+    }
 }
 
 fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<ExitCode, Failure> {
@@ -77,6 +86,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
     }
     // Claimed before the author's code runs, since that code may print.
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
+    stderr::set_panic_hook();
     #[cfg(feature = "log")]
     crate::log::install(options.mode.serves());
     let runtime = options.mode.runtime().enable_all().build();

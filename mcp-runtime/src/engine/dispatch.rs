@@ -33,7 +33,10 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         "prompts/list" if capabilities.prompts => lists::list(request, ListKind::Prompts, out),
         "completion/complete" if capabilities.completions => completion::complete(request, out),
         "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
-        "logging/setLevel" if capabilities.logging && has(Feature::LogLevel) => logging::set_level(request, out),
+        // A handle can log even if no function can.
+        "logging/setLevel" if (capabilities.logging || announces_changes) && has(Feature::LogLevel) => {
+            logging::set_level(request, out)
+        }
         "resources/subscribe" if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::subscribe(request, out)
         }

@@ -82,7 +82,7 @@ impl Introduction<'_> {
         let mut object = Object::begin(out);
         for (name, is_supported, capability) in [
             ("completions", capabilities.completions && encoding.has(Feature::CompletionsCapability), &b"{}"[..]),
-            ("logging", capabilities.logging, b"{}"),
+            ("logging", capabilities.logging || (self.announces_changes && encoding.has(Feature::LogLevel)), b"{}"),
             ("prompts", capabilities.prompts, if_announced(br#"{"listChanged":true}"#)),
             ("resources", capabilities.resources, if_announced(br#"{"subscribe":true,"listChanged":true}"#)),
             (

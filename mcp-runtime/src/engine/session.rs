@@ -14,7 +14,13 @@ use super::{
     subscriptions::subscriber::Subscriber,
     weak_set::Registration,
 };
-use crate::{error::Fault, handler::ClientInfo, race::race, revision::Dialect};
+use crate::{
+    error::Fault,
+    handler::{ClientInfo, Peer as _},
+    model::Level,
+    race::race,
+    revision::Dialect,
+};
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
@@ -40,6 +46,8 @@ pub(crate) struct Session {
     /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
     /// change.
     pub(super) subscriber: Option<Subscriber>,
+    /// Whether the server declared in `initialize` that it sends log messages.
+    pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
     /// Lists the session among those of the server.
     pub(super) registration: OnceLock<Registration<Session>>,
@@ -119,6 +127,15 @@ impl Session {
         }
     }
 
+    /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns `false`
+    /// if the message was dropped: nothing carries it to the client, or the client reads too slowly.
+    pub(super) fn log(&self, level: Level, message: &[u8]) -> bool {
+        if !self.declares_logging || !self.is_initialized() || level < self.outbox.session_level() {
+            return true;
+        }
+        self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.lifecycle.ended.initialized()
     }
@@ -155,6 +172,7 @@ impl Session {
                 capabilities: "{}".into(),
             }),
             answer_timeout: Duration::ZERO,
+            declares_logging: false,
             lifecycle: Lifecycle::default(),
             registration: OnceLock::new(),
             principal: None,

@@ -1,6 +1,6 @@
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
     backend::TaskStore,
     error::BuildError,
     handler::{Encoding, SessionPeer, StateMap},
-    model::{Implementation, OptionalCapabilities},
+    model::{Implementation, Level, OptionalCapabilities},
     registry::{Pager, Registry},
     revision::{self, Dialect, Revision},
 };
@@ -51,6 +51,7 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
     pub(super) sessions: Arc<WeakSet<Session>>,
+    dropped_log_messages: AtomicU64,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
@@ -89,6 +90,7 @@ impl Engine {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
             sessions: Arc::default(),
+            dropped_log_messages: AtomicU64::new(0),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
@@ -135,6 +137,18 @@ impl Engine {
             };
             introduction.write(dialect)
         })
+    }
+
+    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive it.
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        let dropped = open.filter(|session| !session.log(level, message)).count();
+        self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of log messages that [`log`](Self::log) could not send.
+    pub(crate) fn dropped_log_messages(&self) -> u64 {
+        self.dropped_log_messages.load(Ordering::Relaxed)
     }
 
     /// Returns the sessions that have not ended.

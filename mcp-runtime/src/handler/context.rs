@@ -1,7 +1,7 @@
 pub(super) mod client_wait;
 pub(crate) mod current;
 pub(super) mod lifetime;
-mod log;
+pub(crate) mod log;
 mod notifier;
 mod peer;
 mod progress;

@@ -49,6 +49,7 @@ pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
     current::{current_call, enter_call},
+    log::notification as log_notification,
 };
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};

@@ -4,6 +4,7 @@
 pub(crate) mod http;
 mod lines;
 mod signal;
+pub(crate) mod stderr;
 mod stdio;
 
 pub(crate) use lines::serve;

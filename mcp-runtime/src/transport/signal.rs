@@ -2,6 +2,8 @@
 
 use std::{future::pending, io, process, thread, time::Duration};
 
+use super::stderr;
+
 /// The time that the process may take to end after the grace period of its calls.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -38,6 +40,7 @@ fn run_watchdog(mut signals: Signals, grace: Duration) {
         signals.next().await;
         let _ = tokio::time::timeout(grace + MARGIN, signals.next()).await;
         tracing::warn!("ending the process with calls in flight");
+        stderr::flush();
         process::exit(0);
     });
 }

@@ -2,6 +2,7 @@
 //! initialized and outside of calls, and changes of roots.
 
 mod background;
+mod logging;
 mod root_changes;
 
 use std::{collections::VecDeque, time::Duration};

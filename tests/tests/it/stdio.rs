@@ -129,6 +129,32 @@ fn stdin_and_stdout_can_be_files() {
     assert_eq!(answers.iter().map(text).collect::<Vec<_>>(), ["3", "x"]);
 }
 
+/// Backtraces of panics soon fill the pipe, and writes to a full pipe block.
+#[test]
+fn a_server_whose_stderr_is_full_keeps_answering() {
+    let mut server = Running::start(fixture().env("RUST_LOG", "info").env("RUST_BACKTRACE", "full"));
+    for id in 0..200 {
+        server.send(&call(id, "panics", json!({})));
+        let answer = server.receive();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32603)));
+    }
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+#[test]
+fn panics_are_logged_with_their_backtraces() {
+    let mut server = Running::start(fixture().env("RUST_LOG", "info").env("RUST_BACKTRACE", "1"));
+    server.send(&call(1, "panics", json!({})));
+    assert_eq!(server.receive()["id"], 1);
+    let mut stderr = server.child.stderr.take().unwrap();
+    assert_eq!(server.end(), (vec![], Some(0)));
+    let mut log = String::new();
+    stderr.read_to_string(&mut log).unwrap();
+    for part in ["thread 'main' panicked at", "a secret\n", "stack backtrace:\n", "function panicked"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
 #[test]
 fn output_printed_by_functions_goes_to_stderr() {
     let mut server = Running::start(&mut fixture());

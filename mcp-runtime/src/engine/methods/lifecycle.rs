@@ -16,6 +16,7 @@ use crate::{
         subscriptions::subscriber::Subscriber,
     },
     error::Fault,
+    excerpt::excerpt,
     handler::ask::Capability,
     revision::{self, encode::Object},
 };
@@ -39,7 +40,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     let client = client_info(request.params.member("clientInfo"));
     tracing::info!(
         client = client.as_ref().map(|client| client.name.as_str()),
-        requested = &*version,
+        requested = &*excerpt(&version),
         version = dialect.name(),
         "session opened"
     );
@@ -64,6 +65,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         flow,
         outbox,
         subscriber,
+        declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
         lifecycle: Lifecycle::default(),
         registration: OnceLock::new(),
     });

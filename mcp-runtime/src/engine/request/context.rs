@@ -108,7 +108,44 @@ impl<'a> RequestContext<'a> {
     }
 }
 
+/// The maximum size of the name, version and title of a client in bytes. The rest is cut off.
+const MAX_CLIENT_INFO_BYTES: usize = 256;
+
 /// Parses the `clientInfo` of a request. Invalid values are ignored.
 pub(crate) fn client_info(json: Option<&str>) -> Option<ClientInfo> {
-    serde_json::from_str(json?).ok()
+    let ClientInfo { name, version, title } = serde_json::from_str(json?).ok()?;
+    Some(ClientInfo { name: printable(name), version: printable(version), title: title.map(printable) })
+}
+
+/// Bounds the size of a text, and replaces control characters so that it can be logged.
+fn printable(text: String) -> String {
+    if text.len() <= MAX_CLIENT_INFO_BYTES && !text.contains(char::is_control) {
+        return text;
+    }
+    let end = (0..=MAX_CLIENT_INFO_BYTES.min(text.len())).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    text[..end].replace(char::is_control, "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_info_is_bounded_and_printable() {
+        let long = "é".repeat(1 << 20);
+        for (name, expected) in [
+            ("x".to_owned(), "x".to_owned()),
+            ("x".repeat(256), "x".repeat(256)),
+            ("x".repeat(257), "x".repeat(256)),
+            (long.clone(), "é".repeat(128)),
+            (format!("x{long}"), format!("x{}", "é".repeat(127))),
+            ("a\nb\u{1b}[31m".to_owned(), "a\u{fffd}b\u{fffd}[31m".to_owned()),
+        ] {
+            let json = serde_json::json!({"name": name, "version": name, "title": name}).to_string();
+            let info = client_info(Some(&json)).unwrap();
+            let expected = ClientInfo { name: expected.clone(), version: expected.clone(), title: Some(expected) };
+            assert_eq!(info, expected);
+            assert!(info.name.capacity() <= 3 * MAX_CLIENT_INFO_BYTES);
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) enum LogThreshold {
 /// # Errors
 ///
 /// Returns an error if `data` cannot be serialized.
-pub(super) fn notification(
+pub(crate) fn notification(
     logger: &str,
     level: Level,
     data: &impl Serialize,

@@ -112,7 +112,7 @@ impl LegacyService {
         let client = match self.find(&request) {
             Ok(client) => client,
             Err(rejection) => {
-                linger(&request, Box::pin(body));
+                linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
                 return *rejection;
             }
         };

@@ -66,7 +66,7 @@ where
     let route = match routing::route(endpoint, request, now) {
         Ok(route) => route,
         Err(rejection) => {
-            linger(request, Box::pin(body));
+            linger(request, Box::pin(body), endpoint.options().max_body_bytes);
             return *rejection;
         }
     };

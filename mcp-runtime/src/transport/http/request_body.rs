@@ -90,7 +90,7 @@ where
     let BodyReader { body, received, .. } = reader;
     result.map(|()| received).map_err(|error| {
         if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
-            linger(request, body);
+            linger(request, body, max_bytes);
         }
         Box::new(closing(error.response(max_bytes)))
     })
@@ -197,14 +197,22 @@ impl BodyError {
 }
 
 /// Reads the rest of a rejected request for a while, since most clients read the response only after they have written
-/// everything.
-pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>)
+/// everything. A body longer than `max_bytes` is not read to its end: hyper closes the connection instead.
+pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>, max_bytes: usize)
 where
     B: Body<Data = Bytes> + Send + 'static,
 {
     // A client that sent `Expect: 100-continue` has not sent the body yet.
     if !body.is_end_stream() && !request.headers.contains_key(header::EXPECT) {
-        tokio::spawn(tokio::time::timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
+        let read = async move {
+            let mut rest = max_bytes;
+            while let Some(Ok(frame)) = body.frame().await {
+                let length = frame.data_ref().map_or(0, Bytes::len);
+                let Some(less) = rest.checked_sub(length) else { break };
+                rest = less;
+            }
+        };
+        tokio::spawn(tokio::time::timeout(LINGER, read));
     }
 }
 

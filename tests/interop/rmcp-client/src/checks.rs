@@ -102,7 +102,7 @@ pub async fn run(client: &Client, revision: &str) -> Result<usize, String> {
     t.ok(deleted["content"][0]["text"].is_string(), "delete_note returns text", &deleted)?;
     let after = value(&mut t, client, revision, "count_notes", json!({})).await?;
     t.equal(after, before, "the added note is deleted")?;
-    Ok(t.count)
+    Ok(t.count())
 }
 
 /// Calls a tool and returns its value: the structured content or, in older revisions, the text as JSON.
@@ -141,18 +141,23 @@ fn sorted<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     names
 }
 
+/// Counts the checks.
 #[derive(Default)]
-struct Checks {
+pub struct Checks {
     count: usize,
 }
 
 impl Checks {
-    fn ok(&mut self, condition: bool, what: &str, found: &impl Debug) -> Result<(), String> {
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn ok(&mut self, condition: bool, what: &str, found: &impl Debug) -> Result<(), String> {
         self.count += 1;
         if condition { Ok(()) } else { Err(format!("{what}\n  found: {found:?}")) }
     }
 
-    fn equal<T: PartialEq + Debug>(&mut self, actual: T, expected: T, what: &str) -> Result<(), String> {
+    pub fn equal<T: PartialEq + Debug>(&mut self, actual: T, expected: T, what: &str) -> Result<(), String> {
         self.count += 1;
         if actual == expected {
             Ok(())

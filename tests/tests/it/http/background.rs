@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, Level};
 use serde_json::{Value, json};
 
 use super::{
@@ -101,6 +101,23 @@ async fn questions_outside_of_calls_fail_when_the_session_is_deleted() {
     assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     let ended = "the session ended before the client answered".to_owned();
     assert_eq!(soon(outcomes.recv()).await, Some(Err(ended)));
+}
+
+#[tokio::test]
+async fn log_messages_of_a_handle_are_sent_on_the_general_stream() {
+    let server = server();
+    let handle = server.handle();
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    for (count, version) in (1..).zip(VERSIONS) {
+        let session = session(&endpoint, version).await;
+        session.initialized().await;
+        handle.log(Level::Error, "", "nobody reads");
+        assert_eq!(handle.dropped_log_messages(), count, "{version}");
+        let mut stream = endpoint.open(&session.get()).await;
+        handle.log(Level::Error, "", "hello");
+        assert_eq!(stream.message().await.unwrap()["params"]["data"], "hello", "{version}");
+        assert_eq!(endpoint.send(&session.delete()).await.status, 204);
+    }
 }
 
 #[tokio::test]

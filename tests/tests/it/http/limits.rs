@@ -76,6 +76,38 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(endpoint.send(&call("quick")).await.outcome(), (413, -32600));
 }
 
+/// Sends 100 MB that the server rejects, and returns how much of it the server and the system have accepted.
+async fn accepted_of(endpoint: &Endpoint, request: &Request, piece: &[u8]) -> usize {
+    let mut connection = endpoint.connect().await;
+    connection.write(request.head().as_bytes()).await;
+    let mut accepted = 0;
+    let writing = async {
+        while accepted < 100 * MEGABYTE && connection.0.get_mut().write_all(piece).await.is_ok() {
+            accepted += piece.len();
+        }
+    };
+    soon(writing).await;
+    accepted
+}
+
+/// Not to its end, however much the client sends.
+#[tokio::test]
+async fn a_rejected_body_is_read_for_a_while() {
+    let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(MEGABYTE)).await;
+    let length = (100 * MEGABYTE).to_string();
+    let bytes = vec![b' '; MEGABYTE];
+    let chunk = [b"100000\r\n", bytes.as_slice(), b"\r\n"].concat();
+    let chunked = || call("quick").without("content-length").with("transfer-encoding", "chunked");
+    for (request, piece) in [
+        (call("quick").with("content-length", &length), &bytes),
+        (call("quick").with("content-length", &length).with("mcp-session-id", "unknown"), &bytes),
+        (chunked(), &chunk),
+    ] {
+        let accepted = accepted_of(&endpoint, &request, piece).await;
+        assert!(accepted < 40 * MEGABYTE, "{accepted}");
+    }
+}
+
 #[tokio::test]
 async fn an_incomplete_body_is_rejected() {
     let (_, endpoint) = serve().await;

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Sleep,
@@ -22,6 +22,8 @@ use crate::{error::Fault, transport::http::response};
 const MAX_REJECTIONS: usize = 256;
 /// The maximum time spent on responding to a rejected connection and discarding what it sends.
 const LINGER: Duration = Duration::from_secs(1);
+/// The maximum number of bytes of a rejected connection that are read and discarded.
+const LINGER_BYTES: u64 = 256 << 10;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -125,7 +127,7 @@ impl ConnectionLimit {
                 stream.write_all(&rejection).await?;
                 stream.shutdown().await?;
                 // Closing a socket with unread data resets the connection, which can discard the response.
-                tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+                tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
             };
             let _ = tokio::time::timeout(LINGER, write).await;
             drop(permit);

@@ -1,0 +1,183 @@
+//! The stderr of the process, as the destination of the log.
+//!
+//! A client may start the server with a pipe as its stderr and never read it. Writes to a full pipe block, so only a
+//! dedicated thread writes; everything else appends to a bounded buffer. `tracing-appender` bounds its queue in lines
+//! rather than in bytes, does not report what it dropped, and adds six dependencies.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
+/// again may be in the process of being written.
+const MAX_PENDING_BYTES: usize = 1 << 20;
+/// The maximum time that the end of the process waits for the log to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A writer that never blocks: it passes its output to a thread, and drops what exceeds the capacity.
+#[derive(Debug, Clone)]
+pub(crate) struct LossyWriter(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    capacity: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: Vec<u8>,
+    /// The number of writes that were dropped and not yet reported.
+    dropped: u64,
+    is_writing: bool,
+}
+
+/// Returns the writer to the stderr of the process. The first call starts its thread.
+pub(crate) fn writer() -> &'static LossyWriter {
+    static WRITER: OnceLock<LossyWriter> = OnceLock::new();
+    WRITER.get_or_init(|| LossyWriter::start(io::stderr(), MAX_PENDING_BYTES))
+}
+
+/// Waits until the log is written, for at most a second.
+pub(crate) fn flush() {
+    writer().flush_within(FLUSH_TIMEOUT);
+}
+
+/// Replaces the panic hook of the standard library, which blocks while stderr is full, with one that does not.
+///
+/// The message is the same: the thread, the location, the panic message, and the backtrace if `RUST_BACKTRACE` is set.
+pub(crate) fn set_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = thread::current();
+        let backtrace = std::backtrace::Backtrace::capture();
+        let mut text = format!("\nthread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
+        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+            text += &format!("stack backtrace:\n{backtrace}\n");
+        }
+        writer().push(text.as_bytes());
+        if cfg!(panic = "abort") {
+            flush();
+        }
+    }));
+}
+
+impl LossyWriter {
+    /// Starts a thread that writes to `out`. If there can be no thread, all output is dropped.
+    fn start(out: impl Write + Send + 'static, capacity: usize) -> Self {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), capacity });
+        let writer = Arc::clone(&shared);
+        // The thread is not joined: it may never return from a write.
+        let _ = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(out));
+        Self(shared)
+    }
+
+    /// Appends text, or drops all of it if it does not fit.
+    pub(crate) fn push(&self, text: &[u8]) {
+        let mut state = self.0.lock();
+        if state.pending.len() + text.len() > self.0.capacity {
+            state.dropped += 1;
+            return;
+        }
+        state.pending.extend_from_slice(text);
+        drop(state);
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until everything is written or the time is over.
+    fn flush_within(&self, timeout: Duration) {
+        let is_busy = |state: &mut State| state.is_writing || state.has_output();
+        let _ = self.0.changed.wait_timeout_while(self.0.lock(), timeout, is_busy);
+    }
+}
+
+/// Each write is one event of the log, which is either written completely or dropped.
+impl Write for LossyWriter {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.push(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Writes the output as it arrives. Errors are ignored, since there is nowhere to report them.
+    fn run(&self, mut out: impl Write) {
+        let mut text = Vec::new();
+        loop {
+            let waiting = self.changed.wait_while(self.lock(), |state| !state.has_output());
+            let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
+            mem::swap(&mut state.pending, &mut text);
+            let dropped = mem::take(&mut state.dropped);
+            state.is_writing = true;
+            drop(state);
+            if dropped > 0 {
+                let _ = writeln!(text, "WARN {dropped} log messages were dropped because stderr was not read");
+            }
+            let _ = out.write_all(&text).and_then(|()| out.flush());
+            text.clear();
+            self.lock().is_writing = false;
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_output(&self) -> bool {
+        !self.pending.is_empty() || self.dropped > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Read};
+
+    use super::*;
+
+    const FOREVER: Duration = Duration::from_secs(60);
+
+    /// Returns a writer to a pipe, whose buffer is already full.
+    fn full_pipe(capacity: usize) -> (LossyWriter, impl Read) {
+        let (reader, out): (_, PipeWriter) = io::pipe().unwrap();
+        let writer = LossyWriter::start(out, capacity);
+        // More than any pipe holds, so that the thread blocks.
+        let blocks = vec![b'.'; capacity];
+        writer.push(&blocks);
+        while !writer.0.lock().pending.is_empty() {
+            thread::yield_now();
+        }
+        (writer, reader)
+    }
+
+    #[test]
+    fn output_that_does_not_fit_is_dropped_and_reported() {
+        const CAPACITY: usize = 4 << 20;
+        let (writer, mut reader) = full_pipe(CAPACITY);
+        writer.push(b"first\n");
+        writer.push(&vec![b'x'; CAPACITY]);
+        writer.push(&vec![b'x'; CAPACITY]);
+        writer.push(b"second\n");
+        assert_eq!(writer.0.lock().pending, b"first\nsecond\n");
+        // Nothing reads the pipe yet, so the time limit ends the wait.
+        writer.flush_within(Duration::from_millis(10));
+        assert!(writer.0.lock().is_writing);
+
+        let report = "first\nsecond\nWARN 2 log messages were dropped because stderr was not read\n";
+        let mut output = vec![0; CAPACITY + report.len()];
+        reader.read_exact(&mut output).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), report);
+        writer.flush_within(FOREVER);
+        assert!(!writer.0.lock().is_writing);
+    }
+}

@@ -1,0 +1,85 @@
+//! Log messages that belong to no call.
+
+use mcp_runtime::Level;
+
+use super::*;
+
+fn texts(messages: &[Value]) -> Vec<&str> {
+    messages.iter().map(|message| message["params"]["data"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_handle_logs_to_every_session_at_its_level() {
+    for revision in REVISIONS {
+        let built = Server::empty("logs", "1.0.0").build().unwrap();
+        let handle = built.handle();
+        let (mut all, mut few) = (built.test_client(revision), built.test_client(revision));
+        let mut stateless = built.test_client(Revision::V2026_07_28);
+        all.request("logging/setLevel", json!({"level": "debug"})).await.unwrap();
+        few.request("logging/setLevel", json!({"level": "error"})).await.unwrap();
+        for (level, text) in [(Level::Debug, "a"), (Level::Info, "b"), (Level::Error, "c")] {
+            handle.log(level, "index", text);
+        }
+        let messages = all.notifications();
+        assert_eq!(texts(&messages), ["a", "b", "c"], "{revision}");
+        let params = json!({"level": "debug", "logger": "index", "data": "a"});
+        let first = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+        assert_eq!(messages[0], first);
+        assert_eq!(texts(&few.notifications()), ["c"], "{revision}");
+        assert_eq!(stateless.notifications(), [] as [Value; 0]);
+        assert_eq!(handle.dropped_log_messages(), 0);
+    }
+}
+
+#[tokio::test]
+async fn messages_are_dropped_and_counted_if_the_client_does_not_read() {
+    let built = Server::empty("logs", "1.0.0").build().unwrap();
+    let handle = built.handle();
+    let (mut slow, mut fast) = (built.test_client(REVISIONS[3]), built.test_client(REVISIONS[3]));
+    let long = "x".repeat(300 << 10);
+    for _ in 0..4 {
+        handle.log(Level::Error, "", &long);
+        assert_eq!(fast.notifications().len(), 1);
+    }
+    assert_eq!(handle.dropped_log_messages(), 1);
+    assert_eq!(slow.notifications().len(), 3);
+    handle.log(Level::Error, "", "again");
+    assert_eq!(texts(&slow.notifications()), ["again"]);
+}
+
+#[tokio::test]
+async fn no_message_precedes_initialized() {
+    let server = server();
+    let handle = server.handle();
+    let mut client = Client::open(server, Revision::V2025_11_25, &json!({}));
+    handle.log(Level::Error, "", "early");
+    client.notify("notifications/initialized");
+    handle.log(Level::Error, "", "late");
+    assert_eq!(client.next().await["params"]["data"], "late");
+}
+
+#[tokio::test]
+async fn sessions_to_which_logging_was_not_declared_receive_no_messages() {
+    let built = Server::empty("logs", "1.0.0").build().unwrap();
+    let mut early = built.test_client(Revision::V2025_11_25);
+    let handle = built.handle();
+    let mut late = built.test_client(Revision::V2025_11_25);
+    handle.log(Level::Error, "", "hello");
+    assert_eq!(early.notifications(), [] as [Value; 0]);
+    assert_eq!(texts(&late.notifications()), ["hello"]);
+}
+
+#[tokio::test]
+async fn servers_with_a_handle_declare_logging() {
+    for revision in REVISIONS {
+        let mut client = TestClient::uninitialized(Server::empty("logs", "1.0.0"), revision);
+        let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let result = client.request("initialize", params.clone()).await.unwrap();
+        assert_eq!(result["capabilities"].get("logging"), None, "{revision}");
+        let server = Server::empty("logs", "1.0.0");
+        let _handle = server.handle();
+        let mut client = TestClient::uninitialized(server, revision);
+        let result = client.request("initialize", params).await.unwrap();
+        assert_eq!(result["capabilities"]["logging"], json!({}), "{revision}");
+    }
+}
