@@ -12,6 +12,7 @@ use crate::{
         request::{context::RequestContext, params},
     },
     error::Fault,
+    excerpt::excerpt,
     handler::{
         CallEnv, CallFuture, CompletionInput, Completions, Context, EarlierArguments, Encoding, Finished,
         ServerFnOutput, StateMap, entry::Hints,
@@ -82,11 +83,12 @@ fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>
             let uri = params::string(raw::member(reference, "uri"), "ref.uri")?;
             match registry.reference(&uri, |function| visible.sees(function)) {
                 Some(template) => Ok((uri, template)),
-                None => Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
+                None => Err(Fault::InvalidParams(format!("unknown resource template: {}", excerpt(&uri)))),
             }
         }
         other => {
-            let message = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
+            let message =
+                format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {:?}", excerpt(other));
             Err(Fault::InvalidParams(message))
         }
     }
@@ -100,7 +102,7 @@ fn unknown_argument(function: &Function, name: &str) -> Fault {
     let known: Vec<_> = function.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
     let expected =
         if known.is_empty() { "expected none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
-    Fault::InvalidParams(format!("unknown argument `{name}`, {expected}"))
+    Fault::InvalidParams(format!("unknown argument `{}`, {expected}", excerpt(name)))
 }
 
 /// Returns the arguments that layers see: the members of `argument`, and the `context`.

@@ -104,7 +104,12 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {
-    let too_many = || Fault::InvalidParams(format!("too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks"));
+    let kibibytes = MAX_URI_BYTES >> 10;
+    let too_many = || {
+        Fault::InvalidParams(format!(
+            "too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks and {kibibytes} KiB of task ids"
+        ))
+    };
     read_strings(json, TASKS, MAX_WATCHED_TASKS, too_many)
 }
 

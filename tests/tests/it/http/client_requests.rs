@@ -92,7 +92,7 @@ async fn a_response_that_is_too_long_leaves_the_call_waiting() {
     let session = session(&endpoint, "2025-11-25").await;
     let mut stream = endpoint.open(&delete(&session, 1)).await;
     let question = stream.message().await.unwrap();
-    let long = respond(&session, &question, json!({"action": "decline", "content": "x".repeat(10 << 20)}));
+    let long = respond(&session, &question, json!({"action": "decline", "content": "x".repeat(5 << 20)}));
     assert_eq!(endpoint.send(&long).await.status, 413);
     endpoint.send(&respond(&session, &question, accept())).await;
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted /a");
