@@ -29,8 +29,8 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     request.connection.flow.admit_completion(request.connection.clock.last())?;
     let (target, referenced) = referenced_function(request)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
-    let name = params::string(params::member(argument, "name"), "argument.name")?;
-    let value = params::string(params::member(argument, "value"), "argument.value")?;
+    let name = params::string(raw::member(argument, "name"), "argument.name")?;
+    let value = params::string(raw::member(argument, "value"), "argument.value")?;
     let Some(source) = referenced.completion_source(&name) else { return Err(unknown_argument(referenced, &name)) };
     let context = request.params.member("context");
     let next = request.engine().layers.for_function(referenced);
@@ -70,9 +70,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
-    match &*params::string(params::member(reference, "type"), "ref.type")? {
+    match &*params::string(raw::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
-            let name = params::string(params::member(reference, "name"), "ref.name")?;
+            let name = params::string(raw::member(reference, "name"), "ref.name")?;
             let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
             match prompt {
                 Some(prompt) => Ok((name, &prompt.function)),
@@ -80,7 +80,7 @@ fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>
             }
         }
         "ref/resource" => {
-            let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
+            let uri = params::string(raw::member(reference, "uri"), "ref.uri")?;
             match registry.reference(&uri, |function| visible.sees(function)) {
                 Some(template) => Ok((uri, template)),
                 None => Err(Fault::InvalidParams(format!("unknown resource template: {}", excerpt(&uri)))),
@@ -160,8 +160,8 @@ impl Completer {
 
     /// Completes the value of the arguments that layers have seen.
     fn complete_layered(&self, arguments: &str) -> CallFuture {
-        match params::string(params::member(arguments, "value"), "argument.value") {
-            Ok(value) => self.complete(&value, params::member(arguments, "context")),
+        match params::string(raw::member(arguments, "value"), "argument.value") {
+            Ok(value) => self.complete(&value, raw::member(arguments, "context")),
             Err(fault) => Box::pin(ready(Finished { body: Vec::new(), outcome: Err(fault.into()) })),
         }
     }
@@ -169,7 +169,7 @@ impl Completer {
 
 /// Reads the arguments that the client has already filled in.
 fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
-    let arguments = context.and_then(|context| params::member(context, "arguments"));
+    let arguments = context.and_then(|context| raw::member(context, "arguments"));
     let strings = arguments.into_iter().flat_map(raw::members);
     let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
     EarlierArguments(strings.collect::<BTreeMap<_, _>>())

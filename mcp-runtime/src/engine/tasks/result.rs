@@ -22,7 +22,6 @@ use crate::{
     engine::{
         client_requests::{PendingRequest, send_request},
         outbox::Outbox,
-        request::params,
         session::Session,
     },
     error::Fault,
@@ -166,7 +165,7 @@ fn into_result(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
 
 /// Decodes the error object of a call.
 fn decode_error(json: &str) -> Fault {
-    let member = |name| params::member(json, name);
+    let member = |name| raw::member(json, name);
     let message = member("message").and_then(raw::string).map_or_else(String::new, Cow::into_owned);
     match member("code").and_then(|code| code.parse().ok()) {
         Some(code) => {

@@ -77,6 +77,9 @@ where
         Ok(body) => body,
         Err(rejection) => return *rejection,
     };
+    if route.has_ended() {
+        return routing::session_not_found();
+    }
     match try_respond(endpoint, source, route, body) {
         Ok(response) => response,
         Err(exchange) => Box::pin(wait(endpoint, exchange)).await,
@@ -122,6 +125,9 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
     if connection.drain(&mut notifications) {
         notifications.append(&mut lines);
         lines = notifications;
+    }
+    if let Some(session) = &session {
+        session.cancel_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     Exchange { source, connection, session, rejection, outcome, lines, cancels }

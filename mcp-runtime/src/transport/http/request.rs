@@ -114,7 +114,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        self.request.extensions.get().map(Principal::as_str)
+        Principal::of(&self.request)
     }
 }
 
