@@ -7,9 +7,11 @@ mod client_requests;
 mod guard;
 mod legacy;
 mod limits;
+mod lines;
 mod liveness;
 #[cfg(target_os = "linux")]
 mod load;
+mod principals;
 #[cfg(target_os = "linux")]
 mod process;
 mod request;
