@@ -247,13 +247,8 @@ impl HttpSession {
     /// Returns the stream for messages that belong to no request.
     pub(super) fn general_stream(&self) -> AttachedStream {
         let new = || Arc::new(EventStream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
-        let mut state = self.state();
-        let stream = state.streams.entry(0).or_insert_with(new);
-        if self.session.has_ended() {
-            // The end of the session may have preceded the stream, and nothing else ends it.
-            stream.end();
-        }
-        stream.attach()
+        // If the session has ended in the meantime, its outbox is closed, which ends the stream.
+        self.state().streams.entry(0).or_insert_with(new).attach()
     }
 
     /// Returns the stream with this id, unless it was dropped.
