@@ -16,7 +16,9 @@ use tokio::time::Instant;
 
 use super::{
     ask::{Ask, Capability, Question},
-    context::{ClientInfo, client_wait::ClientWait, lifetime::CallLifetime},
+    client_wait::ClientWait,
+    lifetime::CallLifetime,
+    peer::ClientInfo,
 };
 use crate::{
     error::Fault,

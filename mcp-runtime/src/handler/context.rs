@@ -1,9 +1,6 @@
-pub(super) mod client_wait;
 pub(crate) mod current;
-pub(super) mod lifetime;
 pub(crate) mod log;
 mod notifier;
-mod peer;
 mod progress;
 
 use std::{
@@ -18,7 +15,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLimiter};
+use self::progress::ProgressLimiter;
 use super::{
     CallFuture,
     ask::{
@@ -26,6 +23,9 @@ use super::{
         object_member,
     },
     client_requests::{AskAll, CallRequests, ClientRequester, ClientRequests},
+    client_wait::ClientWait,
+    lifetime::CallLifetime,
+    peer::{ClientInfo, Peer, RequestHead},
     session::Session,
 };
 use crate::{
@@ -35,12 +35,9 @@ use crate::{
     revision::{Dialect, Feature, Revision},
 };
 
-pub use self::{notifier::Notifier, peer::ClientInfo, progress::Amount};
+pub use self::{notifier::Notifier, progress::Amount};
 
-pub(crate) use self::{
-    log::LogThreshold,
-    peer::{Peer, RequestHead},
-};
+pub(crate) use self::log::LogThreshold;
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
 /// cancellation, and identifies the caller.
