@@ -17,6 +17,7 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+mod urls;
 
 use std::{
     sync::{
