@@ -5,7 +5,11 @@
 
 use std::{fmt, time::Duration};
 
+use crate::excerpt::excerpt;
+
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
+///
+/// Names, URIs and versions of the client are cut to 200 characters when the fault is displayed or sent.
 ///
 /// A fault states what happened; the protocol revision of the request decides the error code. A function that returns
 /// `Result<_, Fault>` can raise a protocol error itself. Every other error of a tool becomes a tool result with
@@ -140,13 +144,13 @@ impl fmt::Display for Fault {
         match self {
             Self::Parse(why) => write!(f, "parse error: {why}"),
             Self::InvalidRequest(why) => write!(f, "invalid request: {why}"),
-            Self::MethodNotFound(method) => write!(f, "method not found: {method}"),
+            Self::MethodNotFound(method) => write!(f, "method not found: {}", excerpt(method)),
             Self::InvalidParams(why) => write!(f, "invalid params: {why}"),
-            Self::UnknownTool(name) => write!(f, "unknown tool: {name}"),
-            Self::UnknownPrompt(name) => write!(f, "unknown prompt: {name}"),
-            Self::ResourceNotFound(uri) => write!(f, "resource not found: {uri}"),
+            Self::UnknownTool(name) => write!(f, "unknown tool: {}", excerpt(name)),
+            Self::UnknownPrompt(name) => write!(f, "unknown prompt: {}", excerpt(name)),
+            Self::ResourceNotFound(uri) => write!(f, "resource not found: {}", excerpt(uri)),
             Self::Internal(why) | Self::Overloaded(why) => f.write_str(why),
-            Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {requested}"),
+            Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {}", excerpt(requested)),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))

@@ -411,7 +411,7 @@ fn sampling_responses_and_roots_are_sent() {
     let name = root.path().file_name().expect("a name").to_str().expect("UTF-8");
     let args =
         ["test_input_required_result_multiple_inputs", "--answer", "name=Ann", "--sample", "Good day", "--root", path];
-    assert_call("everything", &args, Ok((&format!("Good day, Ann! 1 roots: {name}\n"), request)));
+    assert_call("everything", &args, Ok((&format!("Good day, Ann! 1 root: {name}\n"), request)));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Serves a directory as resources. Nothing outside the directory can be read: not through `..`, absolute paths or
-//! symbolic links.
+//! symbolic links. Hidden files, whose names start with a dot, are not served.
 //!
 //! ```text
 //! cargo run -p files -- --root docs
@@ -85,10 +85,15 @@ mod tests {
         fs::write(top.path().join("secret.txt"), "secret").unwrap();
         fs::write(served.join("readme.md"), "# Hello").unwrap();
         fs::write(served.join("sub dir/data.bin"), [0xff, 0x00]).unwrap();
+        fs::create_dir(served.join(".git")).unwrap();
+        for hidden in [".env", ".git/config", "sub dir/.env"] {
+            fs::write(served.join(hidden), "secret").unwrap();
+        }
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(top.path().join("secret.txt"), served.join("link.txt")).unwrap();
             std::os::unix::fs::symlink(top.path(), served.join("up")).unwrap();
+            std::os::unix::fs::symlink(".env", served.join("visible.txt")).unwrap();
             assert!(std::process::Command::new("mkfifo").arg(served.join("pipe")).status().unwrap().success());
         }
         let server = Server::new("files", "0.1.0").with_state(Root::open(&served).unwrap());
@@ -109,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_outside_is_read() {
+    async fn nothing_outside_and_nothing_hidden_is_read() {
         let (top, mut client) = client();
         let absolute = format!("files:///{}/secret.txt", top.path().display());
         for uri in [
@@ -121,6 +126,12 @@ mod tests {
             "files:///up/secret.txt",
             "files:///up/served/readme.md",
             &absolute,
+            "files:///.env",
+            "files:///%2Eenv",
+            "files:///.git/config",
+            "files:///sub%20dir/.env",
+            "files:///sub%20dir/./.env",
+            "files:///visible.txt",
             "files:///nothing",
             "files:///pipe",
             "files:///sub%20dir",
@@ -136,6 +147,7 @@ mod tests {
         let found = client.call("find_files", json!({"part": "DATA"})).await.unwrap();
         assert_eq!(found.0["content"][0]["uri"], "files:///sub%20dir/data.bin");
         let template = json!({"type": "ref/resource", "uri": "files:///{+path}"});
-        assert_eq!(client.complete(template, "path", "re").await.unwrap(), ["readme.md"]);
+        assert_eq!(client.complete(template.clone(), "path", "re").await.unwrap(), ["readme.md"]);
+        assert_eq!(client.complete(template, "path", ".").await.unwrap(), [""; 0]);
     }
 }

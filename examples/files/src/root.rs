@@ -1,6 +1,7 @@
 //! A sandboxed directory: every path is resolved inside it, using capability-based file access.
 
 use std::{
+    ffi::OsStr,
     io::{self, Read as _},
     path::{Component, Path},
 };
@@ -30,19 +31,22 @@ impl Root {
         Ok(Self { dir: Dir::open_ambient_dir(path, ambient_authority())? })
     }
 
-    /// Reads a file. Anything that is not a file inside the directory is reported as not found.
+    /// Reads a file. Anything that is not a file inside the directory is reported as not found, and so are hidden files
+    /// and the contents of hidden directories, such as `.env` and `.git`.
     pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let path = Path::new(path);
-        if !path.components().all(|component| matches!(component, Component::Normal(_))) {
+        if !is_visible(path) {
             return Err(missing());
         }
+        // A link must not make a hidden file visible.
+        let path = self.dir.canonicalize(path).ok().filter(|path| is_visible(path)).ok_or_else(missing)?;
         // Checked before opening: opening a named pipe blocks until there is a writer.
-        let metadata = self.dir.metadata(path).map_err(|_| missing())?;
+        let metadata = self.dir.metadata(&path).map_err(|_| missing())?;
         if !metadata.is_file() {
             return Err(missing());
         }
-        let file = self.dir.open(path).map_err(|_| missing())?;
+        let file = self.dir.open(&path).map_err(|_| missing())?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -63,13 +67,22 @@ impl Root {
     }
 }
 
+/// Returns whether a path consists only of names, none of which is hidden.
+fn is_visible(path: &Path) -> bool {
+    path.components().all(|component| matches!(component, Component::Normal(name) if !is_hidden(name)))
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
 fn visit(dir: &Dir, prefix: &str, found: &mut Vec<Found>) -> io::Result<()> {
     for entry in dir.entries()?.flatten() {
         if found.len() >= MAX_FILES {
             break;
         }
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let Some(name) = name.to_str().filter(|name| !is_hidden(name.as_ref())) else { continue };
         let path = format!("{prefix}{name}");
         // A directory that vanished in the meantime or cannot be read is omitted.
         let Ok(metadata) = entry.metadata() else { continue };

@@ -17,16 +17,12 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State},
-    http::header,
+    http::{StatusCode, header},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::get,
 };
-use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Server, tool};
-
-/// The user that [`authenticate`] has identified.
-#[derive(Debug, Clone, PartialEq)]
-struct User(&'static str);
+use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Principal, Server, tool};
 
 /// State shared by the pages and the tools.
 #[derive(Default)]
@@ -37,7 +33,7 @@ struct Pot {
 /// Describe the user and the client program.
 #[tool(read_only)]
 fn whoami(ctx: &Context) -> Result<String, &'static str> {
-    let User(name) = ctx.extension().ok_or("sign in first")?;
+    let name = ctx.principal().ok_or("sign in first")?;
     let program = ctx.headers().and_then(|headers| headers.get(header::USER_AGENT)?.to_str().ok());
     Ok(format!("{name}, with {}", program.unwrap_or("an unknown program")))
 }
@@ -63,21 +59,28 @@ async fn home(State(pot): State<Arc<Pot>>) -> String {
     format!("{} cups of tea so far; the MCP server is at /mcp\n", pot.cups.load(Relaxed))
 }
 
-/// Inserts the user into the extensions of the request. Requests without a user are not rejected: each function decides
-/// what anonymous users may do.
+/// Inserts the user into the extensions of the request, as its principal. The server then reserves sessions and tasks
+/// for the users that have created them.
+///
+/// Rejects credentials of unknown users. Requests without credentials pass, including CORS preflight requests: each
+/// function decides what anonymous users may do.
 async fn authenticate(mut request: Request, next: Next) -> Response {
-    let credentials = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if let Some(user) = credentials.and_then(|value| value.strip_prefix("Bearer ")).and_then(user_of) {
+    if let Some(credentials) = request.headers().get(header::AUTHORIZATION) {
+        let token = credentials.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+        let Some(user) = token.and_then(user_of) else {
+            let challenge = [(header::WWW_AUTHENTICATE, r#"Bearer error="invalid_token""#)];
+            return (StatusCode::UNAUTHORIZED, challenge).into_response();
+        };
         request.extensions_mut().insert(user);
     }
     next.run(request).await
 }
 
 /// Looks up the user of a token. A real application would query a database.
-fn user_of(token: &str) -> Option<User> {
-    [("ada-secret", User("Ada")), ("bob-secret", User("Bob"))]
+fn user_of(token: &str) -> Option<Principal> {
+    [("ada-secret", "Ada"), ("bob-secret", "Bob")]
         .into_iter()
-        .find_map(|(known, user)| (known == token).then_some(user))
+        .find_map(|(known, user)| (known == token).then(|| Principal::new(user)))
 }
 
 /// Creates the application. Also returns its MCP service, which must be closed at shutdown.

@@ -1,6 +1,6 @@
 //! Tests of the application without a network.
 
-use axum::{body::Body, http::Request};
+use axum::{body::Body, http::Request, response::Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -47,12 +47,53 @@ async fn tools_can_read_the_user_and_the_headers() {
     for (headers, is_error, text) in [
         (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8"),
         (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program"),
-        (&[("authorization", "Bearer wrong")], true, "sign in first"),
         (&[], true, "sign in first"),
     ] {
         let answers = call(&app, "whoami", json!({}), headers).await;
         let result = &answers[0]["result"];
         assert_eq!((result["isError"] == true, &result["content"][0]["text"]), (is_error, &json!(text)), "{answers:?}");
+    }
+}
+
+/// Sends a message to a session of 2025-11-25, or without one.
+async fn send(app: &axum::Router, method: &str, session: Option<&str>, user: &str, message: Value) -> Response {
+    let mut request = Request::builder().method(method).uri("/mcp").header("host", "localhost");
+    if let Some(session) = session {
+        request = request.header("mcp-session-id", session);
+    }
+    if !user.is_empty() {
+        request = request.header("authorization", format!("Bearer {user}"));
+    }
+    let request = request
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(Body::from(message.to_string()));
+    app.clone().oneshot(request.unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn strangers_are_refused() {
+    let app = app().unwrap().0;
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1.0.0"},
+    }});
+    let refused = send(&app, "POST", None, "wrong", initialize.clone()).await;
+    assert_eq!(refused.status(), 401);
+    assert!(refused.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer "));
+
+    for (owner, strangers) in [("ada-secret", ["bob-secret", ""]), ("", ["ada-secret", "bob-secret"])] {
+        let opened = send(&app, "POST", None, owner, initialize.clone()).await;
+        let session = opened.headers()["mcp-session-id"].to_str().unwrap();
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        for stranger in strangers {
+            for method in ["POST", "GET", "DELETE"] {
+                let refused = send(&app, method, Some(session), stranger, ping.clone()).await;
+                assert_eq!(refused.status(), 404, "{method} of {stranger:?} in the session of {owner:?}");
+            }
+        }
+        assert_eq!(send(&app, "POST", Some(session), owner, ping).await.status(), 200);
     }
 }
 

@@ -269,10 +269,9 @@ impl Context {
         self.inner.parts.principal.as_deref()
     }
 
-    /// Returns one value of the request's `_meta`, such as `traceparent`.
+    /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
-        let meta = self.inner.parts.meta.as_deref()?;
-        let (_, value) = raw::members(meta).find(|(name, _)| name == key)?;
+        let value = raw::member(self.inner.parts.meta.as_deref()?, key)?;
         serde_json::from_str(value).ok()
     }
 

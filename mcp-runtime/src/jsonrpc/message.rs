@@ -211,9 +211,29 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str
     <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
 }
 
-/// Describes a syntax error. Omits the line number, since most messages are a single line.
+/// Describes a syntax error. Omits the line number if it is the first, since most messages are a single line.
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    format!("{what} at byte {}", error.column())
+    match error.line() {
+        0 | 1 => format!("{what} at byte {}", error.column()),
+        line => format!("{what} at byte {} of line {line}", error.column()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syntax_errors_name_their_position() {
+        for (text, expected) in [
+            ("{x", "key must be a string at byte 2"),
+            ("{\n  \"id\": x", "expected value at byte 9 of line 2"),
+            ("[\n\n1,]", "expected value at byte 3 of line 3"),
+        ] {
+            let Transmission::One(Err(Malformed::Parse(error))) = parse(text) else { panic!("{text} is valid") };
+            assert_eq!(error, expected);
+        }
+    }
 }

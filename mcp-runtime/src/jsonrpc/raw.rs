@@ -42,6 +42,11 @@ pub(crate) fn members(object: &str) -> Members<'_> {
     Members { text: object, at: inside(object, b'{') }
 }
 
+/// Returns a member of an object: the last one if there are duplicates, as when arguments are decoded.
+pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
+}
+
 /// Iterates over the members of an object after the one that ends at `at`.
 pub(super) fn members_from(object: &str, at: usize) -> Members<'_> {
     Members { text: object, at }

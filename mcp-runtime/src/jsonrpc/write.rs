@@ -1,7 +1,11 @@
 //! Writes JSON to a byte buffer, without building values first.
 
+use std::io;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use memchr::memchr2_iter;
 use serde::Serialize;
+use serde_json::{Serializer, ser::Formatter};
 
 use super::scan;
 
@@ -20,15 +24,43 @@ pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
 
 /// Writes a serializable value. Fails only if its `Serialize` implementation fails.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
-    serde_json::to_writer(out, value)
+    value.serialize(&mut Serializer::with_formatter(out, SingleLine))
 }
 
 /// Writes a value whose serialization cannot fail, such as a `serde_json::Value`.
 pub(crate) fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let start = out.len();
-    if serde_json::to_writer(&mut *out, value).is_err() {
+    if self::value(out, value).is_err() {
         out.truncate(start);
         out.extend_from_slice(b"null");
+    }
+}
+
+/// Copies encoded JSON, with spaces in place of line breaks.
+///
+/// A message must be a single line, so that nothing in a value can pass for another message. In JSON, line breaks occur
+/// only between tokens, where a space means the same.
+pub(crate) fn verbatim(out: &mut Vec<u8>, json: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(json);
+    for at in memchr2_iter(b'\n', b'\r', json) {
+        out[start + at] = b' ';
+    }
+}
+
+/// The compact format of `serde_json`, on a single line even if a [`RawValue`](serde_json::value::RawValue) contains
+/// line breaks. See [`verbatim`].
+struct SingleLine;
+
+impl Formatter for SingleLine {
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut start = 0;
+        for at in memchr2_iter(b'\n', b'\r', fragment.as_bytes()) {
+            writer.write_all(&fragment.as_bytes()[start..at])?;
+            writer.write_all(b" ")?;
+            start = at + 1;
+        }
+        writer.write_all(&fragment.as_bytes()[start..])
     }
 }
 
@@ -188,6 +220,23 @@ mod tests {
                     assert_eq!(out, escaped, "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn line_breaks_of_verbatim_json_become_spaces() {
+        for (json, expected) in [
+            ("1", "1"),
+            (r#"{"a":"\n\r","b":[]}"#, r#"{"a":"\n\r","b":[]}"#),
+            ("[\n1,\r\n2\r]", "[ 1,  2 ]"),
+            ("{\"a\"\n:\n\n[\t]}", "{\"a\" :  [\t]}"),
+        ] {
+            let raw = serde_json::value::RawValue::from_string(json.to_owned()).unwrap();
+            let mut out = b"\n".to_vec();
+            super::verbatim(&mut out, json.as_bytes());
+            super::value(&mut out, &raw).unwrap();
+            super::plain(&mut out, &[Some(&raw), None]);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("\n{expected}{expected}[{expected},null]"));
         }
     }
 

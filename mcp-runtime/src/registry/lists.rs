@@ -7,6 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use super::entries::Registered;
 use crate::{
     error::Fault,
+    excerpt::excerpt,
     handler::{Encoding, entry::EntryInfo},
     model::ResourceLink,
     revision::encode::{self, Object},
@@ -219,5 +220,5 @@ fn decode(cursor: &str) -> Option<String> {
 }
 
 fn unknown_cursor(cursor: &str) -> Fault {
-    Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}"))
+    Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor)))
 }

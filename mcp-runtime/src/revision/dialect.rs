@@ -6,7 +6,10 @@ use super::{
     feature::{Feature, Features},
     table::Revision,
 };
-use crate::error::{Fault, RequiredElicitation};
+use crate::{
+    error::{Fault, RequiredElicitation},
+    excerpt::excerpt,
+};
 
 /// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
 /// previous revision.
@@ -74,10 +77,10 @@ impl Dialect {
     /// Returns the `data` of a fault's error object.
     pub(crate) fn data(&self, fault: &Fault) -> Option<Value> {
         match fault {
-            Fault::ResourceNotFound(uri) => Some(json!({ "uri": uri })),
+            Fault::ResourceNotFound(uri) => Some(json!({ "uri": excerpt(uri) })),
             Fault::UnsupportedVersion { requested } => {
                 let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
-                Some(json!({ "supported": supported, "requested": requested }))
+                Some(json!({ "supported": supported, "requested": excerpt(requested) }))
             }
             Fault::MissingCapability { required } if self.has(Feature::RequestMeta) => {
                 Some(json!({ "requiredCapabilities": required }))

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::feature::{Feature, Features};
 use crate::{
-    jsonrpc::write::{base64, plain, string},
+    jsonrpc::write::{base64, plain, string, verbatim},
     model::{
         Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme,
         date_time::{is_date, is_date_time},
@@ -44,8 +44,9 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Writes a member whose value is already encoded.
     pub(crate) fn raw(&mut self, name: &str, json: &[u8]) {
-        self.key(name).extend_from_slice(json);
+        verbatim(self.key(name), json);
     }
 
     pub(crate) fn end(self) {

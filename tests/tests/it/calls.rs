@@ -277,6 +277,29 @@ async fn a_function_can_identify_its_caller() {
     }
 }
 
+/// Of duplicate members, the last one counts, as in the rest of the message.
+#[tokio::test]
+async fn the_last_of_duplicate_values_in_meta_is_returned() {
+    for (meta, expected) in [
+        (r#"{"traceparent":"one"}"#, "one"),
+        (r#"{"traceparent":"one","traceparent":"two"}"#, "two"),
+        (r#"{"traceparent":"one","other":1,"\u0074raceparent":"two"}"#, "two"),
+    ] {
+        for (params, expected) in [
+            (format!(r#""_meta":{meta}"#), expected),
+            (format!(r#""_meta":{{"traceparent":"zero"}},"_meta":{meta}"#), expected),
+            (format!(r#""_meta":{meta},"_meta":{{"traceparent":"three"}}"#), "three"),
+        ] {
+            let (_, mut client) = client(Revision::V2025_11_25);
+            let message =
+                format!(r#"{{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{{"name":"whoami",{params}}}}}"#);
+            let response = client.send_raw(message.as_bytes()).remove(0);
+            let text = response["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(text.ends_with(&format!("Some(String({expected:?}))")), "{params}: {text}");
+        }
+    }
+}
+
 /// Unread notifications are dropped beyond the limit; the response is kept.
 #[tokio::test]
 async fn a_flood_of_notifications_is_bounded() {

@@ -1,6 +1,6 @@
 //! Tools whose arguments are the fields of a single struct: their schema, and its enforcement.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use mcp_runtime::{Collect, Revision, Server, TestClient, tool};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -220,5 +220,44 @@ fn schemas_that_cannot_describe_arguments_are_rejected() {
         (error_of::<defined_twice>(), "conflicting definitions of `Place`"),
     ] {
         assert!(error.contains(part), "{part} is missing from {error}");
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind")]
+enum Shape {
+    Circle { radius: String },
+    Square { side: String },
+}
+
+/// schemars describes the unknown fields with `unevaluatedProperties`.
+#[derive(Deserialize, JsonSchema)]
+struct Figure {
+    name: String,
+    #[serde(flatten)]
+    shape: Shape,
+    #[serde(flatten)]
+    labels: HashMap<String, String>,
+}
+
+/// Describe a figure.
+#[tool]
+fn describe(figure: Figure) -> String {
+    let size = match figure.shape {
+        Shape::Circle { radius } => radius,
+        Shape::Square { side } => side,
+    };
+    format!("{} {size} {:?}", figure.name, figure.labels.get("color"))
+}
+
+/// The checker does not support the keyword; decoding enforces the type of the unknown fields.
+#[tokio::test]
+async fn unknown_fields_beside_a_flattened_enum_are_decoded() {
+    let mut client = Server::empty("figures", "1.0.0").with::<describe>().test_client(Revision::V2025_11_25);
+    for (color, is_error) in [(json!("red"), false), (json!(7), true)] {
+        let figure = json!({"name": "dot", "kind": "Circle", "radius": "2 m", "color": color});
+        let answer = client.call("describe", json!({ "figure": figure })).await.unwrap();
+        assert_eq!(answer.is_error(), is_error, "{}", answer.text());
+        assert!(is_error || answer.text() == r#"dot 2 m Some("red")"#, "{}", answer.text());
     }
 }

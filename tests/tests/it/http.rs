@@ -7,8 +7,10 @@ mod client_requests;
 mod guard;
 mod legacy;
 mod limits;
+mod lines;
 #[cfg(target_os = "linux")]
 mod load;
+mod principals;
 #[cfg(target_os = "linux")]
 mod process;
 mod request;

@@ -9,6 +9,7 @@ mod forms;
 mod golden;
 mod http;
 mod layers;
+mod lines;
 mod lock;
 mod macros;
 mod metadata;

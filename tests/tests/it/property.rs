@@ -247,7 +247,8 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize
         let params = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities(), "clientInfo": {"name": "x", "version": "1"}});
         let initialize = json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": params});
         methods.insert("init".to_owned(), vec!["initialize".to_owned()]);
-        input.extend(format!("{initialize}\n").into_bytes());
+        let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        input.extend(format!("{initialize}\n{initialized}\n").into_bytes());
         expected += 1;
     }
     for (position, generated) in script.iter().enumerate() {

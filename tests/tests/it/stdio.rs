@@ -129,6 +129,30 @@ fn stdin_and_stdout_can_be_files() {
     assert_eq!(answers.iter().map(text).collect::<Vec<_>>(), ["3", "x"]);
 }
 
+/// Names, URIs and cursors are cut to 200 characters, wherever they come from.
+#[test]
+fn errors_repeat_little_of_a_message() {
+    let mut server = Running::start(&mut fixture());
+    let long = "é".repeat(100_000);
+    let complete = |reference: Value| json!({"ref": reference, "argument": {"name": "x", "value": ""}});
+    for (method, params) in [
+        (long.as_str(), json!({})),
+        ("tools/call", json!({"name": long})),
+        ("prompts/get", json!({"name": long})),
+        ("resources/read", json!({"uri": long})),
+        ("tools/list", json!({"cursor": long})),
+        ("completion/complete", complete(json!({"type": long}))),
+        ("completion/complete", complete(json!({"type": "ref/resource", "uri": long}))),
+        ("completion/complete", complete(json!({"type": "ref/prompt", "name": long}))),
+    ] {
+        server.send(&request(1, method, params.clone()));
+        let error = server.receive()["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains(&format!("{}…", "é".repeat(200))), "{method}: {error}");
+        assert!(error.to_string().len() < 1200, "{method}: {error}");
+    }
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
 /// Backtraces of panics soon fill the pipe, and writes to a full pipe block.
 #[test]
 fn a_server_whose_stderr_is_full_keeps_answering() {

@@ -2,6 +2,7 @@
 
 use crate::{
     error::Fault,
+    excerpt::excerpt,
     handler::Encoding,
     jsonrpc::{Id, write},
     revision::{Dialect, Feature, encode::Object},
@@ -55,5 +56,5 @@ pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
 
 /// Returns the error for a request whose id is still in use.
 pub(crate) fn duplicate_id(id: &Id<'_>) -> Fault {
-    Fault::InvalidRequest(format!("a request with id {} is still in flight", id.as_json()))
+    Fault::InvalidRequest(format!("a request with id {} is still in flight", excerpt(id.as_json())))
 }

@@ -40,7 +40,8 @@ struct State {
 /// The senders to the call that waits for a response.
 #[derive(Debug)]
 struct Waiting {
-    response: oneshot::Sender<InputResponse>,
+    /// `None` if the session ended before the client responded. The request is still to be cancelled.
+    response: Option<oneshot::Sender<InputResponse>>,
     /// The latest progress. `None` if the client was not asked for progress.
     progress: Option<ProgressSender>,
 }
@@ -58,7 +59,7 @@ impl PendingRequests {
             ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
             ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
-        waiting.response.send(response).is_ok()
+        waiting.response.is_some_and(|sender| sender.send(response).is_ok())
     }
 
     /// Records progress of the client. Returns `false` if its token does not belong to a request that waits for progress,
@@ -74,8 +75,10 @@ impl PendingRequests {
     pub(in crate::engine) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        // Each receiver learns that its sender is gone.
-        state.waiting.clear();
+        for waiting in state.waiting.values_mut() {
+            // The receiver learns that its sender is gone.
+            waiting.response = None;
+        }
     }
 
     /// Adds a request and returns its id.
@@ -92,7 +95,7 @@ impl PendingRequests {
         state.last_id += 1;
         let id = state.last_id;
         let (response, receiver) = oneshot::channel();
-        state.waiting.insert(id, Waiting { response, progress });
+        state.waiting.insert(id, Waiting { response: Some(response), progress });
         Ok((id, receiver))
     }
 

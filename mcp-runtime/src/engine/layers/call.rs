@@ -142,8 +142,7 @@ impl Call {
 
     /// Returns one of the arguments, without validation.
     pub fn argument(&self, name: &str) -> Option<Value> {
-        let found = raw::members(&self.arguments).filter(|(key, _)| key == name).last()?;
-        serde_json::from_str(found.1).ok()
+        serde_json::from_str(raw::member(&self.arguments, name)?).ok()
     }
 
     /// Replaces the arguments. The new ones are validated like those of the client.

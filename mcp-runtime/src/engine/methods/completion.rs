@@ -12,6 +12,7 @@ use crate::{
         request::{context::RequestContext, params},
     },
     error::Fault,
+    excerpt::excerpt,
     handler::{
         CallEnv, CallFuture, CompletionInput, Completions, Context, EarlierArguments, Encoding, Finished,
         ServerFnOutput, StateMap, entry::Hints,
@@ -28,8 +29,8 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     request.connection.flow.admit_completion(request.connection.clock.last())?;
     let (target, referenced) = referenced_function(request)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
-    let name = params::string(params::member(argument, "name"), "argument.name")?;
-    let value = params::string(params::member(argument, "value"), "argument.value")?;
+    let name = params::string(raw::member(argument, "name"), "argument.name")?;
+    let value = params::string(raw::member(argument, "value"), "argument.value")?;
     let Some(source) = referenced.completion_source(&name) else { return Err(unknown_argument(referenced, &name)) };
     let context = request.params.member("context");
     let next = request.engine().layers.for_function(referenced);
@@ -69,9 +70,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
-    match &*params::string(params::member(reference, "type"), "ref.type")? {
+    match &*params::string(raw::member(reference, "type"), "ref.type")? {
         "ref/prompt" => {
-            let name = params::string(params::member(reference, "name"), "ref.name")?;
+            let name = params::string(raw::member(reference, "name"), "ref.name")?;
             let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
             match prompt {
                 Some(prompt) => Ok((name, &prompt.function)),
@@ -79,14 +80,15 @@ fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>
             }
         }
         "ref/resource" => {
-            let uri = params::string(params::member(reference, "uri"), "ref.uri")?;
+            let uri = params::string(raw::member(reference, "uri"), "ref.uri")?;
             match registry.reference(&uri, |function| visible.sees(function)) {
                 Some(template) => Ok((uri, template)),
-                None => Err(Fault::InvalidParams(format!("unknown resource template: {uri}"))),
+                None => Err(Fault::InvalidParams(format!("unknown resource template: {}", excerpt(&uri)))),
             }
         }
         other => {
-            let message = format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {other:?}");
+            let message =
+                format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {:?}", excerpt(other));
             Err(Fault::InvalidParams(message))
         }
     }
@@ -100,7 +102,7 @@ fn unknown_argument(function: &Function, name: &str) -> Fault {
     let known: Vec<_> = function.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
     let expected =
         if known.is_empty() { "expected none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
-    Fault::InvalidParams(format!("unknown argument `{name}`, {expected}"))
+    Fault::InvalidParams(format!("unknown argument `{}`, {expected}", excerpt(name)))
 }
 
 /// Returns the arguments that layers see: the members of `argument`, and the `context`.
@@ -158,8 +160,8 @@ impl Completer {
 
     /// Completes the value of the arguments that layers have seen.
     fn complete_layered(&self, arguments: &str) -> CallFuture {
-        match params::string(params::member(arguments, "value"), "argument.value") {
-            Ok(value) => self.complete(&value, params::member(arguments, "context")),
+        match params::string(raw::member(arguments, "value"), "argument.value") {
+            Ok(value) => self.complete(&value, raw::member(arguments, "context")),
             Err(fault) => Box::pin(ready(Finished { body: Vec::new(), outcome: Err(fault.into()) })),
         }
     }
@@ -167,7 +169,7 @@ impl Completer {
 
 /// Reads the arguments that the client has already filled in.
 fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
-    let arguments = context.and_then(|context| params::member(context, "arguments"));
+    let arguments = context.and_then(|context| raw::member(context, "arguments"));
     let strings = arguments.into_iter().flat_map(raw::members);
     let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
     EarlierArguments(strings.collect::<BTreeMap<_, _>>())

@@ -8,6 +8,7 @@ use crate::{
         request::{context::RequestContext, params},
     },
     error::Fault,
+    excerpt::excerpt,
     handler::entry::EntryInfo,
     registry::{Node, Pager},
 };
@@ -45,7 +46,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     let Some(children) = skills.children(node) else {
-        return Err(Fault::InvalidParams(format!("not a directory: {uri}")));
+        return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
     let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
     let page = pager.page_of("resources", &children, cursor.as_deref(), sees)?;

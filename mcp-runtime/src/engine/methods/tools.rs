@@ -13,6 +13,7 @@ use crate::{
         request::{context::RequestContext, params},
     },
     error::Fault,
+    jsonrpc::raw,
     registry::Tool,
     revision::Feature,
 };
@@ -42,7 +43,7 @@ fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> 
     if !request.has(Feature::RequestMeta) {
         return Ok(());
     }
-    let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| params::member(json, name));
+    let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| raw::member(json, name));
     let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
     source.check_arguments(&mirrored.collect::<Vec<_>>())
 }

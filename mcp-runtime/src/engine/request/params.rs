@@ -74,7 +74,7 @@ impl<'a> Params<'a> {
 
     /// Returns the JSON of any member.
     pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
-        member(self.whole?, name)
+        raw::member(self.whole?, name)
     }
 
     /// Returns a member that must be a string.
@@ -155,12 +155,6 @@ impl<'a> Meta<'a> {
     }
 }
 
-/// Returns a member of an object: the last one if there are duplicates. Arguments are decoded in the same way, so a
-/// header that repeats an argument is compared with the value that the function receives.
-pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    raw::members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
-}
-
 /// Checks the size of the client's capabilities. `name` is for error messages.
 ///
 /// # Errors
@@ -193,19 +187,4 @@ pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, st
 /// Returns a fault if it is missing or not a log level.
 pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|error| Fault::invalid_params(format!("`{name}`: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_last_of_duplicate_members_is_returned() {
-        for (object, found) in [
-            (r#"{"a":1}"#, Some("1")),
-            (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),
-            (r#"{"b":{"a":1}}"#, None),
-            ("[]", None),
-        ] {
-            assert_eq!(super::member(object, "a"), found, "{object}");
-        }
-    }
 }

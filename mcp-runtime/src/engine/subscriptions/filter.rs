@@ -4,10 +4,7 @@ use std::collections::HashSet;
 
 use super::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 use crate::{
-    engine::{
-        request::params::{self, Params},
-        tasks::watch::MAX_WATCHED_TASKS,
-    },
+    engine::{request::params::Params, tasks::watch::MAX_WATCHED_TASKS},
     error::Fault,
     handler::entry::EntryKind,
     jsonrpc::{raw, write},
@@ -42,7 +39,7 @@ impl Filter {
         }
         let mut requested = Self::default();
         for kind in Kinds::EACH {
-            match params::member(filter, member(kind)) {
+            match raw::member(filter, member(kind)) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
@@ -51,8 +48,8 @@ impl Filter {
                 }
             }
         }
-        requested.resources = params::member(filter, RESOURCES).map(read_uris).transpose()?;
-        requested.tasks = params::member(filter, TASKS).map(read_task_ids).transpose()?;
+        requested.resources = raw::member(filter, RESOURCES).map(read_uris).transpose()?;
+        requested.tasks = raw::member(filter, TASKS).map(read_task_ids).transpose()?;
         Ok(requested)
     }
 
@@ -107,7 +104,12 @@ fn read_uris(json: &str) -> Result<Vec<String>, Fault> {
 }
 
 fn read_task_ids(json: &str) -> Result<Vec<String>, Fault> {
-    let too_many = || Fault::InvalidParams(format!("too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks"));
+    let kibibytes = MAX_URI_BYTES >> 10;
+    let too_many = || {
+        Fault::InvalidParams(format!(
+            "too many subscriptions: the limit is {MAX_WATCHED_TASKS} tasks and {kibibytes} KiB of task ids"
+        ))
+    };
     read_strings(json, TASKS, MAX_WATCHED_TASKS, too_many)
 }
 

@@ -2,19 +2,15 @@
 
 use serde_json::json;
 
-use crate::{
-    engine::request::params::{self, Params},
-    error::Fault,
-    jsonrpc::raw,
-};
+use crate::{engine::request::params::Params, error::Fault, jsonrpc::raw};
 
 /// The name of the extension.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
 pub(crate) fn is_declared(params: &Params<'_>) -> bool {
-    let extensions = params.meta.client_capabilities.and_then(|json| params::member(json, "extensions"));
-    let tasks = extensions.and_then(|json| params::member(json, EXTENSION));
+    let extensions = params.meta.client_capabilities.and_then(|json| raw::member(json, "extensions"));
+    let tasks = extensions.and_then(|json| raw::member(json, EXTENSION));
     tasks.is_some_and(|json| raw::kind(json) == raw::Kind::Object)
 }
 

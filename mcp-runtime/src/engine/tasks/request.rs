@@ -14,6 +14,7 @@ use crate::{
     backend::{InputResponse, TaskCursor, TaskRecord, TaskStatus, Timestamp},
     engine::{call::response, request::params::Params},
     error::Fault,
+    excerpt::excerpt,
     handler::Encoding,
     jsonrpc::raw,
     revision::Feature,
@@ -103,7 +104,7 @@ pub(crate) fn decode_cursor(cursor: &str) -> Result<TaskCursor, Fault> {
     let parts = decoded.as_deref().and_then(|text| text.strip_prefix("task:")?.split_once(':'));
     let parsed =
         parts.and_then(|(millis, id)| Some(TaskCursor::new(Timestamp::from_unix_millis(millis.parse().ok()?), id)));
-    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {cursor:?}")))
+    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
 }
 
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.

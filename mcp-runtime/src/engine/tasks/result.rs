@@ -22,7 +22,6 @@ use crate::{
     engine::{
         client_requests::{PendingRequest, send_request},
         outbox::Outbox,
-        request::params,
         session::Session,
     },
     error::Fault,
@@ -166,11 +165,13 @@ fn into_result(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
 
 /// Decodes the error object of a call.
 fn decode_error(json: &str) -> Fault {
-    let member = |name| params::member(json, name);
+    let member = |name| raw::member(json, name);
     let message = member("message").and_then(raw::string).map_or_else(String::new, Cow::into_owned);
-    Fault::Custom {
-        code: member("code").and_then(|code| code.parse().ok()).unwrap_or(-32603),
-        message,
-        data: member("data").and_then(|data| serde_json::from_str(data).ok()),
+    match member("code").and_then(|code| code.parse().ok()) {
+        Some(code) => {
+            Fault::Custom { code, message, data: member("data").and_then(|data| serde_json::from_str(data).ok()) }
+        }
+        // Another process has stored something else.
+        None => Fault::Internal(message),
     }
 }

@@ -89,14 +89,12 @@ impl Capability {
 /// Returns whether the client's capabilities, an object as JSON, declare that it announces changes of its roots.
 pub(crate) fn announces_root_changes(capabilities: &str) -> bool {
     let roots = object_member(capabilities, "roots");
-    let announced = roots.and_then(|roots| raw::members(roots).filter(|(key, _)| key == "listChanged").last());
-    announced.is_some_and(|(_, value)| value == "true")
+    roots.and_then(|roots| raw::member(roots, "listChanged")) == Some("true")
 }
 
 /// Returns a member that is an object. Members of any other type do not declare a capability.
 pub(crate) fn object_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let value = raw::members(object).filter(|(key, _)| key == name).last().map(|(_, value)| value)?;
-    (raw::kind(value) == Kind::Object).then_some(value)
+    raw::member(object, name).filter(|value| raw::kind(value) == Kind::Object)
 }
 
 #[cfg(test)]

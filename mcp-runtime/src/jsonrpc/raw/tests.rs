@@ -125,3 +125,15 @@ fn malformed_text_terminates() {
     }
     assert_eq!(skip_value(b"1", 7), 7);
 }
+
+#[test]
+fn the_last_of_duplicate_members_is_returned() {
+    for (object, found) in [
+        (r#"{"a":1}"#, Some("1")),
+        (r#"{"a":1,"b":2,"\u0061":3}"#, Some("3")),
+        (r#"{"b":{"a":1}}"#, None),
+        ("[]", None),
+    ] {
+        assert_eq!(member(object, "a"), found, "{object}");
+    }
+}

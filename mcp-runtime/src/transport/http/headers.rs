@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{
     HeaderMap, HeaderName,
-    header::{ACCEPT, AsHeaderName, CONTENT_TYPE},
+    header::{ACCEPT, AsHeaderName, CONTENT_ENCODING, CONTENT_TYPE},
 };
 
 use crate::error::Fault;
@@ -90,6 +90,12 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
         .find(|(name, _)| name.eq_ignore_ascii_case("charset"));
     kind.trim().eq_ignore_ascii_case("application/json")
         && charset.is_none_or(|(_, charset)| charset.trim_matches('"').eq_ignore_ascii_case("utf-8"))
+}
+
+/// Returns whether the body has no content coding, such as gzip.
+pub(super) fn is_unencoded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
 #[cfg(test)]

@@ -7,21 +7,27 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task,
     time::Instant,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, request::Parts};
+use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::{
     endpoint::Endpoint,
-    guard, headers,
+    guard,
+    principal::Principal,
     request_body::{self, linger},
     response::{self, HttpResponse},
+    routing,
     service::ResponseFuture,
     session::new_id,
     sse::{
@@ -30,7 +36,7 @@ use super::{
     },
 };
 use crate::{
-    engine::{Connection, Outbox},
+    engine::{Connection, InFlight, Outbox},
     error::FaultClass,
 };
 
@@ -51,12 +57,17 @@ struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 /// A client with an open stream.
 #[derive(Debug)]
 struct Client {
+    /// The principal that opened the stream. To anybody else, the client does not exist.
+    principal: Option<Box<str>>,
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
+    in_flight: Arc<InFlight>,
+    /// Whether the stream has ended, although messages may still be received.
+    is_closed: AtomicBool,
 }
 
-/// A guard that removes a client when its stream ends.
+/// A guard that removes a client and cancels its calls when its stream ends.
 #[derive(Debug)]
 struct RemoveOnDrop {
     clients: Arc<Clients>,
@@ -78,13 +89,17 @@ impl LegacyService {
         matches!(path, STREAM | MESSAGES)
     }
 
-    async fn handle(self, request: Request<Incoming>) -> HttpResponse {
+    async fn handle<B>(self, request: Request<B>) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let (parts, body) = request.into_parts();
         if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
             return *rejection;
         }
         match (parts.uri.path(), &parts.method) {
-            (STREAM, &Method::GET) => self.open(),
+            (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
             _ => response::method_not_allowed("POST"),
@@ -92,12 +107,19 @@ impl LegacyService {
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
-    fn open(&self) -> HttpResponse {
+    fn open(&self, request: &Parts) -> HttpResponse {
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
-        let outbox = Arc::clone(connection.outbox());
+        let (outbox, in_flight) = (Arc::clone(connection.outbox()), connection.in_flight_table());
+        let client = Client {
+            principal: Principal::of(request).map(Into::into),
+            connection: connection.into(),
+            outbox: Arc::clone(&outbox),
+            in_flight: Arc::clone(&in_flight),
+            is_closed: AtomicBool::new(false),
+        };
         let stream = Arc::new(EventStream::new(0, outbox, false, self.endpoint.sessions().memory()));
-        let cancels = CancelOnDrop(connection.in_flight_table());
-        let Some(id) = self.clients.insert(connection, self.endpoint.options().max_sessions) else {
+        let cancels = CancelOnDrop(in_flight);
+        let Some(id) = self.clients.insert(client, self.endpoint.options().max_sessions) else {
             return response::overloaded("too many sessions");
         };
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
@@ -108,7 +130,11 @@ impl LegacyService {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive(&self, request: Parts, body: Incoming) -> HttpResponse {
+    async fn receive<B>(&self, request: Parts, body: B) -> HttpResponse
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let client = match self.find(&request) {
             Ok(client) => client,
             Err(rejection) => {
@@ -121,9 +147,16 @@ impl LegacyService {
             Err(rejection) => return *rejection,
         };
         let mut connection = client.connection.lock().await;
+        if client.is_closed() {
+            return routing::session_not_found();
+        }
         connection.set_source(self.endpoint.request_source(request));
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
+        if client.is_closed() {
+            // The end of the stream may have preceded the call, and nothing else cancels it.
+            client.in_flight.cancel_all();
+        }
         if outcome.fault == Some(FaultClass::Overloaded) {
             lines.truncate(lines.trim_ascii_end().len());
             return response::overloaded_with(lines);
@@ -134,15 +167,13 @@ impl LegacyService {
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
     fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
-        let reject = |status, why| Err(Box::new(response::invalid_request(status, why)));
         let query = request.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
-        let Some(client) = self.clients.table().get(id).map(Arc::clone) else {
-            return reject(StatusCode::NOT_FOUND, "session not found or expired");
+        let found = self.clients.table().get(id).map(Arc::clone);
+        let Some(client) = found.filter(|client| client.principal.as_deref() == Principal::of(request)) else {
+            return Err(Box::new(routing::session_not_found()));
         };
-        if !headers::is_json(&request.headers) {
-            return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
-        }
+        routing::check_content(request)?;
         if client.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
@@ -167,14 +198,13 @@ impl Service<Request<Incoming>> for LegacyService {
 
 impl Clients {
     /// Adds a client and returns its id, or `None` if there are already `max` clients.
-    fn insert(&self, connection: Connection, max: usize) -> Option<Arc<str>> {
+    fn insert(&self, client: Client, max: usize) -> Option<Arc<str>> {
         let id = new_id()?;
         let mut table = self.table();
         if table.len() >= max {
             return None;
         }
-        let outbox = Arc::clone(connection.outbox());
-        table.insert(Arc::clone(&id), Arc::new(Client { connection: connection.into(), outbox }));
+        table.insert(Arc::clone(&id), Arc::new(client));
         Some(id)
     }
 
@@ -183,8 +213,78 @@ impl Clients {
     }
 }
 
+impl Client {
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+}
+
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        self.clients.table().remove(&self.id);
+        // The table must be unlocked before the calls are cancelled.
+        let removed = self.clients.table().remove(&self.id);
+        if let Some(client) = removed {
+            client.is_closed.store(true, Ordering::Release);
+            client.in_flight.cancel_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+    use crate::{Server, transport::http::options::HttpOptions};
+
+    const PRINCIPALS: [Option<&str>; 4] = [None, Some(""), Some("ada"), Some("eve")];
+
+    fn request(method: Method, uri: &str, principal: Option<&str>, body: &'static str) -> Request<Full<Bytes>> {
+        let request = Request::builder().method(method).uri(uri).header("host", "localhost");
+        let mut request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
+        if let Some(name) = principal {
+            request.extensions_mut().insert(Principal::new(name));
+        }
+        request
+    }
+
+    /// To anybody but the principal that opened the stream, its session does not exist.
+    #[test]
+    fn messages_are_accepted_only_from_the_principal_that_opened_the_stream() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(check_senders());
+    }
+
+    async fn check_senders() {
+        let built = Server::empty("legacy", "1.0.0").build().unwrap();
+        for opener in PRINCIPALS {
+            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), HttpOptions::default()));
+            let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
+            let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
+            let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));
+            for sender in PRINCIPALS {
+                for (kind, body) in [
+                    ("a request", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+                    (
+                        "a cancellation",
+                        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+                    ),
+                    ("an answer", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+                    ("not JSON", "{"),
+                ] {
+                    let post = |path| service.clone().handle(request(Method::POST, path, sender, body));
+                    let response = post(path.unwrap()).await;
+                    if sender == opener {
+                        assert_eq!(response.status(), StatusCode::ACCEPTED, "{kind} of {sender:?}");
+                        continue;
+                    }
+                    let unknown = post("/message?sessionId=AAAA").await;
+                    assert_eq!(response.status(), StatusCode::NOT_FOUND, "{kind} of {sender:?} to {opener:?}");
+                    assert_eq!(response.headers(), unknown.headers());
+                    let (body, unknown) = (response.into_body().collect().await, unknown.into_body().collect().await);
+                    assert_eq!(body.unwrap().to_bytes(), unknown.unwrap().to_bytes());
+                }
+            }
+        }
     }
 }

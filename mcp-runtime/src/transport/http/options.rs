@@ -18,7 +18,9 @@ pub struct HttpOptions {
     pub(super) max_in_flight: usize,
     pub(super) max_connections: usize,
     pub(super) header_timeout: Duration,
+    pub(super) max_unread_response_bytes: usize,
     pub(super) write_timeout: Duration,
+    pub(super) min_read_rate: usize,
     pub(super) max_sessions: usize,
     pub(super) session_idle: Duration,
     pub(super) keep_alive: Duration,
@@ -39,7 +41,9 @@ impl Default for HttpOptions {
             max_in_flight: 4096,
             max_connections: 10_240,
             header_timeout: Duration::from_secs(75),
+            max_unread_response_bytes: 256 << 20,
             write_timeout: Duration::from_secs(120),
+            min_read_rate: 1 << 10,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
@@ -134,6 +138,30 @@ impl HttpOptions {
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.header_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256 MiB.
+    ///
+    /// Calls are rejected with status 503 while less than a sixteenth of it is free, and so are responses that do not
+    /// fit, although their functions have run by then. A response larger than the limit is therefore never sent.
+    /// Responses of up to 16 KiB do not count. Event streams have the same amount of memory for themselves; they count
+    /// only when a call begins.
+    #[must_use]
+    pub fn max_unread_response_bytes(mut self, bytes: usize) -> Self {
+        self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// Sets the minimum rate, in bytes per second, at which a client must read. The default is 1024. Zero disables the
+    /// check.
+    ///
+    /// While output waits for the client, its rate is averaged over each period of the
+    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. Connections
+    /// without pending output are not affected. Mounted services ignore this option.
+    #[must_use]
+    pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
+        self.min_read_rate = bytes_per_second;
         self
     }
 

@@ -11,6 +11,7 @@ use super::{
     endpoint::Endpoint,
     guard,
     headers::{SESSION, VERSION},
+    limits::too_many_unread,
     request::HttpRequestSource,
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
@@ -22,9 +23,11 @@ use super::{
     },
 };
 use crate::{
-    engine::{Connection, ReceiveOutcome, RequestSource},
+    engine::{Connection, ReceiveOutcome, RequestSource, write_error},
     error::FaultClass,
+    jsonrpc::{Id, raw},
     race::race,
+    revision,
 };
 
 /// The capacity that suffices for most responses.
@@ -74,6 +77,9 @@ where
         Ok(body) => body,
         Err(rejection) => return *rejection,
     };
+    if route.has_ended() {
+        return routing::session_not_found();
+    }
     match try_respond(endpoint, source, route, body) {
         Ok(response) => response,
         Err(exchange) => Box::pin(wait(endpoint, exchange)).await,
@@ -119,6 +125,9 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
     if connection.drain(&mut notifications) {
         notifications.append(&mut lines);
         lines = notifications;
+    }
+    if let Some(session) = &session {
+        session.cancel_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     Exchange { source, connection, session, rejection, outcome, lines, cancels }
@@ -171,6 +180,10 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     if fault == Some(FaultClass::Overloaded) {
         return response::overloaded_with(exchange.lines);
     }
+    let message = match endpoint.limits().count_response(std::mem::take(&mut exchange.lines)) {
+        Ok(message) => message,
+        Err(message) => return response::overloaded_with(unread_error(&message)),
+    };
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
@@ -184,18 +197,27 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     let Some(session) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
-        return response::json_with(headers, status, exchange.lines);
+        return response::json_with(headers, status, message);
     };
     let version = session.info.dialect.name();
     let Some(id) = endpoint.sessions().open(Arc::clone(session)) else {
         return response::overloaded("too many sessions");
     };
-    let mut response = response::json(status, exchange.lines);
+    let mut response = response::json(status, message);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(SESSION, id);
     }
     response::set(&mut response, VERSION, version);
     response
+}
+
+/// Encodes the error that replaces a response for which there is no memory.
+fn unread_error(message: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(message).unwrap_or_default();
+    let id = raw::members(text).find_map(|(name, value)| if name == "id" { Id::from_json(value) } else { None });
+    let mut error = Vec::new();
+    write_error(&mut error, revision::newest(), id.as_ref(), &too_many_unread());
+    error
 }
 
 /// Responds with an event stream.

@@ -1,9 +1,24 @@
-/// The identity of a caller, established by a middleware that inserts it into the extensions of the HTTP request.
+use http::request::Parts;
+
+/// The identity of a caller, established by a middleware that inserts it into the extensions of each HTTP request.
 ///
-/// Functions read it with [`Context::principal`](crate::Context::principal), and
-/// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal). Sessions,
-/// tasks and the state of calls that ask their client belong to the principal that opened them: to anybody else, they do
-/// not exist.
+/// Functions read it with [`Context::principal`](crate::Context::principal), and layers and
+/// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal).
+///
+/// Whatever outlives a request belongs to the principal of the request that created it. Principals are equal if their
+/// names are, byte for byte. Callers without a principal count as one more principal, which they share. To anybody
+/// else, the following do not exist, even if they know the ids:
+///
+/// - A session with its streams, its calls, its subscriptions and the server's requests to the client. A request that
+///   names it receives the status 404, as for an unknown id, and has no effect: it does not cancel a call, answer for
+///   the client, resume a stream, end the session or keep it from expiring. A middleware must therefore insert the same
+///   principal into every request of a session; a principal that appears or disappears later is another one. The same
+///   holds for the sessions of [`HttpOptions::legacy_sse`](crate::HttpOptions::legacy_sse).
+/// - A task. Without a principal, it belongs to its session or, in the stateless revision 2026-07-28, to anybody who
+///   knows its id.
+/// - The state of a call that asks its client in revision 2026-07-28: nobody else can continue the call with it.
+///
+/// [Rate limits](crate::layers) per caller and [cached results](crate::layers) are also kept apart by principal.
 ///
 /// ```
 /// # use mcp_runtime::Principal;
@@ -18,6 +33,11 @@ impl Principal {
     /// Creates a principal with this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
+    }
+
+    /// Returns the name of the sender of a request.
+    pub(super) fn of(request: &Parts) -> Option<&str> {
+        request.extensions.get().map(Self::as_str)
     }
 
     /// Returns the name.

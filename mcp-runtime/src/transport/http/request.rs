@@ -14,6 +14,7 @@ use super::{
 use crate::{
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
+    excerpt::excerpt,
     handler::RequestHead,
     jsonrpc::raw,
     revision,
@@ -105,28 +106,25 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.limits.admit_call().ok_or_else(too_many_calls)
+        self.limits.admit_call()
     }
 
     fn check_capacity(&self) -> Result<(), Fault> {
-        if self.limits.has_room() { Ok(()) } else { Err(too_many_calls()) }
+        self.limits.check_capacity()
     }
 
     fn principal(&self) -> Option<&str> {
-        self.request.extensions.get().map(Principal::as_str)
+        Principal::of(&self.request)
     }
 }
 
 fn expect(header: &str, actual: Option<&str>, expected: &str) -> Result<(), Fault> {
+    let quoted = excerpt(expected);
     match actual {
         Some(actual) if actual == expected => Ok(()),
-        Some(actual) => Err(mismatch(format!("`{header}` is {actual:?}, but the body contains {expected:?}"))),
-        None => Err(mismatch(format!("`{header}` is missing, but the body contains {expected:?}"))),
+        Some(actual) => Err(mismatch(format!("`{header}` is {:?}, but the body contains {quoted:?}", excerpt(actual)))),
+        None => Err(mismatch(format!("`{header}` is missing, but the body contains {quoted:?}"))),
     }
-}
-
-fn too_many_calls() -> Fault {
-    Fault::overloaded("too many calls in flight")
 }
 
 /// The greatest safe integer, 2^53 - 1: greater integers may be equal to others when they are rounded to `f64`. Headers

@@ -1,5 +1,6 @@
 //! Building HTTP responses.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::{body::HttpBody, sse::body::SseBody};
@@ -16,12 +17,12 @@ pub(super) fn empty(status: StatusCode) -> HttpResponse {
 }
 
 /// Returns a response with one JSON message.
-pub(super) fn json(status: StatusCode, message: Vec<u8>) -> HttpResponse {
+pub(super) fn json(status: StatusCode, message: impl Into<Bytes>) -> HttpResponse {
     json_with(HeaderMap::new(), status, message)
 }
 
 /// Returns a response with one JSON message. Reuses the allocation of `headers`, which must be empty.
-pub(super) fn json_with(headers: HeaderMap, status: StatusCode, message: Vec<u8>) -> HttpResponse {
+pub(super) fn json_with(headers: HeaderMap, status: StatusCode, message: impl Into<Bytes>) -> HttpResponse {
     let mut response = with_body(status, HttpBody::complete(message));
     *response.headers_mut() = headers;
     set(&mut response, header::CONTENT_TYPE, "application/json");

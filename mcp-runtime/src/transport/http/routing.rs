@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use http::{StatusCode, request::Parts};
+use http::{StatusCode, header::ACCEPT_ENCODING, request::Parts};
 
 use super::{
     endpoint::Endpoint,
@@ -22,19 +22,41 @@ pub(super) enum Route {
     Unrouted(Box<HttpResponse>),
 }
 
+impl Route {
+    /// Returns whether the session has ended since the request was routed.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self, Self::Session(session) if session.session.has_ended())
+    }
+}
+
+/// Checks the headers that describe the body of a POST.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if the body is not plain JSON.
+pub(super) fn check_content(request: &Parts) -> Result<(), Box<HttpResponse>> {
+    let reject = |why| response::invalid_request(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+    if !headers::is_json(&request.headers) {
+        return Err(Box::new(reject("`Content-Type` must be application/json")));
+    }
+    if !headers::is_unencoded(&request.headers) {
+        let mut response = reject("compressed bodies are not supported: `Content-Encoding` must be absent or identity");
+        response::set(&mut response, ACCEPT_ENCODING, "identity");
+        return Err(Box::new(response));
+    }
+    Ok(())
+}
+
 /// Routes a POST, before its body is read.
 ///
 /// # Errors
 ///
 /// Returns the response that rejects the request if its headers are unacceptable, or if its session does not exist.
 pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Route, Box<HttpResponse>> {
-    let reject = |status, why| Err(Box::new(response::invalid_request(status, why)));
-    if !headers::is_json(&request.headers) {
-        return reject(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` must be application/json");
-    }
+    check_content(request)?;
     if !headers::accepts_json_and_events(&request.headers) {
         let why = "`Accept` must include both application/json and text/event-stream";
-        return reject(StatusCode::NOT_ACCEPTABLE, why);
+        return Err(Box::new(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why)));
     }
     let version = headers::plain(&request.headers, &VERSION);
     if let Ok(Some(version)) = version
@@ -70,12 +92,14 @@ fn find_session(
 ) -> Result<Option<ActiveSession>, Box<HttpResponse>> {
     let mut ids = request.headers.get_all(&SESSION).iter();
     let Some(id) = ids.next() else { return Ok(None) };
-    let found = id.to_str().ok().filter(|_| ids.next().is_none()).and_then(|id| endpoint.sessions().find(id, now));
-    // To anybody but the principal that opened it, the session does not exist.
-    let principal = request.extensions.get().map(Principal::as_str);
-    let found = found.filter(|found| found.session.principal.as_deref() == principal);
-    let not_found = || Box::new(response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired"));
-    found.map(Some).ok_or_else(not_found)
+    let id = id.to_str().ok().filter(|_| ids.next().is_none());
+    let found = id.and_then(|id| endpoint.sessions().find(id, Principal::of(request), now));
+    found.map(Some).ok_or_else(|| Box::new(session_not_found()))
+}
+
+/// Returns the response to a request that names a session which does not exist, or not for its sender.
+pub(super) fn session_not_found() -> HttpResponse {
+    response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired")
 }
 
 /// Returns whether the header names a revision without sessions.

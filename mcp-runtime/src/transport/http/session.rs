@@ -113,10 +113,12 @@ impl Sessions {
         Some(id)
     }
 
-    /// Returns the session with this id and keeps it from becoming idle. Removes it instead if it has expired.
-    pub(super) fn find(&self, id: &str, now: Instant) -> Option<ActiveSession> {
+    /// Returns the session with this id and keeps it from becoming idle, if `principal` has opened it. Removes it
+    /// instead if it has expired.
+    pub(super) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
-        let session = table.get(id)?;
+        // To anybody else the session does not exist, and their requests must not keep it from expiring either.
+        let session = table.get(id).filter(|found| found.session.principal.as_deref() == principal)?;
         if session.is_idle_for(self.idle_timeout, now) {
             table.remove(id);
             return None;
@@ -211,6 +213,13 @@ impl HttpSession {
         streams.values().for_each(|stream| stream.end());
     }
 
+    /// Cancels what a request has started while another one ended the session.
+    pub(super) fn cancel_if_ended(&self) {
+        if self.session.has_ended() {
+            self.session.in_flight.cancel_all();
+        }
+    }
+
     fn activate(self: &Arc<Self>) -> ActiveSession {
         self.active.fetch_add(1, Ordering::AcqRel);
         ActiveSession { session: Arc::clone(self), end: None }
@@ -236,7 +245,13 @@ impl HttpSession {
     /// Returns the stream for messages that belong to no request.
     pub(super) fn general_stream(&self) -> AttachedStream {
         let new = || Arc::new(EventStream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
-        self.state().streams.entry(0).or_insert_with(new).attach()
+        let mut state = self.state();
+        let stream = state.streams.entry(0).or_insert_with(new);
+        if self.session.has_ended() {
+            // The end of the session may have preceded the stream, and nothing else ends it.
+            stream.end();
+        }
+        stream.attach()
     }
 
     /// Returns the stream with this id, unless it was dropped.

@@ -202,6 +202,49 @@ mod tests {
     }
 
     #[test]
+    fn a_peeked_line_is_the_next_line() {
+        let (mut input, cx) = (LineReader::default(), &mut Context::from_waker(Waker::noop()));
+        for piece in ["fir", "st\nsecond\n\nthi", "rd\n"] {
+            assert!(input.poll_read(&mut piece.as_bytes(), 100, cx).is_ready());
+            loop {
+                let peeked = input.peek().map(<[u8]>::to_vec);
+                let next = input.next(100).map(|line| match line {
+                    Line::Complete(line) => line.to_vec(),
+                    Line::TooLong => panic!("no line is longer than the limit"),
+                });
+                assert_eq!(peeked, next);
+                if next.is_none() {
+                    break;
+                }
+            }
+        }
+        assert_eq!(input.start, "first\nsecond\n\nthird\n".len());
+    }
+
+    #[test]
+    fn memory_is_released_after_enough_small_fills() {
+        let (mut policy, mut buffer) = (ShrinkPolicy::default(), Vec::new());
+        let mut fill = |buffer: &mut Vec<u8>, length: usize| {
+            buffer.resize(length, b'x');
+            policy.clear(buffer);
+            assert!(buffer.is_empty());
+        };
+        for _ in 0..2 * SMALL_FILLS {
+            fill(&mut buffer, KEPT_CAPACITY + 1);
+            assert!(buffer.capacity() > KEPT_CAPACITY);
+        }
+        for _ in 1..SMALL_FILLS {
+            fill(&mut buffer, KEPT_CAPACITY);
+            assert!(buffer.capacity() > KEPT_CAPACITY);
+        }
+        // Clearing an empty buffer does not count.
+        fill(&mut buffer, 0);
+        assert!(buffer.capacity() > KEPT_CAPACITY);
+        fill(&mut buffer, KEPT_CAPACITY);
+        assert_eq!(buffer.capacity(), 0);
+    }
+
+    #[test]
     fn a_buffer_that_never_runs_empty_stays_small() {
         const RESPONSE: usize = 45_000;
         let (mut output, cx) = (WriteBuffer::default(), &mut Context::from_waker(Waker::noop()));

@@ -91,7 +91,7 @@ impl ClientHandler for User {
 /// Where notifications about changes arrive.
 pub enum Watcher<'a> {
     Handler(&'a User),
-    Subscription(Subscription),
+    Subscription(Box<Subscription>),
 }
 
 impl Watcher<'_> {

@@ -352,3 +352,19 @@ impl FullResponse {
         self.json()["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
     }
 }
+
+/// Sends the head of a POST, and waits until the server asks for the body.
+pub(super) async fn send_head(endpoint: &Endpoint, request: &Request) -> Connection {
+    let mut connection = endpoint.connect().await;
+    connection.write(request.head().as_bytes()).await;
+    let mut interim = [0; 25];
+    soon(connection.0.read_exact(&mut interim)).await.unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    connection
+}
+
+/// Sends the body of a POST, and returns the response.
+pub(super) async fn send_body(mut connection: Connection, request: &Request) -> FullResponse {
+    connection.write(&request.bytes()[request.head().len()..]).await;
+    connection.response().await.full().await.0
+}

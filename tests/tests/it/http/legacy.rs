@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Gate,
-    client::{Endpoint, Response},
+    client::{Endpoint, Response, send_body, send_head, soon},
     request::{Request, initialize},
     serve_with,
 };
@@ -93,6 +93,7 @@ async fn requests_are_checked() {
         ("no session", good().path("/message"), 404),
         ("an unknown session", good().path("/message?sessionId=AAAA"), 404),
         ("another content type", good().with("content-type", "text/plain"), 415),
+        ("a compressed body", good().with("content-encoding", "gzip"), 415),
         ("another method", Request::new("GET").path(&path), 405),
         ("another method for the stream", call(1, "quick").path("/sse"), 405),
         ("another host", good().with("host", "evil.example"), 403),
@@ -188,6 +189,19 @@ async fn the_end_of_the_stream_ends_the_session() {
     assert_eq!(endpoint.send(&call(2, "quick").path(&path)).await.status, 404);
 }
 
+#[tokio::test]
+async fn a_body_that_arrives_after_the_end_of_the_stream_is_refused() {
+    let (gate, endpoint) = legacy().await;
+    let (stream, path) = session(&endpoint, "2024-11-05").await;
+    let request = call(1, "waits").path(&path).with("expect", "100-continue");
+    let connection = send_head(&endpoint, &request).await;
+    drop(stream);
+    soon(async { while endpoint.send(&call(2, "quick").path(&path)).await.status != 404 {} }).await;
+    let refused = send_body(connection, &request).await;
+    assert_eq!(refused.outcome(), (404, -32600));
+    assert_eq!(gate.begun.load(super::Ordering::SeqCst), 0);
+}
+
 /// Legacy clients cannot reconnect, regardless of their version.
 #[tokio::test]
 async fn the_stream_is_never_closed_early() {
@@ -213,7 +227,7 @@ async fn the_number_of_streams_is_limited() {
     let refused = endpoint.send(&sse()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     drop(stream);
-    super::client::soon(async { while endpoint.send(&call(1, "quick").path(&path)).await.status != 404 {} }).await;
+    soon(async { while endpoint.send(&call(1, "quick").path(&path)).await.status != 404 {} }).await;
     open(&endpoint).await;
 }
 

@@ -403,6 +403,34 @@ async fn unread_streams_do_not_count_as_calls() {
     served(&endpoint).await;
 }
 
+/// A response that does not fit is replaced by an error with its id, and further calls are rejected.
+#[tokio::test]
+async fn unread_complete_responses_are_limited() {
+    let options = HttpOptions::default().max_unread_response_bytes(2 * UNREAD + MEGABYTE);
+    let (_, endpoint) = serve_with(options).await;
+    let long = |length: usize| stateless("tools/call", &json!({"name": "long", "arguments": {"length": length}}));
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let response = endpoint.open(&long(UNREAD)).await;
+        assert_eq!(response.status, 200);
+        unread.push(response);
+    }
+    for request in [long(UNREAD), long(1), call("quick")] {
+        let refused = endpoint.send(&request).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+        let error = refused.json();
+        assert_eq!(error["error"]["message"], "too much response data is unread");
+        assert!(error["id"].is_number(), "{error}");
+    }
+    // A closed connection frees its memory, and so does one that reads.
+    drop(unread.pop());
+    served(&endpoint).await;
+    assert_eq!(endpoint.open(&long(UNREAD + 2 * MEGABYTE)).await.status, 503);
+    let read = unread.remove(0).full().await.0;
+    assert_eq!(read.text().len(), UNREAD);
+    assert_eq!(endpoint.send(&long(UNREAD + 2 * MEGABYTE)).await.status, 200);
+}
+
 /// The connection is closed, but its stream can be resumed.
 #[tokio::test]
 async fn a_client_that_stops_reading_times_out() {

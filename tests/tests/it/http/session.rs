@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use mcp_runtime::{HttpOptions, tool};
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
 
 use super::{
-    client::{Endpoint, soon},
+    client::{Endpoint, Session, send_body, send_head, soon},
     request::{Request, initialize},
     serve, serve_with,
 };
@@ -106,6 +105,15 @@ async fn requests_are_checked() {
         ("no content type", good().without("content-type"), (415, -32600)),
         ("another content type", good().with("content-type", "text/plain"), (415, -32600)),
         ("a content type with a charset", good().with("content-type", "application/json; charset=utf-8"), (200, 0)),
+        ("no content coding", good().with("content-encoding", "Identity"), (200, 0)),
+        ("a compressed body", good().with("content-encoding", "gzip"), (415, -32600)),
+        ("a body that is compressed twice", good().with("content-encoding", "identity, br"), (415, -32600)),
+        (
+            "two content codings",
+            good().with("content-encoding", "identity").and("content-encoding", "gzip"),
+            (415, -32600),
+        ),
+        ("a content coding that is not ASCII", good().with("content-encoding", "ü"), (415, -32600)),
         ("an accept without events", good().with("accept", "application/json"), (406, -32600)),
         ("an accept without JSON", good().with("accept", "text/event-stream"), (406, -32600)),
         ("an accept of anything", good().with("accept", "*/*"), (200, 0)),
@@ -127,6 +135,8 @@ async fn requests_are_checked() {
         let response = endpoint.send(&request).await;
         assert_eq!(response.outcome(), expected, "{name}: {response:?}");
     }
+    let refused = endpoint.send(&good().with("content-encoding", "gzip")).await;
+    assert_eq!(refused.header("accept-encoding"), Some("identity"));
     let refused = endpoint.send(&session.wrap(Request::new("PUT"))).await;
     assert_eq!(refused.header("allow"), Some("GET, POST, DELETE"));
     assert!(session.is_alive().await && other.is_alive().await);
@@ -356,16 +366,32 @@ async fn a_session_is_not_evicted_while_the_body_of_its_request_is_received() {
     let (_, endpoint) = serve_with(HttpOptions::default().max_sessions(1)).await;
     let session = endpoint.session("2025-11-25").await;
     let request = session.call(1, "quick").with("expect", "100-continue");
-    let head = request.head();
-    let mut connection = endpoint.connect().await;
-    connection.write(head.as_bytes()).await;
-    // The server asks for the body once it has found the session.
-    let mut interim = [0; 25];
-    soon(connection.0.read_exact(&mut interim)).await.unwrap();
-    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let connection = send_head(&endpoint, &request).await;
     assert_eq!(endpoint.send(&initialize("2025-11-25")).await.status, 503);
-    connection.write(&request.bytes()[head.len()..]).await;
-    let (response, _) = connection.response().await.full().await;
-    assert_eq!(response.status, 200);
+    assert_eq!(send_body(connection, &request).await.status, 200);
     assert!(session.is_alive().await);
+}
+
+/// Nothing runs for a session that has ended while the body of the message was received.
+#[tokio::test]
+async fn a_body_that_arrives_after_the_end_of_its_session_is_refused() {
+    let (gate, endpoint) = serve().await;
+    let legacy = |session: &Session<'_>| session.call(1, "waits").without("mcp-protocol-version");
+    for (kind, build) in [
+        ("a call", (|session| session.call(1, "waits")) as fn(&Session<'_>) -> Request),
+        ("a call without a version", legacy),
+        ("a request", |session| session.ping()),
+        ("a cancellation", |session| session.cancel(1)),
+        ("a batch", |session| session.post(&json!([ping(1)]))),
+        ("not JSON", |session| session.ping().body("{")),
+    ] {
+        let session = endpoint.session("2025-03-26").await;
+        let request = build(&session).with("expect", "100-continue");
+        let connection = send_head(&endpoint, &request).await;
+        assert_eq!(endpoint.send(&session.delete()).await.status, 204);
+        let unknown = endpoint.send(&session.ping()).await;
+        let refused = send_body(connection, &request).await;
+        assert_eq!((refused.outcome(), &refused.body), ((404, -32600), &unknown.body), "{kind}");
+    }
+    assert_eq!(gate.begun.load(super::Ordering::SeqCst), 0);
 }

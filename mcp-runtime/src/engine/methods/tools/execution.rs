@@ -74,7 +74,7 @@ fn decode_ttl(task: &str) -> Result<Option<Duration>, Fault> {
     if raw::kind(task) != raw::Kind::Object {
         return Err(Fault::invalid_params("`task` must be an object"));
     }
-    let Some(ttl) = params::member(task, "ttl").filter(|ttl| *ttl != "null") else { return Ok(None) };
+    let Some(ttl) = raw::member(task, "ttl").filter(|ttl| *ttl != "null") else { return Ok(None) };
     let millis = ttl.parse().ok().filter(|millis: &u64| *millis > 0);
     let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
     Ok(Some(Duration::from_millis(millis)))

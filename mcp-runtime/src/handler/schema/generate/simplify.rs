@@ -117,6 +117,9 @@ impl Simplifier {
         if generated_format(&schema) {
             schema.remove("format");
         }
+        if generated_unevaluated_properties(&schema) {
+            schema.remove("unevaluatedProperties");
+        }
         self.nested(&mut schema, context);
         for name in own {
             self.shadowed.entry(name).and_modify(|count| *count -= 1);
@@ -246,6 +249,12 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
         false
     };
     definitions.keys().filter(is_recursive).cloned().collect()
+}
+
+/// Returns whether the schema has `unevaluatedProperties` as schemars generates it: for the unknown fields of a struct that
+/// flattens an enum. The checker does not support the keyword. Decoding into the type enforces the same rule.
+fn generated_unevaluated_properties(schema: &Map<String, Value>) -> bool {
+    schema.contains_key("unevaluatedProperties") && (schema.contains_key("oneOf") || schema.contains_key("anyOf"))
 }
 
 /// Returns whether the schema has a `format` that names a Rust type and is not registered by any specification.

@@ -75,7 +75,9 @@ impl Listener {
             match race(stop.as_mut(), listener.accept()).await {
                 Err(Ok((stream, peer))) => {
                     if let Some((stream, permit)) = connection_limit.admit(stream) {
-                        let socket = Socket::new(stream, router.options.write_timeout);
+                        let _ = stream.set_nodelay(true);
+                        let options = &router.options;
+                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate);
                         router.connect(socket, peer, permit, &connections);
                     }
                 }

@@ -27,39 +27,61 @@ const LINGER_BYTES: u64 = 256 << 10;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A connection that fails when its client accepts no data for the duration of the write timeout.
+/// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
+/// of it was accepted in that time than the minimum rate demands.
 #[derive(Debug)]
-pub(super) struct Socket {
-    stream: TcpStream,
+pub(super) struct Socket<S = TcpStream> {
+    stream: S,
     write_timeout: Duration,
-    /// The end of the write timeout, set while a write is pending.
-    deadline: Option<Pin<Box<Sleep>>>,
+    /// The number of bytes that the client must accept within the write timeout.
+    min_bytes: usize,
+    /// Set while output is pending.
+    window: Option<Window>,
 }
 
-impl Socket {
-    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Self {
-        let _ = stream.set_nodelay(true);
-        Self { stream, write_timeout, deadline: None }
+/// A period over which the rate of a client is averaged.
+#[derive(Debug)]
+struct Window {
+    end: Pin<Box<Sleep>>,
+    written: usize,
+}
+
+impl<S> Socket<S> {
+    /// Wraps a connection whose client must read `min_rate` bytes per second.
+    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize) -> Self {
+        let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
+        let min_bytes = (min_rate.saturating_mul(millis) / 1000).max(1);
+        Self { stream, write_timeout, min_bytes, window: None }
     }
 
-    /// Turns a pending write into an error after the timeout.
-    fn limit_write<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.deadline = None;
-            return written;
+    /// Turns a pending write into an error if the client reads too slowly.
+    fn limit_write(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = written {
+            if let (Some(window), Ok(bytes)) = (&mut self.window, &written) {
+                window.written = window.written.saturating_add(*bytes);
+            }
+            return Poll::Ready(written);
         }
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.write_timeout)));
-        deadline.as_mut().poll(cx).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "write timed out")))
+        let timeout = self.write_timeout;
+        let new = || Window { end: Box::pin(tokio::time::sleep(timeout)), written: 0 };
+        let window = self.window.get_or_insert_with(new);
+        while window.end.as_mut().poll(cx).is_ready() {
+            if window.written < self.min_bytes {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
+            }
+            *window = new();
+        }
+        Poll::Pending
     }
 }
 
-impl AsyncRead for Socket {
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.limit_write(written, cx)
@@ -79,6 +101,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Hyper flushes when all output is written.
+        self.window = None;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
@@ -153,4 +177,50 @@ fn rejection() -> Vec<u8> {
     .into_bytes();
     response.append(&mut body);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(120);
+
+    /// Writes messages through a socket to a client that reads `bytes` in each `period`, with a paused clock.
+    async fn write(messages: &[usize], pause: Duration, bytes: usize, period: Duration) -> io::Result<()> {
+        let (server, mut client) = tokio::io::duplex(1024);
+        tokio::spawn(async move {
+            let mut buffer = vec![0; bytes];
+            while client.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                tokio::time::sleep(period).await;
+            }
+        });
+        let mut socket = Socket::new(server, TIMEOUT, 1024);
+        for message in messages {
+            socket.write_all(&vec![b'x'; *message]).await?;
+            socket.flush().await?;
+            tokio::time::sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn clients_must_read_at_a_minimum_rate() {
+        let seconds = Duration::from_secs;
+        for (messages, pause, bytes, period, completes) in [
+            // One byte every 30 seconds, and nothing at all.
+            (&[1 << 20][..], 0, 1, seconds(30), false),
+            (&[1 << 20], 0, 1, seconds(1_000_000), false),
+            // Just below and above the minimum.
+            (&[1 << 20], 0, 1000, seconds(1), false),
+            (&[1 << 20], 0, 1040, seconds(1), true),
+            // Little output, which waits for nothing.
+            (&[100; 100], 100, 1024, seconds(100), true),
+        ] {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+            let written = runtime.block_on(write(messages, seconds(pause), bytes, period));
+            let expected = if completes { Ok(()) } else { Err(io::ErrorKind::TimedOut) };
+            assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?}");
+        }
+    }
 }
