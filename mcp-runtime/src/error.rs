@@ -52,6 +52,15 @@ pub enum Fault {
         /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
     },
+    /// The user must visit web pages before the request can be processed.
+    /// [`Context::url_elicitation_required`](crate::Context::url_elicitation_required) returns it.
+    ///
+    /// See [URL elicitation required error](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error).
+    #[non_exhaustive]
+    UrlElicitationRequired {
+        /// The elicitations by URL, at least one.
+        elicitations: Vec<RequiredElicitation>,
+    },
     /// The client did not answer a request of the function in time.
     AnswerTimeout {
         /// The key of the request.
@@ -109,6 +118,18 @@ impl Fault {
     }
 }
 
+/// A web page that the user must visit before a request can be processed. See [`Fault::UrlElicitationRequired`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequiredElicitation {
+    /// The id of the elicitation.
+    pub id: String,
+    /// The URL of the page.
+    pub url: String,
+    /// The message that tells the user why.
+    pub message: String,
+}
+
 /// The faults for which a transport does more than send the error response: over HTTP, each class has its own status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultClass {
@@ -134,6 +155,7 @@ impl fmt::Display for Fault {
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
+            Self::UrlElicitationRequired { .. } => f.write_str("the user must visit a web page first"),
             Self::AnswerTimeout { key, timeout } => write!(f, "the client did not answer `{key}` within {timeout:?}"),
             Self::Custom { message, .. } => f.write_str(message),
         }

@@ -53,7 +53,7 @@ pub use backend::{
     TaskStore, TaskStoreError, Timestamp,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
-pub use error::{BuildError, Fault};
+pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
@@ -61,7 +61,7 @@ pub use handler::{
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
-        SampleToolUse, ToolChoice, UrlElicitation, WithOptions,
+        SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
     },
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };

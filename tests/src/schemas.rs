@@ -67,6 +67,7 @@ impl Official {
             problems.extend(self.validate(definition, &message));
             let typed = match message["error"]["code"].as_i64() {
                 Some(-32021) => Some("MissingRequiredClientCapabilityError"),
+                Some(-32042) => Some("URLElicitationRequiredError"),
                 Some(-32022) => Some("UnsupportedProtocolVersionError"),
                 _ => None,
             };

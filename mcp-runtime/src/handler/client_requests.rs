@@ -15,8 +15,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use super::{
-    ask::{Ask, Capability, Question},
-    context::{ClientInfo, client_wait::ClientWait, lifetime::CallLifetime},
+    ask::{Answer, Ask, Capability, ElicitationSession, Question, UrlElicitation},
+    client_wait::ClientWait,
+    lifetime::CallLifetime,
+    peer::ClientInfo,
 };
 use crate::{
     error::Fault,
@@ -49,6 +51,12 @@ pub(crate) trait ClientRequester: Send + Sync {
 
     /// Returns the session, if there is one.
     fn session(&self) -> Option<Arc<dyn SessionPeer>> {
+        None
+    }
+
+    /// Returns the session to which the requests of the call are sent. `None` if requests may reach the client in another
+    /// session.
+    fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
         None
     }
 
@@ -97,7 +105,7 @@ pub(crate) struct CallRequests<'a> {
 
 impl ClientRequests<'_> {
     pub(super) async fn ask<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
-        self.send(ask).await.inspect_err(|fault| self.record_missing_capability(fault))
+        self.send(ask).await.inspect_err(|fault| self.record_unmet_requirement(fault))
     }
 
     async fn send<A: Ask>(self, ask: A) -> Result<A::Answer, Fault> {
@@ -127,6 +135,33 @@ impl ClientRequests<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the fault of a call that needs web pages to be visited first.
+    pub(super) async fn url_elicitation_required(self, pages: Vec<UrlElicitation>) -> Fault {
+        let fault = self.require_urls(pages).await.unwrap_or_else(|fault| fault);
+        self.record_unmet_requirement(&fault);
+        fault
+    }
+
+    async fn require_urls(self, pages: Vec<UrlElicitation>) -> Result<Fault, Fault> {
+        let Some(requester) = self.requester else { return Err(cannot_send()) };
+        if pages.is_empty() {
+            return Err(Fault::internal("`url_elicitation_required` was called without a page, expected at least one"));
+        }
+        if self.features.has(Feature::ElicitationIds) {
+            if !self.supports(Capability::UrlElicitation) {
+                return Err(Capability::missing(&[Capability::UrlElicitation]));
+            }
+            let elicitations = pages.iter().map(|page| page.required(requester.elicitation_session()));
+            return Ok(Fault::UrlElicitationRequired { elicitations: elicitations.collect::<Result<_, _>>()? });
+        }
+        let answers = pages.ask_all(self).await?;
+        Err(Fault::internal(if answers.iter().all(Answer::is_accepted) {
+            "the interaction on a web page that the call requires is not complete"
+        } else {
+            "the user has not agreed to open a web page that the call requires"
+        }))
     }
 
     /// Sends a `ping` and returns the time that the response took.
@@ -181,12 +216,12 @@ impl ClientRequests<'_> {
         if self.supports(capability) {
             return Ok(());
         }
-        Err(Capability::missing(&[capability])).inspect_err(|fault| self.record_missing_capability(fault))
+        Err(Capability::missing(&[capability])).inspect_err(|fault| self.record_unmet_requirement(fault))
     }
 
-    fn record_missing_capability(self, fault: &Fault) {
+    fn record_unmet_requirement(self, fault: &Fault) {
         if let Some(call) = self.call {
-            call.wait.record_missing_capability(fault);
+            call.wait.record_unmet_requirement(fault);
         }
     }
 }

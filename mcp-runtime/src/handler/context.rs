@@ -1,9 +1,6 @@
-pub(super) mod client_wait;
 pub(crate) mod current;
-pub(super) mod lifetime;
 pub(crate) mod log;
 mod notifier;
-mod peer;
 mod progress;
 
 use std::{
@@ -18,7 +15,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use self::{client_wait::ClientWait, lifetime::CallLifetime, progress::ProgressLimiter};
+use self::progress::ProgressLimiter;
 use super::{
     CallFuture,
     ask::{
@@ -26,6 +23,9 @@ use super::{
         object_member,
     },
     client_requests::{AskAll, CallRequests, ClientRequester, ClientRequests},
+    client_wait::ClientWait,
+    lifetime::CallLifetime,
+    peer::{ClientInfo, Peer, RequestHead},
     session::Session,
 };
 use crate::{
@@ -35,12 +35,9 @@ use crate::{
     revision::{Dialect, Feature, Revision},
 };
 
-pub use self::{notifier::Notifier, peer::ClientInfo, progress::Amount};
+pub use self::{notifier::Notifier, progress::Amount};
 
-pub(crate) use self::{
-    log::LogThreshold,
-    peer::{Peer, RequestHead},
-};
+pub(crate) use self::log::LogThreshold;
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
 /// cancellation, and identifies the caller.
@@ -411,6 +408,41 @@ impl Context {
         self.ask(UrlElicitation::new(key, url, message)).await
     }
 
+    /// Returns the fault of a function that cannot continue before the user has visited web pages, for example because it
+    /// needs the consent of a third party. The function must return the fault.
+    ///
+    /// In revision 2025-11-25, the client receives the pages in the error `URLElicitationRequiredError` (-32042), and may
+    /// retry the request afterwards. [`UrlElicitation::with_completion`] tells it when.
+    ///
+    /// Revision 2026-07-28 has no such error. There, the call ends with the pages as questions, as in
+    /// [`elicit_url`](Self::elicit_url). When the client retries the call, the function runs again. If it still cannot
+    /// continue, the fault is a [`Fault::Internal`].
+    ///
+    /// The fault is [`Fault::MissingCapability`] if the client has not declared `elicitation.url`, and in revisions before
+    /// 2025-11-25. It is a [`Fault::Internal`] if a URL is invalid (see [`UrlElicitation`]) or there are no pages.
+    ///
+    /// A function may convert the fault to its own error type: the pages are still reported to the client.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Fault, UrlElicitation, tool};
+    ///
+    /// # fn token() -> Option<String> { None }
+    /// /// List the files of the user.
+    /// #[tool]
+    /// async fn files(ctx: &Context) -> Result<String, Fault> {
+    ///     let Some(token) = token() else {
+    ///         let page = UrlElicitation::new("connect", "https://example.com/connect", "Grant access to your files.");
+    ///         return Err(ctx.url_elicitation_required([page]).await);
+    ///     };
+    ///     Ok(format!("{} files", token.len()))
+    /// }
+    /// ```
+    ///
+    /// See [URL elicitation required error](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error).
+    pub async fn url_elicitation_required(&self, pages: impl IntoIterator<Item = UrlElicitation>) -> Fault {
+        self.client_requests().url_elicitation_required(pages.into_iter().collect()).await
+    }
+
     /// Requests a completion from the client's model.
     ///
     /// # Errors
@@ -688,9 +720,9 @@ impl Context {
         self.inner.parts.handoff.as_ref()
     }
 
-    /// Returns the fault of the last request that could not be sent because the client lacks a capability.
-    pub(crate) fn missing_capability(&self) -> Option<Fault> {
-        self.inner.client_wait.missing_capability()
+    /// Returns the last fault that tells the client what the call requires.
+    pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
+        self.inner.client_wait.unmet_requirement()
     }
 
     /// Returns whether the function has sent any request to its client.

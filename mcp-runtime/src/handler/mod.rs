@@ -6,6 +6,7 @@
 pub(crate) mod ask;
 mod blocking;
 mod client_requests;
+mod client_wait;
 mod completion;
 mod context;
 mod contract;
@@ -13,8 +14,10 @@ mod encoding;
 pub(crate) mod entry;
 mod env;
 mod input;
+mod lifetime;
 mod outcome;
 mod output;
+mod peer;
 mod prompt_output;
 mod reply;
 mod resource_output;
@@ -27,11 +30,12 @@ mod strings;
 
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
-pub use context::{Amount, ClientInfo, Context, Notifier};
+pub use context::{Amount, Context, Notifier};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
 pub use output::{ContentItem, ToolOutput, ToolReply, write_tool};
+pub use peer::ClientInfo;
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
 pub use reply::Reply;
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
@@ -47,7 +51,7 @@ pub(crate) use blocking::run_blocking;
 pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
-    ContextParts, LogThreshold, Peer, RequestHead, StatusMessages, TaskHandoff,
+    ContextParts, LogThreshold, StatusMessages, TaskHandoff,
     current::{current_call, enter_call},
     log::notification as log_notification,
 };
@@ -55,5 +59,6 @@ pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};
 pub(crate) use outcome::HandlerErrorKind;
 pub(crate) use output::write_tool_error;
+pub(crate) use peer::{Peer, RequestHead};
 pub(crate) use state::StateMap;
 pub(crate) use strings::from_strings;

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
     client_requests::{AskAll, ClientRequests, SessionPeer},
-    context::ClientInfo,
+    peer::ClientInfo,
 };
 use crate::{error::Fault, revision::Revision};
 

@@ -6,7 +6,10 @@ use super::{
     feature::{Feature, Features},
     table::Revision,
 };
-use crate::{error::Fault, excerpt::excerpt};
+use crate::{
+    error::{Fault, RequiredElicitation},
+    excerpt::excerpt,
+};
 
 /// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
 /// previous revision.
@@ -81,6 +84,10 @@ impl Dialect {
             }
             Fault::MissingCapability { required } if self.has(Feature::RequestMeta) => {
                 Some(json!({ "requiredCapabilities": required }))
+            }
+            Fault::UrlElicitationRequired { elicitations } if self.has(Feature::ElicitationIds) => {
+                let encode = |RequiredElicitation { id, url, message }: &RequiredElicitation| json!({ "mode": "url", "elicitationId": id, "url": url, "message": message });
+                Some(json!({ "elicitations": elicitations.iter().map(encode).collect::<Vec<_>>() }))
             }
             Fault::Custom { data, .. } => data.clone(),
             _ => None,

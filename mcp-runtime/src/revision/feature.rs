@@ -60,7 +60,8 @@ pub(crate) enum Feature {
     RichForms,
     /// Elicitation by URL.
     UrlElicitation,
-    /// `elicitationId`, which identifies an elicitation by URL when the session is notified that it is complete.
+    /// `elicitationId`, which identifies an elicitation by URL when the session is notified that it is complete, and the
+    /// error that lists the elicitations by URL which a request requires.
     ElicitationIds,
     /// Tools in `sampling/createMessage`, and several contents in one of its messages.
     SamplingTools,

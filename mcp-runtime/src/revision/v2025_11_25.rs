@@ -1,6 +1,6 @@
 //! 2025-11-25: <https://modelcontextprotocol.io/specification/2025-11-25/changelog>.
 
-use super::{dialect::Dialect, feature::Feature, table::Revision, v2025_06_18::DIALECT as PREVIOUS};
+use super::{codes::ErrorCodes, dialect::Dialect, feature::Feature, table::Revision, v2025_06_18::DIALECT as PREVIOUS};
 
 pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::V2025_11_25,
@@ -15,5 +15,6 @@ pub(super) const DIALECT: Dialect = Dialect {
         Feature::ElicitationIds,
         Feature::SamplingTools,
     ]),
+    codes: ErrorCodes { url_elicitation_required: -32042, ..PREVIOUS.codes },
     ..PREVIOUS
 };

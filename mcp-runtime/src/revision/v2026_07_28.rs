@@ -28,6 +28,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         resource_not_found: -32602,
         unsupported_version: -32022,
         missing_capability: -32021,
+        url_elicitation_required: -32603,
         ..PREVIOUS.codes
     },
     ..PREVIOUS

@@ -9,10 +9,13 @@ mod capabilities;
 mod conversations;
 mod options;
 mod state;
+mod urls;
 
 use mcp_runtime::{
     Answer, Context, Elicit, Elicitation, Fault, ListRoots, Resource, SampleRequest, Server, prompt, resource, tool,
 };
+
+pub(crate) use urls::url_server;
 
 /// A form with a single confirmation.
 #[derive(Debug, Elicit)]

@@ -20,6 +20,7 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+mod urls;
 
 use std::{
     sync::{

@@ -86,7 +86,7 @@ impl Future for GuardedCall {
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
-                let outcome = with_missing_capability(outcome, context.as_deref());
+                let outcome = with_unmet_requirement(outcome, context.as_deref());
                 Poll::Ready(Ok(Finished { body, outcome }))
             }
             Ok(Err(running)) => {
@@ -114,10 +114,10 @@ impl Drop for GuardedCall {
     }
 }
 
-/// Replaces the error of a function that failed because of a missing client capability with the fault that names the
-/// capability.
-pub(super) fn with_missing_capability(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
-    outcome.map_err(|error| match (error.kind(), context.and_then(Context::missing_capability)) {
+/// Replaces the error of a function that failed because of a requirement that the client does not meet with the fault that
+/// names the requirement.
+pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
+    outcome.map_err(|error| match (error.kind(), context.and_then(Context::unmet_requirement)) {
         (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
         _ => error,
     })

@@ -11,7 +11,7 @@ use super::{
     batch::Sink,
     callee::Callee,
     clock::Clock,
-    guard::{GuardedCall, warn_if_slow, with_missing_capability},
+    guard::{GuardedCall, warn_if_slow, with_unmet_requirement},
     in_flight::{InFlight, InFlightCall},
     response,
 };
@@ -68,7 +68,7 @@ impl PreparedCall<'_> {
         let run = || enter_call(self.log_context(), || function(&mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(self.callee.panic_fault(&*panic, &self.id).into()));
-        let outcome = with_missing_capability(outcome, self.context.as_deref());
+        let outcome = with_unmet_requirement(outcome, self.context.as_deref());
         warn_if_slow(self.callee.name, self.clock.lap());
         self.end_context();
         self.report(self.callee.end_response(out, start, self.encoding, &self.id, outcome));

@@ -22,7 +22,10 @@ use crate::{
         session::{Session, SessionInfo},
     },
     error::Fault,
-    handler::{AnswerFuture, ClientInfo, ClientRequester, SessionPeer, ask::Question},
+    handler::{
+        AnswerFuture, ClientInfo, ClientRequester, Peer as _, SessionPeer,
+        ask::{ElicitationSession, Question},
+    },
     revision::Dialect,
 };
 
@@ -114,6 +117,10 @@ impl ClientRequester for LiveRequester {
         Some(Arc::new(Self::of_session(&self.session.upgrade()?)))
     }
 
+    fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
+        Some(Arc::new(Self::of_session(&self.session.upgrade()?)))
+    }
+
     fn recall(&self, key: &str) -> Option<String> {
         self.once.get(key)
     }
@@ -124,6 +131,12 @@ impl ClientRequester for LiveRequester {
 
     fn poll_suspended(&self, _: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
         Poll::Pending
+    }
+}
+
+impl ElicitationSession for LiveRequester {
+    fn notify(&self, message: &[u8]) -> bool {
+        self.open_session().is_some_and(|session| session.outbox.notify(message))
     }
 }
 
@@ -159,7 +172,7 @@ impl SessionPeer for LiveRequester {
 }
 
 /// Sends a question once the client may receive it, and waits for the answer.
-async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, question: Question) -> Result<String, Fault> {
+async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, mut question: Question) -> Result<String, Fault> {
     let limit = question.options.timeout.unwrap_or(session.answer_timeout);
     session.until_initialized(READY_TIMEOUT.min(limit)).await?;
     let outbox = match outbox {
@@ -170,6 +183,9 @@ async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, question: Quest
     let wants_progress = question.options.wants_progress();
     let pending = &session.pending_requests;
     let mut request = send_request(pending, &outbox, question.method, &question.params, wants_progress)?;
+    if let Some(tracked) = question.tracked.take() {
+        tracked.received_by(Arc::new(LiveRequester::of_session(&session)));
+    }
     let response = wait_for_response(&mut request, &question, limit).await?;
     into_result(response, question.method).inspect(|answer| session.roots.store(&question, version, answer))
 }

@@ -91,6 +91,11 @@ fn write_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord
     write::plain(object.key(poll_interval), &whole_millis(task.poll_interval));
 }
 
+/// Returns the part of a task's id that the log contains. The whole id would give its readers access to the task.
+pub(super) fn log_id(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
 /// Returns the name of a status. Without the extension, a task that returned a tool error has failed.
 fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
     match task.status {

@@ -20,7 +20,7 @@ use crate::{
     error::Fault,
     handler::{
         AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer, TaskHandoff,
-        ask::Question,
+        ask::{ElicitationSession, Question},
     },
     jsonrpc::Id,
     model::Level,
@@ -140,6 +140,10 @@ impl ClientRequester for DeferredTask {
 
     fn session(&self) -> Option<Arc<dyn SessionPeer>> {
         self.requester().session()
+    }
+
+    fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
+        self.requester().elicitation_session()
     }
 
     fn recall(&self, key: &str) -> Option<String> {

@@ -207,7 +207,7 @@ mod tests {
 
     fn question(key: &str, params: &str) -> Question {
         let (key, params, options) = (key.to_owned(), params.to_owned(), AskOptions::default());
-        Question { key, method: "roots/list", params, capabilities: &[], options }
+        Question { key, method: "roots/list", params, capabilities: &[], options, tracked: None }
     }
 
     #[test]

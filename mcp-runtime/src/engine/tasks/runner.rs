@@ -12,9 +12,9 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     client::TaskClient,
+    encode::log_id,
     errors,
     inbox::{InboxUpdate, truncated},
-    service::log_id,
     update::{Updated, set_status, update},
 };
 use crate::{

@@ -76,7 +76,7 @@ impl Tasks {
         tracing::info!(
             name = job.callee.name,
             id = job.id.as_json(),
-            task = log_id(&task.id),
+            task = encode::log_id(&task.id),
             owner = (!task.owner.is_empty()).then_some(&*task.owner),
             "task created"
         );
@@ -86,11 +86,6 @@ impl Tasks {
         self.runners.spawn(runner.run(running));
         Ok(created)
     }
-}
-
-/// Returns the part of a task's id that the log contains. The whole id would give its readers access to the task.
-pub(super) fn log_id(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
 }
 
 fn too_many(limits: TaskLimits) -> Fault {

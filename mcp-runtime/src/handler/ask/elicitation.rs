@@ -2,18 +2,20 @@ use std::{
     fmt,
     marker::PhantomData,
     net::{Ipv4Addr, Ipv6Addr},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, AskOptions, Capability, Elicit, FormContent, InvalidAnswer, Question,
+    Ask, AskOptions, Capability, Elicit, ElicitationSession, FormContent, InvalidAnswer, Question, TrackedElicitation,
+    UrlCompletion,
     question::{invalid_request, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
+    url_completion::Recipient,
 };
 use crate::{
-    error::Fault,
+    error::{Fault, RequiredElicitation},
     handler::schema::Violation,
     random,
     revision::{Feature, Features, encode::Object},
@@ -148,7 +150,8 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
 /// A request to the user to open a web page, for data that must not pass through the client: secrets, payments, or the
 /// consent of a third party.
 ///
-/// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete.
+/// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete. See
+/// [`with_completion`](Self::with_completion).
 ///
 /// The page must be served over `https`, unless its host is `localhost` or a loopback address. Any other URL is an error
 /// before anything is sent.
@@ -161,12 +164,74 @@ pub struct UrlElicitation {
     key: String,
     url: String,
     message: String,
+    /// Where the completion handle finds the recipient. `None` without a handle.
+    recipient: Option<Recipient>,
 }
 
 impl UrlElicitation {
     /// Creates a question. The key identifies it among those of the same call.
     pub fn new(key: impl Into<String>, url: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), url: url.into(), message: message.into() }
+        Self { key: key.into(), url: url.into(), message: message.into(), recipient: None }
+    }
+
+    /// Returns the question with a handle that reports the completion of the interaction to the client, which may then
+    /// retry a request or update its user interface.
+    ///
+    /// Only revision 2025-11-25 has such reports. Replaces the handle of an earlier call.
+    ///
+    /// ```
+    /// use std::{collections::HashMap, sync::Mutex};
+    ///
+    /// use mcp_runtime::{Context, Fault, UrlCompletion, UrlElicitation, tool};
+    ///
+    /// #[derive(Default)]
+    /// struct Logins {
+    ///     /// By the `state` of the login.
+    ///     pending: Mutex<HashMap<String, UrlCompletion>>,
+    /// }
+    ///
+    /// impl Logins {
+    ///     /// Called by the web page when the user has logged in.
+    ///     fn finish(&self, state: &str) {
+    ///         if let Some(completion) = self.pending.lock().unwrap().remove(state) {
+    ///             completion.complete();
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # fn new_state() -> String { String::new() }
+    /// /// Log in.
+    /// #[tool]
+    /// async fn login(ctx: &Context, logins: &Logins) -> Result<&'static str, Fault> {
+    ///     let state = ctx.once("state", async { new_state() }).await?;
+    ///     let url = format!("https://example.com/login?state={state}");
+    ///     let (page, completion) = UrlElicitation::new("login", url, "Please log in.").with_completion();
+    ///     logins.pending.lock().unwrap().insert(state, completion);
+    ///     Ok(if ctx.ask(page).await?.is_accepted() { "The page is open." } else { "declined" })
+    /// }
+    /// ```
+    pub fn with_completion(self) -> (Self, UrlCompletion) {
+        let recipient = Recipient::default();
+        (Self { recipient: Some(recipient.clone()), ..self }, UrlCompletion(recipient))
+    }
+
+    /// Returns the question as a part of [`Fault::UrlElicitationRequired`], which the session will receive.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the URL is invalid.
+    pub(crate) fn required(&self, session: Option<Arc<dyn ElicitationSession>>) -> Result<RequiredElicitation, Fault> {
+        check_url(&self.url)?;
+        let id = elicitation_id()?;
+        if let (Some(tracked), Some(session)) = (self.tracked(&id), session) {
+            tracked.received_by(session);
+        }
+        Ok(RequiredElicitation { id, url: self.url.clone(), message: self.message.clone() })
+    }
+
+    fn tracked(&self, id: &str) -> Option<TrackedElicitation> {
+        let recipient = self.recipient.clone()?;
+        Some(TrackedElicitation { id: id.to_owned(), recipient })
     }
 }
 
@@ -178,17 +243,18 @@ impl Ask for UrlElicitation {
             return Err(Capability::missing(&[Capability::UrlElicitation]));
         }
         check_url(&self.url)?;
-        let mut params = Vec::new();
+        let (mut params, mut tracked) = (Vec::new(), None);
         let mut object = Object::begin(&mut params);
         object.string("mode", "url");
         if features.has(Feature::ElicitationIds) {
-            let id = random::id().ok_or_else(|| Fault::internal("cannot generate a random id for the elicitation"))?;
+            let id = elicitation_id()?;
             object.string("elicitationId", &id);
+            tracked = self.tracked(&id);
         }
         object.string("url", &self.url);
         object.string("message", &self.message);
         object.end();
-        Ok(create(&self.key, params, &[Capability::UrlElicitation]))
+        Ok(Question { tracked, ..create(&self.key, params, &[Capability::UrlElicitation]) })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
@@ -200,9 +266,15 @@ impl Ask for UrlElicitation {
     }
 }
 
+/// Returns a new `elicitationId`.
+fn elicitation_id() -> Result<String, Fault> {
+    random::id().ok_or_else(|| Fault::internal("cannot generate a random id for the elicitation"))
+}
+
 fn create(key: &str, params: Vec<u8>, capabilities: &'static [Capability]) -> Question {
     let params = String::from_utf8(params).unwrap_or_default();
-    Question { key: key.to_owned(), method: "elicitation/create", params, capabilities, options: AskOptions::default() }
+    let (key, options) = (key.to_owned(), AskOptions::default());
+    Question { key, method: "elicitation/create", params, capabilities, options, tracked: None }
 }
 
 /// Decodes the user's action, and the content, if any.

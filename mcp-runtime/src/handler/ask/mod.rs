@@ -17,6 +17,7 @@ mod roots;
 mod sample_message;
 mod sample_options;
 mod sample_request;
+mod url_completion;
 
 pub use capability::Capability;
 pub(crate) use capability::{announces_root_changes, object_member};
@@ -33,3 +34,5 @@ pub use roots::{ListRoots, Root};
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
 pub use sample_options::{IncludeContext, ToolChoice};
 pub use sample_request::SampleRequest;
+pub use url_completion::UrlCompletion;
+pub(crate) use url_completion::{ElicitationSession, TrackedElicitation};

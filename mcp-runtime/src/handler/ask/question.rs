@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     Capability,
     options::{AskOptions, ClientProgress, WithOptions},
+    url_completion::TrackedElicitation,
 };
 use crate::{
     error::Fault,
@@ -134,6 +135,8 @@ pub struct Question {
     /// The capabilities that the client must have declared.
     pub(crate) capabilities: &'static [Capability],
     pub(crate) options: AskOptions,
+    /// The elicitation, if its completion will be reported.
+    pub(crate) tracked: Option<TrackedElicitation>,
 }
 
 impl Question {

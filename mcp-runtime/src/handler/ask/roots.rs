@@ -36,6 +36,7 @@ impl Ask for ListRoots {
             params,
             capabilities: &[Capability::Roots],
             options: AskOptions::default(),
+            tracked: None,
         })
     }
 

@@ -295,7 +295,8 @@ impl Ask for SampleRequest {
         self.write(&mut params, features);
         let key = self.key.clone().unwrap_or_else(|| format!("sampling-{:08x}", hash(&params)));
         let params = String::from_utf8(params).unwrap_or_default();
-        Ok(Question { key, method: "sampling/createMessage", params, capabilities, options: AskOptions::default() })
+        let options = AskOptions::default();
+        Ok(Question { key, method: "sampling/createMessage", params, capabilities, options, tracked: None })
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

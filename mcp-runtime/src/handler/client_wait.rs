@@ -20,7 +20,7 @@ struct WaitState {
     since: Option<Instant>,
     /// The time spent waiting before `since`.
     elapsed: Duration,
-    missing_capability: Option<Fault>,
+    unmet_requirement: Option<Fault>,
 }
 
 /// A guard that counts one pending request until it is dropped.
@@ -36,18 +36,19 @@ impl ClientWait {
         WaitGuard(self)
     }
 
-    /// Records a [`Fault::MissingCapability`] and ignores every other fault.
+    /// Records a fault that tells the client what the call requires: [`Fault::MissingCapability`] or
+    /// [`Fault::UrlElicitationRequired`]. Ignores every other fault.
     ///
     /// A function may convert the fault to its own error type, which keeps only the message. The record lets the engine
-    /// report the missing capability to the client nevertheless.
-    pub(crate) fn record_missing_capability(&self, fault: &Fault) {
-        if matches!(fault, Fault::MissingCapability { .. }) {
-            self.state().missing_capability = Some(fault.clone());
+    /// report the requirement to the client nevertheless.
+    pub(crate) fn record_unmet_requirement(&self, fault: &Fault) {
+        if matches!(fault, Fault::MissingCapability { .. } | Fault::UrlElicitationRequired { .. }) {
+            self.state().unmet_requirement = Some(fault.clone());
         }
     }
 
-    pub(super) fn missing_capability(&self) -> Option<Fault> {
-        self.state().missing_capability.clone()
+    pub(super) fn unmet_requirement(&self) -> Option<Fault> {
+        self.state().unmet_requirement.clone()
     }
 
     pub(super) fn has_asked(&self) -> bool {
