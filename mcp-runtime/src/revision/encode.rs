@@ -181,7 +181,7 @@ fn link_as_text(link: &ResourceLink) -> String {
 
 /// Writes the `_meta` of an entry, a content block or contents, in revisions that have it there. The `_meta` of results
 /// and notifications exists in every revision.
-fn meta(object: &mut Object<'_>, features: Features, meta: &Map<String, Value>) {
+pub(crate) fn meta(object: &mut Object<'_>, features: Features, meta: &Map<String, Value>) {
     if !meta.is_empty() && features.has(Feature::ItemMeta) {
         plain(object.key("_meta"), meta);
     }

@@ -262,7 +262,7 @@ fn requests_match_the_official_schemas() {
         check(&Elicitation::<Several>::new("several", "Choose."), "ElicitRequest", Revision::V2025_06_18),
         check(&url(), "ElicitRequest", Revision::V2025_11_25),
         check(&detailed(), "CreateMessageRequest", Revision::V2024_11_05),
-        check(&weather(), "CreateMessageRequest", Revision::V2025_11_25),
+        check(&weather().message_meta("com.example/key", 1), "CreateMessageRequest", Revision::V2025_11_25),
         check(&ListRoots, "ListRootsRequest", Revision::V2024_11_05),
     ]
     .concat();

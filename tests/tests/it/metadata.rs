@@ -2,9 +2,9 @@
 //! also validated against the official schema of the revision, if that is available.
 
 use mcp_runtime::{
-    Annotations, Audio, Completions, Content, Context, Image, Level, PromptMessage, PromptResult, Resource,
-    ResourceLink, ResourceResult, Revision, Role, Server, Structured, TestClient, Timestamp, ToolResult, prompt,
-    resource, tool,
+    Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
+    ResourceLink, ResourceResult, Revision, Role, SampleRequest, SampleToolResult, Server, Structured, TestClient,
+    Timestamp, ToolResult, prompt, resource, tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;
@@ -414,4 +414,39 @@ fn invalid_capabilities_are_reported_when_the_server_is_built() {
         assert_eq!(server.check().unwrap_err().problems(), [expected]);
     }
     assert!(server().extension("a/", json!({})).extension("com.example-1.x/y_z.2", json!({})).check().is_ok());
+}
+
+/// Lets the model call a tool, and returns its answer.
+#[tool]
+async fn consult(ctx: &Context) -> Result<String, Fault> {
+    let schema = json!({"type": "object"});
+    let question =
+        SampleRequest::new("How is the weather?").message_meta(KEY, "question").tool("look", "Look.", schema);
+    let first = ctx.sample(question.clone().key("first")).await?;
+    let id = first.tool_uses().next().map(|tool_use| tool_use.id.clone()).unwrap_or_default();
+    let result = SampleToolResult::new(id, Content::text("Sun.").with_meta(KEY, "block")).with_meta(KEY, "result");
+    let second = ctx.sample(question.answered(first).tool_results([result]).key("second")).await?;
+    Ok(second.meta[KEY].to_string())
+}
+
+/// Clients keep data about tool calls in `_meta`, and expect it back.
+#[tokio::test]
+async fn messages_of_sampling_have_meta() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let tool_use = json!({"type": "tool_use", "id": "1", "name": "look", "input": {}, "_meta": { KEY: "use" }});
+        let server = Server::empty("metadata", "1.0.0").with::<consult>();
+        let mut client = server.test_client(revision).answering(move |request| {
+            let messages = request.params["messages"].as_array().unwrap();
+            assert_eq!(messages[0]["_meta"], json!({ KEY: "question" }), "{revision}");
+            if messages.len() == 1 {
+                return json!({"role": "assistant", "content": [tool_use], "model": "m"});
+            }
+            assert_eq!(messages[1]["content"], tool_use, "{revision}");
+            assert_eq!(messages[2]["content"]["_meta"], json!({ KEY: "result" }), "{revision}");
+            assert_eq!(messages[2]["content"]["content"][0]["_meta"], json!({ KEY: "block" }), "{revision}");
+            let content = json!({"type": "text", "text": "Sun."});
+            json!({"role": "assistant", "content": content, "model": "m", "_meta": { KEY: "answer" }})
+        });
+        assert_eq!(client.call("consult", ()).await.unwrap().text(), "\"answer\"", "{revision}");
+    }
 }

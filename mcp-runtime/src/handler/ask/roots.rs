@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Ask, AskOptions, Capability, InvalidAnswer, Question, question::parse};
 use crate::{error::Fault, revision::Features};
@@ -23,6 +23,8 @@ pub struct Root {
     pub uri: String,
     /// The display name.
     pub name: Option<String>,
+    /// The members of `_meta`.
+    pub meta: Map<String, Value>,
 }
 
 impl Ask for ListRoots {
@@ -50,7 +52,11 @@ impl Ask for ListRoots {
 
         let result = parse(&SCHEMA, result)?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let root = |root: &Value| Root { uri: text(&root["uri"]).unwrap_or_default(), name: text(&root["name"]) };
+        let root = |root: &Value| Root {
+            uri: text(&root["uri"]).unwrap_or_default(),
+            name: text(&root["name"]),
+            meta: root["_meta"].as_object().cloned().unwrap_or_default(),
+        };
         Ok(result["roots"].as_array().into_iter().flatten().map(root).collect())
     }
 }

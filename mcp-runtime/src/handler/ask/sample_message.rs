@@ -29,6 +29,8 @@ pub struct SampleMessage {
     pub role: Role,
     /// The content.
     pub content: Vec<SampleContent>,
+    /// The members of `_meta`. Sent since revision 2025-11-25.
+    pub meta: Map<String, Value>,
 }
 
 /// A content block of a message to or from a model.
@@ -61,12 +63,14 @@ pub struct SampleToolUse {
     pub name: String,
     /// The arguments. They have not been validated.
     pub input: Map<String, Value>,
+    /// The members of `_meta`. They are sent back with the conversation, which lets clients use their caches.
+    pub meta: Map<String, Value>,
 }
 
 impl SampleToolUse {
     /// Creates a tool call, as a model would have made it.
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: Map<String, Value>) -> Self {
-        Self { id: id.into(), name: name.into(), input }
+        Self { id: id.into(), name: name.into(), input, meta: Map::new() }
     }
 }
 
@@ -82,17 +86,27 @@ pub struct SampleToolResult {
     pub content: Vec<Content>,
     /// Whether the tool failed.
     pub is_error: bool,
+    /// The members of `_meta`.
+    pub meta: Map<String, Value>,
 }
 
 impl SampleToolResult {
     /// Creates the result of a tool call.
     pub fn new(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
-        Self { tool_use_id: tool_use_id.into(), content: vec![content.into()], is_error: false }
+        let content = vec![content.into()];
+        Self { tool_use_id: tool_use_id.into(), content, is_error: false, meta: Map::new() }
     }
 
     /// Creates the result of a tool call that failed.
     pub fn error(tool_use_id: impl Into<String>, content: impl Into<Content>) -> Self {
         Self { is_error: true, ..Self::new(tool_use_id, content) }
+    }
+
+    /// Adds a member to `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.meta.insert(key.into(), value.into());
+        self
     }
 }
 
@@ -110,6 +124,8 @@ pub struct SampleResult {
     pub model: String,
     /// The reason why the model stopped, if known: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another value.
     pub stop_reason: Option<String>,
+    /// The members of `_meta`.
+    pub meta: Map<String, Value>,
 }
 
 impl SampleResult {
@@ -140,6 +156,7 @@ impl SampleResult {
             content,
             model: text(&mut result, "model"),
             stop_reason: result["stopReason"].as_str().map(str::to_owned),
+            meta: members(&mut result, "_meta"),
         })
     }
 }
@@ -176,6 +193,7 @@ impl SampleContent {
                 object.string("id", &tool_use.id);
                 object.string("name", &tool_use.name);
                 plain(object.key("input"), &tool_use.input);
+                encode::meta(&mut object, features, &tool_use.meta);
             }
             Self::ToolResult(result) => {
                 object.string("type", "tool_result");
@@ -184,6 +202,7 @@ impl SampleContent {
                 if result.is_error {
                     plain(object.key("isError"), &true);
                 }
+                encode::meta(&mut object, features, &result.meta);
             }
             _ => {}
         }
@@ -192,12 +211,21 @@ impl SampleContent {
 
     fn read(path: &str, mut content: Value) -> Result<Self, InvalidAnswer> {
         Ok(match content["type"].as_str() {
-            Some("image") => Self::Image(Image::new(bytes(path, &content)?, text(&mut content, "mimeType"))),
-            Some("audio") => Self::Audio(Audio::new(bytes(path, &content)?, text(&mut content, "mimeType"))),
+            Some("image") => {
+                let mut image = Image::new(bytes(path, &content)?, text(&mut content, "mimeType"));
+                image.meta = members(&mut content, "_meta");
+                Self::Image(image)
+            }
+            Some("audio") => {
+                let mut audio = Audio::new(bytes(path, &content)?, text(&mut content, "mimeType"));
+                audio.meta = members(&mut content, "_meta");
+                Self::Audio(audio)
+            }
             Some("tool_use") => Self::ToolUse(SampleToolUse {
                 id: text(&mut content, "id"),
                 name: text(&mut content, "name"),
-                input: content["input"].as_object_mut().map(std::mem::take).unwrap_or_default(),
+                input: members(&mut content, "input"),
+                meta: members(&mut content, "_meta"),
             }),
             _ => Self::Text(text(&mut content, "text")),
         })
@@ -245,7 +273,7 @@ impl From<SampleToolResult> for SampleContent {
 /// See [Tool use and result balance](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-use-and-result-balance).
 pub(super) fn check_tool_results(messages: &[SampleMessage]) -> Result<(), Fault> {
     let mut unanswered: Vec<&str> = Vec::new();
-    for SampleMessage { role, content } in messages {
+    for SampleMessage { role, content, .. } in messages {
         let results = content.iter().filter_map(|content| match content {
             SampleContent::ToolResult(result) => Some(&*result.tool_use_id),
             _ => None,
@@ -282,14 +310,18 @@ pub(super) fn write_messages(out: &mut Vec<u8>, messages: &[SampleMessage], feat
     let whole = features.has(Feature::SamplingTools);
     let split = messages.iter().flat_map(|message| {
         let size = if whole { message.content.len().max(1) } else { 1 };
-        message.content.chunks(size).map(|content| (message.role, content))
+        message.content.chunks(size).map(move |content| (message, content))
     });
-    array(out, split, |out, (role, content)| {
+    array(out, split, |out, (message, content)| {
         let mut object = Object::begin(out);
-        string(object.key("role"), role.as_str());
+        string(object.key("role"), message.role.as_str());
         match content {
             [block] => block.write(object.key("content"), features),
             blocks => array(object.key("content"), blocks, |out, block| block.write(out, features)),
+        }
+        // The revisions that support several blocks are those whose messages have `_meta`.
+        if whole {
+            encode::meta(&mut object, features, &message.meta);
         }
         object.end();
     });
@@ -338,6 +370,11 @@ fn text(object: &mut Value, member: &str) -> String {
         Value::String(text) => text,
         _ => String::new(),
     }
+}
+
+/// Removes the members of an object. Returns none if the value is missing or not an object.
+fn members(object: &mut Value, member: &str) -> Map<String, Value> {
+    object[member].as_object_mut().map(std::mem::take).unwrap_or_default()
 }
 
 fn bytes(path: &str, content: &Value) -> Result<Vec<u8>, InvalidAnswer> {

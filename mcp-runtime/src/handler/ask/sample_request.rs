@@ -55,7 +55,11 @@ impl SampleRequest {
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             key: None,
-            messages: vec![SampleMessage { role: Role::User, content: vec![SampleContent::Text(prompt.into())] }],
+            messages: vec![SampleMessage {
+                role: Role::User,
+                content: vec![SampleContent::Text(prompt.into())],
+                meta: Map::new(),
+            }],
             system_prompt: None,
             max_tokens: 1000,
             temperature: None,
@@ -78,7 +82,16 @@ impl SampleRequest {
     /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
     #[must_use]
     pub fn contents(mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) -> Self {
-        self.messages.push(SampleMessage { role, content: content.into_iter().collect() });
+        self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() });
+        self
+    }
+
+    /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
+    #[must_use]
+    pub fn message_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        if let Some(message) = self.messages.last_mut() {
+            message.meta.insert(key.into(), value.into());
+        }
         self
     }
 
