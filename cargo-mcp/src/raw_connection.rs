@@ -1,7 +1,7 @@
 //! A connection that sends and receives messages as raw JSON.
 //!
-//! `check` and `lock` cannot use the official client: it rejects entries that it cannot decode, and drops members that it
-//! does not know.
+//! `check` and `lock` cannot use the official client: it rejects entries that it cannot decode, and drops members that
+//! it does not know.
 
 use std::{
     process::Stdio,
@@ -285,8 +285,8 @@ impl HttpConnection {
     }
 }
 
-/// Returns whether an HTTP error concerns the client or the path rather than the JSON-RPC request in it. The response to an
-/// unknown method also has status 404.
+/// Returns whether an HTTP error concerns the client or the path rather than the JSON-RPC request in it. The response
+/// to an unknown method also has status 404.
 fn is_http_error(status: StatusCode, response: &Value) -> bool {
     let is_candidate = matches!(status.as_u16(), 401 | 403 | 404 | 405) || status.is_server_error();
     is_candidate

@@ -1,10 +1,10 @@
 //! Reading server-sent events.
 //!
-//! The parser is our own because no crate meets all requirements. `sse-stream` 0.2.6 rejects unknown fields, lines without
-//! a colon and repeated fields. `eventsource-stream` 0.2.3 panics on a byte order mark, withholds an event that ends with
-//! CR until more data arrives, and takes quadratic time for long lines (1.3 s for 4 MiB). `sseer` 0.3.1 takes linear time,
-//! but does not limit the size of an event. The last two also accept `retry: +5`, reject invalid UTF-8, and drop `retry`
-//! fields without data, which a proxy must relay.
+//! The parser is our own because no crate meets all requirements. `sse-stream` 0.2.6 rejects unknown fields, lines
+//! without a colon and repeated fields. `eventsource-stream` 0.2.3 panics on a byte order mark, withholds an event that
+//! ends with CR until more data arrives, and takes quadratic time for long lines (1.3 s for 4 MiB). `sseer` 0.3.1 takes
+//! linear time, but does not limit the size of an event. The last two also accept `retry: +5`, reject invalid UTF-8,
+//! and drop `retry` fields without data, which a proxy must relay.
 
 use std::{fmt, mem};
 

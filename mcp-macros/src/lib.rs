@@ -50,9 +50,9 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// function.
 ///
 /// Further options: `mime = "…"`, `size = 1024`, `audience(user, assistant)`, `priority = 0.5`,
-/// `last_modified = "2025-01-12T15:00:58Z"`, `list = function`
-/// (lists the resources of a template), `complete(variable = function)`, and these options of [`macro@tool`]: `name`,
-/// `title`, `description`, `scopes`, `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
+/// `last_modified = "2025-01-12T15:00:58Z"`, `list = function` (the function lists the resources of a template),
+/// `complete(variable = function)`, and these options of [`macro@tool`]: `name`, `title`, `description`, `scopes`,
+/// `tags`, `icon`, `icons`, `timeout`, `blocking`, `meta`, `crate`.
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::resource(options.into(), item.into()).into()

@@ -9,7 +9,7 @@ use crate::excerpt::excerpt;
 
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
-/// Names, URIs and versions of the client are cut to 200 characters when the fault is displayed or sent.
+/// Names, URIs and versions that the client sent are cut to 200 characters when the fault is displayed or sent.
 ///
 /// A fault states what happened; the protocol revision of the request decides the error code. A function that returns
 /// `Result<_, Fault>` can raise a protocol error itself. Every other error of a tool becomes a tool result with

@@ -159,15 +159,15 @@ impl Handle {
 
     /// Sends a log message that belongs to no call to every client that has asked for messages of this level.
     ///
-    /// `logger` names the source of the message; an empty name is omitted. `data` is text or any serializable value. Messages
-    /// must not contain secrets: every client receives them.
+    /// `logger` names the source of the message; an empty name is omitted. `data` is text or any serializable value.
+    /// Messages must not contain secrets: every client receives them.
     ///
-    /// Clients receive the messages from `notifications/initialized` on, on the connection over stdio, and on the stream
-    /// that they open with GET over HTTP. A message is dropped for a client that has no such stream, that reads too slowly,
-    /// or that exceeds the rate of [`session_rates`](crate::Server::session_rates); see
-    /// [`dropped_log_messages`](Self::dropped_log_messages). Clients of revision 2026-07-28 receive none: there, log messages
-    /// belong to requests. A session that was opened before the handle existed receives none either, unless a function can
-    /// log.
+    /// A client receives messages once it has sent `notifications/initialized`. Over stdio they are sent on the
+    /// connection, and over HTTP on the stream that the client opens with GET. A message is dropped if the client has
+    /// no such stream or reads too slowly, or if the session exceeds the rate of
+    /// [`session_rates`](crate::Server::session_rates); see [`dropped_log_messages`](Self::dropped_log_messages).
+    /// Clients of revision 2026-07-28 receive none, because log messages belong to requests there. A session that was
+    /// opened before the handle existed receives none either, unless a function can log.
     ///
     /// ```
     /// # use mcp_runtime::{Handle, Level};

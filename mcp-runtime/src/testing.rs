@@ -22,8 +22,8 @@ use crate::{
 /// Every message passes through the server's engine, byte for byte as a real client would send it. Calling an async
 /// function that waits requires a tokio runtime, as in `#[tokio::test]`.
 ///
-/// A test of a server that never answers fails instead of hanging: a method that waits panics if the server writes nothing
-/// for a minute, or for the time set with [`max_wait`](Self::max_wait).
+/// A test of a server that never answers fails instead of hanging: a method that waits panics if the server writes
+/// nothing for a minute, or for the time set with [`max_wait`](Self::max_wait).
 ///
 /// ```
 /// use mcp_runtime::{Revision, Server, tool};
@@ -167,8 +167,8 @@ impl TestClient {
         }
     }
 
-    /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused. Defaults to
-    /// one minute.
+    /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused.
+    /// Defaults to one minute.
     #[must_use]
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.max_wait = limit;

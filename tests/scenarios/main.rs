@@ -1,8 +1,8 @@
-//! The scenarios of the official conformance suite on the transports that it does not cover: stdio in every revision, and
-//! HTTP in the revisions before 2025-11-25, including the transport of 2024-11-05.
+//! The scenarios of the official conformance suite on the transports that it does not cover: stdio in every revision,
+//! and HTTP in the revisions before 2025-11-25, including the transport of 2024-11-05.
 //!
-//! Every message of the server is validated against the official schema of its revision, if the schema is available. The
-//! server is the example `everything`, in a separate process.
+//! Every message of the server is validated against the official schema of its revision, if the schema is available.
+//! The server is the example `everything`, in a separate process.
 
 mod client;
 mod http;

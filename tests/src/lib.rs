@@ -266,8 +266,8 @@ async fn cities(earlier: &EarlierArguments, prefix: &str) -> Vec<&'static str> {
     all.into_iter().filter(|city| city.starts_with(prefix)).collect()
 }
 
-/// Asserts that ids in base64url have at least 128 bits, each of which is random: unlike the padding of a counter, it is
-/// set in about half of the ids.
+/// Asserts that ids in base64url have at least 128 bits, each of which is random: unlike the padding of a counter, it
+/// is set in about half of the ids.
 ///
 /// # Panics
 ///

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// The requests whose results may ask for input.
 const ASKING: [&str; 3] = ["tools/call", "resources/read", "prompts/get"];
 
-/// Returns what is wrong with a message of the server to a client without extensions. `method` is that of the request, if
-/// the message is a response.
+/// Returns what is wrong with a message of the server to a client without extensions. `method` is that of the request,
+/// if the message is a response.
 pub fn problems(message: &Value, revision: Revision, method: Option<&str>) -> Vec<String> {
     if let Value::Array(batch) = message {
         return batch.iter().flat_map(|message| problems(message, revision, None)).collect();

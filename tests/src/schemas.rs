@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 pub const HELP: &str =
     "help: run `tests/schema/fetch`, or set `MCP_SCHEMAS` to a directory that contains <revision>/schema.json";
 
-/// Returns the file with the schema of a revision, or `None` if it is missing. If `MCP_SCHEMAS` is set, returns the file
-/// in that directory whether it exists or not.
+/// Returns the file with the schema of a revision, or `None` if it is missing. If `MCP_SCHEMAS` is set, returns the
+/// file in that directory whether it exists or not.
 pub fn find(revision: Revision) -> Option<PathBuf> {
     let file_in = |directory: PathBuf| directory.join(revision.as_str()).join("schema.json");
     if let Some(directory) = std::env::var_os("MCP_SCHEMAS") {
@@ -51,7 +51,8 @@ impl Official {
         Some(Self { revision, schema, validators: HashMap::new() })
     }
 
-    /// Returns the violations of a message of the server. `method` is that of the request, if the message is a response.
+    /// Returns the violations of a message of the server. `method` is that of the request, if the message is a
+    /// response.
     pub fn problems(&mut self, message: &Value, method: Option<&str>) -> Vec<String> {
         if let Value::Array(batch) = message {
             return batch.iter().flat_map(|message| self.problems(message, None)).collect();

@@ -21,8 +21,8 @@ use crate::{
 
 /// The number of calls before counting starts, in which buffers reach their final size.
 const WARM_UP: usize = 200;
-/// The fraction by which instructions may exceed their bound. If they are below the bound by more than this fraction, the
-/// bound should be tightened.
+/// The fraction by which instructions may exceed their bound. If they are below the bound by more than this fraction,
+/// the bound should be tightened.
 const TOLERANCE: f64 = 0.10;
 
 /// The counted workloads, by their names in `bounds.toml`.

@@ -138,8 +138,8 @@ impl Samples {
         Some(median(samples.iter().map(value).collect()))
     }
 
-    /// Measures each workload whose title contains `part` once. The implementations take turns, so that noise affects all
-    /// of them alike.
+    /// Measures each workload whose title contains `part` once. The implementations take turns, so that noise affects
+    /// all of them alike.
     pub fn round(&mut self, programs: &Programs<'_>, cores: &Cores, durations: Durations, part: &str) -> Result<()> {
         for workload in ALL.into_iter().filter(|workload| workload.title().contains(part)) {
             for implementation in workload.implementations() {

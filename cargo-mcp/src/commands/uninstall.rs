@@ -17,9 +17,9 @@ use crate::{
 
 /// Remove a server from the configuration of clients
 ///
-/// Everything that `cargo mcp install` inserted is removed, which restores the original file. If the client has rewritten
-/// its file since, only the entry is removed. An entry that `--force` replaced is not restored; the backup next to the
-/// file contains it.
+/// Everything that `cargo mcp install` inserted is removed, which restores the original file. If the client has
+/// rewritten its file since, only the entry is removed. An entry that `--force` replaced is not restored; the backup
+/// next to the file contains it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -154,8 +154,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns an error if the server responds with one, exits, or is silent for too long, on Ctrl-C, or if a request of
-    /// the server cannot be answered.
+    /// Returns an error if the server responds with one, exits, or is silent for too long, on Ctrl-C, or if a request
+    /// of the server cannot be answered.
     pub(crate) async fn answer<T>(
         &self,
         what: &str,

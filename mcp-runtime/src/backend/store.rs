@@ -24,9 +24,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TaskStoreErr
 ///
 /// The process that received the call inserts the task before its client learns the id. From then on, that process
 /// *runs* the task: it waits for changes, and replaces the record when the function reports progress, sends a request
-/// to its client, or finishes. Any process, the running one included, loads and lists tasks for clients, waits for
-/// changes for `tasks/result` and `subscriptions/listen`, and replaces a record to cancel its task or to store a
-/// response. The methods are therefore called concurrently, even for the same task.
+/// to its client, or finishes. Any process, including the one that runs the task, loads and lists tasks for clients,
+/// waits for changes for `tasks/result` and `subscriptions/listen`, and replaces a record to cancel its task or to
+/// store a response. The methods are therefore called concurrently, even for the same task.
 ///
 /// # Atomicity
 ///
@@ -65,7 +65,7 @@ pub trait TaskStore: fmt::Debug + Send + Sync + 'static {
     fn replace(&self, task: TaskRecord) -> StoreFuture<'_, bool>;
 
     /// Lists at most `limit` tasks of an owner in the order of their [cursors](TaskRecord::cursor). Starts after the
-    /// cursor `after` if there is one; its task need not exist any more.
+    /// cursor `after` if there is one, even if the task of that cursor no longer exists.
     fn page<'a>(
         &'a self,
         owner: &'a str,

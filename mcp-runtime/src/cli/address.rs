@@ -31,7 +31,7 @@ pub(super) fn report(package: &Package, url: &str) -> io::Result<()> {
 /// Replaces the file atomically, so that a reader never sees a partial URL.
 fn write(file: &Path, url: &str) -> io::Result<()> {
     let Some(id) = random::id() else { return Err(io::Error::other("the operating system provides no random bytes")) };
-    // The name cannot be predicted, so no other user can place a link under it.
+    // The name is unpredictable, so no other user can create a symbolic link with that name in advance.
     let temporary = file.with_file_name(format!(".mcp-address-{id}"));
     let mut output = File::create_new(&temporary)?;
     let written = writeln!(output, "{url}");

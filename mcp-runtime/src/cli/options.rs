@@ -146,7 +146,7 @@ impl Options {
         Ok(())
     }
 
-    /// Checks that options of HTTP are only given to servers of HTTP.
+    /// Checks that options for HTTP are used only with `--http`.
     #[cfg(feature = "http")]
     fn check_http_options(&self, last: Option<&str>) -> Result<(), UsageError> {
         match (last, &self.mode) {

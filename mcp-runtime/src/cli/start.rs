@@ -66,7 +66,7 @@ pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) ->
     })
 }
 
-/// Writes the rest of the log when the program ends, also if `main` panics.
+/// A guard that writes the rest of the log when the program ends, even if `main` panics.
 struct FlushLog;
 
 impl Drop for FlushLog {

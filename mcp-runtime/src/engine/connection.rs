@@ -89,8 +89,8 @@ impl Connection {
         Self { context }
     }
 
-    /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened on
-    /// this connection.
+    /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened
+    /// on this connection.
     pub(crate) fn end(&self) {
         self.context.in_flight.cancel_all();
         if let Some(session) = self.context.session.get().filter(|_| !self.context.is_single_exchange) {

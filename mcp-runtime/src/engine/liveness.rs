@@ -35,8 +35,8 @@ pub(crate) struct PingSchedule {
 #[derive(Debug)]
 pub(super) struct Liveness {
     schedule: PingSchedule,
-    /// Whether a message has arrived since the task last cleared the flag. Messages set a flag, not a time, so that they
-    /// neither read a clock nor reset a timer.
+    /// Whether a message has arrived since the task last cleared the flag. Messages set a flag, not a time, so that
+    /// they neither read a clock nor reset a timer.
     heard: AtomicBool,
     task: OnceLock<AbortHandle>,
 }

@@ -44,7 +44,7 @@ impl Rate {
     }
 }
 
-/// The maximum rates of a session, with [`Server::session_rates`](crate::Server::session_rates).
+/// The maximum rates of a session, set with [`Server::session_rates`](crate::Server::session_rates).
 ///
 /// | messages | default | beyond the rate |
 /// | --- | --- | --- |
@@ -52,8 +52,9 @@ impl Rate {
 /// | `completion/complete` requests | 1,000 in 10 seconds | rejected |
 /// | `tasks/…` requests | 1,000 in 10 seconds | rejected |
 ///
-/// The rates hold for each session. Over HTTP, requests of protocol version 2026-07-28 have no session, so that the rate
-/// of log messages holds for each request. The progress notifications of a call are at least 10 milliseconds apart.
+/// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session, so
+/// the rate of log messages applies to each request. The progress notifications of a call are at least 10 milliseconds
+/// apart.
 ///
 /// ```
 /// use std::time::Duration;
@@ -171,8 +172,8 @@ impl FlowControl {
     }
 }
 
-/// The budget of a rate. This is the virtual scheduling algorithm of ITU-T I.371, for which `governor` is an optional
-/// dependency: the rates of sessions are in every server, that crate is only in those that use its layer.
+/// The budget of a rate, tracked with the virtual scheduling algorithm of ITU-T I.371. `governor` implements the same
+/// algorithm, but is an optional dependency of the layer `RateLimit`, whereas every server has session rates.
 #[derive(Debug)]
 struct Bucket {
     rate: Option<Rate>,
@@ -181,7 +182,7 @@ struct Bucket {
 
 #[derive(Debug, Default)]
 struct BucketState {
-    /// The time at which the budget is complete again. `None` if it is complete.
+    /// The time at which the budget is full again. `None` if it is full.
     full_at: Option<Instant>,
     /// Whether the last message exceeded the rate.
     is_exceeded: bool,

@@ -19,7 +19,8 @@ impl RootsHook {
         Self(Arc::new(move |session| Box::pin(run(session))))
     }
 
-    /// Runs the hook for a session, after the execution in progress if there is one. It ends with the session.
+    /// Runs the hook for a session. If it is already running, runs it once more afterwards. A running hook is aborted
+    /// when the session ends.
     pub(super) fn run(&self, session: &Arc<Session>) {
         if !session.roots_hook_runs.start() {
             return;

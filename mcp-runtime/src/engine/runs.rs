@@ -1,6 +1,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The executions of a function: at most one at a time, and at most one more that is due.
+/// Tracks the executions of a function: at most one runs at a time, and at most one more is due.
 #[derive(Debug, Default)]
 pub(crate) struct CoalescedRuns(Mutex<Phase>);
 

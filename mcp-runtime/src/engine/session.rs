@@ -29,7 +29,7 @@ pub(crate) struct Session {
     /// The id that owns the session's tasks if there is no principal. Generated for the first request about tasks.
     pub(super) id: OnceLock<String>,
     pub(crate) info: Arc<SessionInfo>,
-    /// The principal that opened the session, which nobody else may use.
+    /// The principal that opened the session. Nobody else may use the session.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
     pub(crate) principal: Option<Box<str>>,
     /// The requests to the client that it has not yet answered.
@@ -50,13 +50,13 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
-    /// Pings the client when it is silent. `None` if the server does not.
+    /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
-    /// Lists the session among those of the server.
+    /// Removes the session from the set of open sessions when dropped.
     pub(super) registration: OnceLock<Registration<Session>>,
 }
 
-/// What `initialize` has negotiated.
+/// The outcome of `initialize`.
 #[derive(Debug)]
 pub(crate) struct SessionInfo {
     pub(crate) dialect: &'static Dialect,
@@ -74,7 +74,7 @@ pub(super) struct Lifecycle {
 }
 
 impl Session {
-    /// Handles `notifications/initialized`: releases what was held back.
+    /// Handles `notifications/initialized`: releases the messages that were held back.
     pub(super) fn set_initialized(&self) {
         // Clients may repeat the notification.
         let _ = self.lifecycle.initialized.set(());
@@ -92,7 +92,7 @@ impl Session {
         self.lifecycle.initialized.wait().await;
     }
 
-    /// Waits until requests may be sent to the client, which is when it has sent `notifications/initialized`. Before that, the server sends no requests except
+    /// Waits until the client has sent `notifications/initialized`. Until then, the server may send no requests except
     /// pings.
     ///
     /// # Errors
@@ -130,8 +130,9 @@ impl Session {
         }
     }
 
-    /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns `false`
-    /// if the message was dropped: nothing carries it to the client, or the client reads too slowly.
+    /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
+    /// `false` if the message was dropped: no stream to the client is open, the rate is exceeded, or the client reads
+    /// too slowly.
     pub(super) fn log(&self, level: Level, message: &[u8]) -> bool {
         if !self.declares_logging || !self.is_initialized() || level < self.outbox.session_level() {
             return true;
@@ -155,7 +156,8 @@ impl Session {
         self.lifecycle.ended.wait().await;
     }
 
-    /// Ends the session: cancels its calls, fails its requests to the client, and ends its subscriptions, its pings and its output.
+    /// Ends the session: cancels its calls, fails its requests to the client, stops its subscriptions and pings, and
+    /// closes its output.
     pub(crate) fn end(&self) {
         if self.lifecycle.ended.set(()).is_err() {
             return;

@@ -139,7 +139,8 @@ impl Engine {
         })
     }
 
-    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive it.
+    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive
+    /// it.
     pub(crate) fn log(&self, level: Level, message: &[u8]) {
         let open = self.sessions.iter().filter(|session| !session.has_ended());
         let dropped = open.filter(|session| !session.log(level, message)).count();

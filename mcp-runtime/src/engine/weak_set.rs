@@ -6,16 +6,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// A set of weak references. It is as bounded as the number of its members that others keep alive.
+/// A set of weak references. It needs no bound of its own: it contains only members that are kept alive elsewhere.
 pub(crate) struct WeakSet<T>(Mutex<Members<T>>);
 
 struct Members<T> {
     last_number: u64,
-    /// In the order in which they were added.
+    /// The members by number, in the order in which they were added.
     by_number: BTreeMap<u64, Weak<T>>,
 }
 
-/// Removes a member from its set when dropped. The member holds it.
+/// A guard that removes a member from its set when dropped. It is owned by the member.
 pub(crate) struct Registration<T> {
     set: Weak<WeakSet<T>>,
     number: u64,

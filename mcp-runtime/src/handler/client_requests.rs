@@ -54,8 +54,8 @@ pub(crate) trait ClientRequester: Send + Sync {
         None
     }
 
-    /// Returns the session to which the requests of the call are sent. `None` if requests may reach the client in another
-    /// session.
+    /// Returns the session to which the requests of the call are sent. `None` if requests may reach the client in
+    /// another session.
     fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
         None
     }
@@ -87,7 +87,8 @@ pub(crate) trait SessionPeer: Send + Sync {
     fn is_reachable(&self) -> bool;
 }
 
-/// The requests of one call, or of a session, to its client. Sends them, waits for the answers, and stores values between rounds.
+/// The requests of one call, or of a session, to its client. Sends them, waits for the answers, and stores values
+/// between rounds.
 #[derive(Clone, Copy)]
 pub struct ClientRequests<'a> {
     pub(super) requester: Option<&'a dyn ClientRequester>,

@@ -272,8 +272,8 @@ impl Context {
         serde_json::from_str(value).ok()
     }
 
-    /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if the
-    /// client did not declare it.
+    /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if
+    /// the client did not declare it.
     ///
     /// The client's declaration of all its capabilities is limited to 64 KiB.
     ///
@@ -291,8 +291,8 @@ impl Context {
         self.client_capability("experimental", name)
     }
 
-    /// Returns the settings of an extension that the client declared: an object, which may be empty. Returns `None` if the
-    /// client did not declare it, or if the revision has no extensions; 2026-07-28 is the first that has them.
+    /// Returns the settings of an extension that the client declared: an object, which may be empty. Returns `None` if
+    /// the client did not declare it, or if the revision has no extensions; 2026-07-28 is the first that has them.
     ///
     /// The client's declaration of all its capabilities is limited to 64 KiB.
     ///
@@ -408,18 +408,19 @@ impl Context {
         self.ask(UrlElicitation::new(key, url, message)).await
     }
 
-    /// Returns the fault of a function that cannot continue before the user has visited web pages, for example because it
-    /// needs the consent of a third party. The function must return the fault.
+    /// Returns the fault of a function that cannot continue before the user has visited web pages, for example because
+    /// it needs the consent of a third party. The function must return the fault.
     ///
-    /// In revision 2025-11-25, the client receives the pages in the error `URLElicitationRequiredError` (-32042), and may
-    /// retry the request afterwards. [`UrlElicitation::with_completion`] tells it when.
+    /// In revision 2025-11-25, the client receives the pages in the error `URLElicitationRequiredError` (-32042), and
+    /// may retry the request afterwards. [`UrlElicitation::with_completion`] tells it when.
     ///
     /// Revision 2026-07-28 has no such error. There, the call ends with the pages as questions, as in
     /// [`elicit_url`](Self::elicit_url). When the client retries the call, the function runs again. If it still cannot
     /// continue, the fault is a [`Fault::Internal`].
     ///
-    /// The fault is [`Fault::MissingCapability`] if the client has not declared `elicitation.url`, and in revisions before
-    /// 2025-11-25. It is a [`Fault::Internal`] if a URL is invalid (see [`UrlElicitation`]) or there are no pages.
+    /// The fault is [`Fault::MissingCapability`] if the client has not declared `elicitation.url`, and in revisions
+    /// before 2025-11-25. It is a [`Fault::Internal`] if a URL is invalid (see [`UrlElicitation`]) or there are no
+    /// pages.
     ///
     /// A function may convert the fault to its own error type: the pages are still reported to the client.
     ///
@@ -474,9 +475,9 @@ impl Context {
     /// A function may convert [`Fault::MissingCapability`] to its own error type: the missing capability is still
     /// reported to the client.
     ///
-    /// In revisions with a handshake, the request is not sent before the client has sent `notifications/initialized`. It
-    /// waits for the notification for at most 10 seconds, or [`Server::ask_timeout`](crate::Server::ask_timeout) if that
-    /// is shorter.
+    /// In revisions with a handshake, the request is not sent before the client has sent `notifications/initialized`.
+    /// It waits for the notification for at most 10 seconds, or [`Server::ask_timeout`](crate::Server::ask_timeout) if
+    /// that is shorter.
     ///
     /// # Errors
     ///
@@ -524,8 +525,8 @@ impl Context {
 
     /// Sends a `ping` to the client, and returns the time that its response took.
     ///
-    /// Fails after 30 seconds without a response; [`tokio::time::timeout`] sets a shorter limit. Unlike other requests, a
-    /// ping may be sent before the client is initialized.
+    /// Fails after 30 seconds without a response; [`tokio::time::timeout`] sets a shorter limit. Unlike other requests,
+    /// a ping may be sent before the client is initialized.
     ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};
@@ -551,8 +552,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Returns a fault in revision 2026-07-28, which has no sessions: there, every message of a server belongs to a request
-    /// of its client. Also returns one in functions that list or complete values, and if the session has ended.
+    /// Returns a fault in revision 2026-07-28, which has no sessions: there, every message of the server belongs to a
+    /// request of the client. Also returns one in functions that list or complete values, and if the session has ended.
     pub fn session(&self) -> Result<Session, Fault> {
         let Inner { parts, .. } = &*self.inner;
         if !parts.dialect.has(Feature::Handshake) {

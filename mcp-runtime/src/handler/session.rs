@@ -9,17 +9,17 @@ use crate::{error::Fault, revision::Revision};
 
 /// The session of a client, for requests outside of calls.
 ///
-/// [`Context::session`](crate::Context::session) and [`Handle::sessions`](crate::Handle::sessions) return it. Clones are
-/// cheap, refer to the same session, and may outlive it: then, every request fails.
+/// [`Context::session`](crate::Context::session) and [`Handle::sessions`](crate::Handle::sessions) return it. Clones
+/// are cheap and refer to the same session. Once the session has ended, every request fails.
 ///
-/// Requests are sent on the connection over stdio. Over HTTP, they are sent on the stream that the client opens with GET,
-/// which not every client does: a request waits up to 10 seconds for the stream, and then fails. Requests also wait until
-/// the client has sent `notifications/initialized`. [`is_reachable`](Self::is_reachable) returns whether a request would be
-/// sent at once.
+/// Over stdio, requests are sent on the connection. Over HTTP, they are sent on the stream that the client opens with
+/// GET, which not every client does: a request waits up to 10 seconds for the stream, and then fails. Requests also
+/// wait until the client has sent `notifications/initialized`. [`is_reachable`](Self::is_reachable) returns whether a
+/// request would be sent at once.
 ///
-/// Revision 2026-07-28 has no sessions. There, a server asks only during calls, with the methods of
-/// [`Context`](crate::Context). Prefer these in all revisions where possible: many clients show the user what a question is
-/// about only if it belongs to a call.
+/// Revision 2026-07-28 has no sessions. There, a server sends questions only during calls, with the methods of
+/// [`Context`](crate::Context). Prefer these in all revisions where possible: many clients show the user what a
+/// question is about only if it belongs to a call.
 ///
 /// ```
 /// use mcp_runtime::{Context, Fault, SampleRequest, tool};
@@ -52,8 +52,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation. Returns another fault if the client
-    /// cannot be reached, if it responds with an error, with an invalid answer or not in time, or if the session ends.
+    /// Returns [`Fault::MissingCapability`] if the client does not support elicitation. Returns another fault if the
+    /// client cannot be reached, if it responds with an error, with an invalid answer or not in time, or if the session
+    /// ends.
     pub async fn elicit<T: Elicit>(
         &self,
         key: impl Into<String>,
@@ -122,7 +123,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the client cannot be reached, if it does not respond within 30 seconds, or if the session ends.
+    /// Returns a fault if the client cannot be reached, if it does not respond within 30 seconds, or if the session
+    /// ends.
     pub async fn ping(&self) -> Result<Duration, Fault> {
         self.client_requests().ping().await
     }
@@ -133,8 +135,8 @@ impl Session {
         self.client_requests().supports(capability)
     }
 
-    /// Returns whether a request would be sent at once: the client has sent `notifications/initialized`, and over HTTP it
-    /// has an open stream for messages outside of calls.
+    /// Returns whether a request would be sent at once: the client has sent `notifications/initialized`, and over HTTP
+    /// it has an open stream for messages outside of calls.
     pub fn is_reachable(&self) -> bool {
         self.peer.is_reachable()
     }

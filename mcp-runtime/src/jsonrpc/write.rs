@@ -38,8 +38,8 @@ pub(crate) fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 
 /// Copies encoded JSON, with spaces in place of line breaks.
 ///
-/// A message must be a single line, so that nothing in a value can pass for another message. In JSON, line breaks occur
-/// only between tokens, where a space means the same.
+/// A message must be a single line, so that nothing in a value can be mistaken for another message. In JSON, line
+/// breaks occur only between tokens, where a space means the same.
 pub(crate) fn verbatim(out: &mut Vec<u8>, json: &[u8]) {
     let start = out.len();
     out.extend_from_slice(json);

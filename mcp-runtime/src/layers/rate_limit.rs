@@ -88,8 +88,8 @@ impl RateLimit {
         self
     }
 
-    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a budget of
-    /// their own.
+    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a budget
+    /// of their own.
     #[must_use]
     pub fn per_function(mut self) -> Self {
         self.per_function = true;

@@ -26,8 +26,8 @@ pub struct Annotations {
     pub audience: Vec<Role>,
     /// The importance, from 0 (entirely optional) to 1 (effectively required).
     pub priority: Option<f64>,
-    /// The time of the last change, as an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or as a date. Sent since
-    /// revision 2025-06-18. Any other text is not sent.
+    /// The time of the last change, as an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or as a date. Sent
+    /// since revision 2025-06-18. Any other text is not sent.
     pub last_modified: Option<String>,
 }
 
@@ -46,8 +46,8 @@ impl Annotations {
         self
     }
 
-    /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::Timestamp). Any other text
-    /// is not sent.
+    /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::Timestamp). Any other
+    /// text is not sent.
     ///
     /// ```
     /// use mcp_runtime::{Annotations, ResourceLink, Timestamp};

@@ -41,8 +41,8 @@ impl Content {
         self
     }
 
-    /// Adds a member to the `_meta` of the block, for clients of revision 2025-06-18 or later. The `_meta` of the contents
-    /// of an embedded resource is [`Resource::meta`].
+    /// Adds a member to the `_meta` of the block, for clients of revision 2025-06-18 or later. The `_meta` of the
+    /// contents of an embedded resource is [`Resource::meta`].
     ///
     /// ```
     /// use mcp_runtime::Content;

@@ -18,8 +18,8 @@ pub(crate) enum Feature {
     CompletionsCapability,
     /// `title` in addition to `name`.
     Titles,
-    /// `_meta` on tools, resources, resource templates, prompts, content blocks and the contents of resources. Results and
-    /// notifications have `_meta` in every revision, and prompt messages in none.
+    /// `_meta` on tools, resources, resource templates, prompts, content blocks and the contents of resources. Results
+    /// and notifications have `_meta` in every revision, and prompt messages in none.
     ItemMeta,
     /// `lastModified` in annotations.
     LastModified,
@@ -60,8 +60,8 @@ pub(crate) enum Feature {
     RichForms,
     /// Elicitation by URL.
     UrlElicitation,
-    /// `elicitationId`, which identifies an elicitation by URL when the session is notified that it is complete, and the
-    /// error that lists the elicitations by URL which a request requires.
+    /// `elicitationId`, which identifies an elicitation by URL when the session is notified that it is complete, and
+    /// the error that lists the elicitations by URL which a request requires.
     ElicitationIds,
     /// Tools in `sampling/createMessage`, and several contents in one of its messages.
     SamplingTools,

@@ -125,9 +125,9 @@ impl Server {
 
     /// Runs a function when a client announces that its roots have changed, with the session of the client.
     ///
-    /// The function runs as a separate task, at most once at a time per session: changes that are announced while it runs
-    /// cause one more run. It ends with the session. A panic is logged. It is never called for clients of revision
-    /// 2026-07-28, which do not announce changes.
+    /// The function runs as a separate task, at most once at a time per session: changes that are announced while it
+    /// runs cause one more run. It is aborted when the session ends. A panic is logged. The function is never called
+    /// for clients of revision 2026-07-28, which do not announce changes.
     ///
     /// ```
     /// # use mcp_runtime::{Server, Session};
@@ -297,8 +297,8 @@ impl Server {
         self
     }
 
-    /// Declares an experimental capability, which is not part of the specification. `settings` must be an object. Functions
-    /// read those of the client with [`Context::client_experimental`](crate::Context::client_experimental).
+    /// Declares an experimental capability, which is not part of the specification. `settings` must be an object.
+    /// Functions read those of the client with [`Context::client_experimental`](crate::Context::client_experimental).
     ///
     /// ```
     /// # use mcp_runtime::Server;
@@ -331,8 +331,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`build`](Self::build) fails if the name is not a key of `_meta` with a prefix, if it is that of an extension which
-    /// the server declares itself, if `settings` is not an object, or if the extension is declared twice.
+    /// [`build`](Self::build) fails if the name is not valid as a `_meta` key with a prefix, if it names an extension
+    /// that the framework declares itself, if `settings` is not an object, or if the extension is declared twice.
     ///
     /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities).
     pub fn extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
@@ -396,17 +396,18 @@ impl Server {
         self
     }
 
-    /// Pings clients that are silent for `interval`, and ends the session of a client that does not answer within `limit`.
-    /// Both are between one millisecond and a year. By default, the server sends no pings: not every client answers them.
+    /// Pings clients that are silent for `interval`, and ends the session of a client that does not answer within
+    /// `limit`. Both are clamped to between one millisecond and a year. By default, the server sends no pings, since
+    /// not every client answers them.
     ///
-    /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so that a ping
-    /// follows the last message after at most twice that time. A client receives pings over stdio, and over HTTP while
-    /// it has a stream open for messages that belong to no request, which it opens with GET. `limit` should be longer
-    /// than any function blocks its thread.
+    /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so a ping
+    /// follows the last message after at most twice that time. Over HTTP, a client is pinged only while it has a stream
+    /// open for messages that belong to no request, which it opens with GET. `limit` should exceed the longest time for
+    /// which a function blocks its thread.
     ///
-    /// A session that ends cancels its calls. Over HTTP, its streams close, and requests that name it receive the status
-    /// 404. Over stdio, the connection ends as if the input had ended. Clients of revision 2026-07-28 have no sessions, and
-    /// their servers send no requests, so they are never pinged.
+    /// When a session ends, its calls are cancelled. Over HTTP, its streams close, and requests that contain its id are
+    /// rejected with status 404. Over stdio, the connection ends as if the input had ended. Clients of revision
+    /// 2026-07-28 are never pinged: they have no sessions, and servers send them no requests.
     ///
     /// ```
     /// # use std::time::Duration;

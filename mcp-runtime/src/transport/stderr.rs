@@ -67,7 +67,7 @@ pub(crate) fn set_panic_hook() {
 }
 
 impl LossyWriter {
-    /// Starts a thread that writes to `out`. If there can be no thread, all output is dropped.
+    /// Starts a thread that writes to `out`. If the thread cannot be started, all output is dropped.
     fn start(out: impl Write + Send + 'static, capacity: usize) -> Self {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), capacity });
         let writer = Arc::clone(&shared);
@@ -88,7 +88,7 @@ impl LossyWriter {
         self.0.changed.notify_all();
     }
 
-    /// Waits until everything is written or the time is over.
+    /// Waits until everything is written, for at most `timeout`.
     fn flush_within(&self, timeout: Duration) {
         let is_busy = |state: &mut State| state.is_writing || state.has_output();
         let _ = self.0.changed.wait_timeout_while(self.0.lock(), timeout, is_busy);

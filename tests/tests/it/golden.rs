@@ -1,7 +1,7 @@
 //! Every method in every revision: the responses are compared with golden files.
 //!
-//! [`UPDATE`](mcp_tests::golden::UPDATE) is the command that writes the files. Every message is also validated against the
-//! official schema of the revision, if that is available.
+//! [`UPDATE`](mcp_tests::golden::UPDATE) is the command that writes the files. Every message is also validated against
+//! the official schema of the revision, if that is available.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! `_meta`, annotations, structured results with content, and declared capabilities, in every revision. Every message is
-//! also validated against the official schema of the revision, if that is available.
+//! `_meta`, annotations, structured results with content, and declared capabilities, in every revision. Every message
+//! is also validated against the official schema of the revision, if that is available.
 
 use mcp_runtime::{
     Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,

@@ -234,8 +234,8 @@ thread_local! {
     static OFFICIAL: RefCell<HashMap<Revision, Option<Official>>> = RefCell::new(HashMap::new());
 }
 
-/// Sends the lines, then answers the requests of the server, each with the next of `answers`. Returns the number of these
-/// requests.
+/// Sends the lines, then answers the requests of the server, each with the next of `answers`. Returns the number of
+/// these requests.
 fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize]) -> Result<usize, TestCaseError> {
     let mut input = Vec::new();
     // The methods of all lines with an id.

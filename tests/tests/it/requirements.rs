@@ -1,5 +1,5 @@
-//! `requirements.md` lists what the specification requires and recommends of a server: every named test exists, and every
-//! normative sentence that binds a server has a row.
+//! `requirements.md` lists what the specification requires and recommends of a server: every named test exists, and
+//! every normative sentence that binds a server has a row.
 
 mod coverage;
 mod lookup;
@@ -11,8 +11,8 @@ use mcp_runtime::Revision;
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The minimum number of rows with tests in each revision, so that no row disappears unnoticed. A row counts for each of its
-/// revisions.
+/// The minimum number of rows with tests in each revision, so that no row disappears unnoticed. A row counts for each
+/// of its revisions.
 const FLOORS: &[(Revision, usize)] = &[
     (Revision::V2024_11_05, 65),
     (Revision::V2025_03_26, 88),

@@ -36,7 +36,7 @@ pub(crate) fn server() -> Server {
     Server::empty("sessions", "1.0.0").with::<roots>().with::<pings>()
 }
 
-/// A client whose messages are written out.
+/// A client that sends its messages explicitly, including those of the handshake.
 #[derive(Debug)]
 pub(crate) struct Client {
     inner: TestClient,

@@ -247,8 +247,8 @@ fn a_signal_ends_a_blocked_server() {
     }
 }
 
-/// Before the first call runs, signal handling is installed and the response to `initialize` is written, even if the call
-/// arrives together with `initialize`.
+/// Before the first call runs, signal handling is installed and the response to `initialize` is written, even if the
+/// call arrives together with `initialize`.
 #[test]
 fn a_signal_ends_a_server_blocked_by_its_first_call() {
     let client = json!({"name": "test", "version": "1"});

@@ -302,7 +302,7 @@ impl ValidatingClient {
         panic!("{count} notifications never arrive: {received:#?}");
     }
 
-    /// Runs another task from start to end. Whatever the server was about to do before has happened by then.
+    /// Runs another task from start to end. The server has completed all earlier work by then.
     async fn run_another_task(&mut self) {
         let id = self.start_task("block", json!({"label": "another"})).await;
         self.wait_for_status(&id, "completed").await;

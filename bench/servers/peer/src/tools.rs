@@ -86,7 +86,8 @@ fn fill(Parameters(Fill { text, count }): Parameters<Fill>) -> String {
     format!("{count} of {text}")
 }
 
-/// Creates a router with the given number of tools: `echo`, for the default number also `add` and `search`, and fillers.
+/// Creates a router with the given number of tools: `echo`, for the default number also `add` and `search`, and
+/// fillers.
 fn router(tools: usize) -> ToolRouter<Server> {
     let mut router = Server::echo_router();
     if tools == TOOLS {

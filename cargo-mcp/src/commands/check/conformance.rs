@@ -56,8 +56,8 @@ const UNCHECKED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for the error response to invalid JSON.
 const INVALID_JSON_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Connects once per revision and checks the server's behaviour. With `follow_announced`, also checks the newer revisions
-/// that the server announces. `reads` enables the checks of `--read`.
+/// Connects once per revision and checks the server's behaviour. With `follow_announced`, also checks the newer
+/// revisions that the server announces. `reads` enables the checks of `--read`.
 ///
 /// # Errors
 ///

@@ -70,7 +70,8 @@ pub(crate) struct Args {
 enum Format {
     /// Text for humans
     Human,
-    /// A JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` (`--locked`), `summary`
+    /// A JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` (`--locked`),
+    /// `summary`
     Json,
     /// Annotations for a GitHub workflow run
     Github,

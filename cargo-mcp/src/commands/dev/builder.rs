@@ -1,4 +1,5 @@
-//! Builds the server after each change and keeps a copy of each executable, since cargo overwrites it with the next one.
+//! Builds the server after each change and keeps a copy of each executable, since cargo overwrites it with the next
+//! one.
 
 use std::{
     path::{Path, PathBuf},

@@ -45,7 +45,8 @@ impl ListenRequest {
         message.meta(SUBSCRIPTION_ID).and_then(RequestId::parse) == RequestId::parse(&self.id.to_string())
     }
 
-    /// Returns the acknowledgement for a server that does not know the method, or `None` if the client has received one.
+    /// Returns the acknowledgement for a server that does not know the method, or `None` if the client has received
+    /// one.
     pub(super) fn acknowledge(&mut self) -> Option<String> {
         if std::mem::replace(&mut self.is_acknowledged, true) {
             return None;

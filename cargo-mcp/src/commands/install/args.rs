@@ -14,9 +14,9 @@ use crate::{failure::Failure, near::name_list, target::header, workspace::BuildA
 
 /// Add a server to the configuration of Claude, Cursor, VS Code and other clients
 ///
-/// The entry contains the absolute path of the program in the target directory, so clients always start the latest build.
-/// With `--copy-to`, it contains the path of a copy, which `cargo clean` does not remove. The server is started once to
-/// verify that it responds.
+/// The entry contains the absolute path of the program in the target directory, so clients always start the latest
+/// build. With `--copy-to`, it contains the path of a copy, which `cargo clean` does not remove. The server is started
+/// once to verify that it responds.
 ///
 /// Only the entry is changed: comments, order, indentation and line endings are preserved. The file is replaced
 /// atomically, and a backup is kept next to it as `….bak`. The insertion is recorded, so that `cargo mcp uninstall`

@@ -39,8 +39,8 @@ impl Insertion {
         Some(format!("{}{}", before.strip_suffix(&*self.opening)?, after.strip_prefix(&*self.closing)?))
     }
 
-    /// Returns the insertion to record for this property once `removed`, the property before it, is removed. If the object
-    /// was empty before `removed` was inserted, reverting the result makes it empty again.
+    /// Returns the insertion to record for this property once `removed`, the property before it, is removed. If the
+    /// object was empty before `removed` was inserted, reverting the result makes it empty again.
     pub(super) fn inherit(&self, removed: &Self) -> Self {
         if removed.was_empty && !self.was_empty {
             Self { opening: self.opening.clone(), ..removed.clone() }

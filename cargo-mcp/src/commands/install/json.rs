@@ -1,8 +1,8 @@
 //! Edits entries of a JSON file by splicing, so that every other byte stays unchanged.
 //!
 //! The parser reports the positions of values, and nothing that exists is formatted again. An insertion consists of one
-//! property with the white space and commas around it, which an [`Insertion`](super::insertion::Insertion) records so that
-//! they can be removed.
+//! property with the white space and commas around it, which an [`Insertion`](super::insertion::Insertion) records so
+//! that they can be removed.
 //!
 //! `jsonc-parser` has an editable syntax tree of its own (feature `cst`). It was tried: inserting an entry and removing
 //! it again changes 140 of the 280 texts (those without a byte order mark) of the test

@@ -1,8 +1,8 @@
 //! Records of installations, so that uninstalling restores the files.
 //!
-//! A configuration file does not show whether its `"mcpServers": {}` existed before an installation. The records contain
-//! which parts were inserted and the white space around them, but never the content of an entry, which may be secret.
-//! Without a record, or if the client has rewritten its file since, only the entry is removed.
+//! A configuration file does not show whether its `"mcpServers": {}` existed before an installation. The records
+//! contain which parts were inserted and the white space around them, but never the content of an entry, which may be
+//! secret. Without a record, or if the client has rewritten its file since, only the entry is removed.
 
 use std::{
     collections::BTreeMap,
@@ -66,8 +66,8 @@ impl Records {
         self.files.get(key)
     }
 
-    /// Records an insertion. `created_directories` is set if the file was created; `existing` are the names of the other
-    /// servers in it.
+    /// Records an insertion. `created_directories` is set if the file was created; `existing` are the names of the
+    /// other servers in it.
     pub(crate) fn add(
         &mut self,
         key: &str,
@@ -91,8 +91,8 @@ impl Records {
         record.entries.insert(name.to_owned(), inserted.entry);
     }
 
-    /// Removes the record of an entry. `next` is the entry after it, whose insertion
-    /// then includes the removed one.
+    /// Removes the record of an entry. `next` is the entry after it, whose recorded insertion then includes the removed
+    /// one.
     pub(crate) fn remove(&mut self, key: &str, name: &str, next: Option<&str>) {
         let Some(record) = self.files.get_mut(key) else { return };
         let removed = record.entries.remove(name);

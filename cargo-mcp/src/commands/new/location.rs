@@ -153,7 +153,8 @@ fn with_member(text: &str, workspace: &Path, package: &Path) -> Result<String, S
     members.insert(at, path);
     if let (Some(decor), Some(new)) = (decor, members.get_mut(at)) {
         let prefix = decor.prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-        // A comment before the neighbour does not belong to the new member. Members on one line are separated by spaces.
+        // A comment before the neighbour does not belong to the new member. Members on one line are separated by
+        // spaces.
         let lines = prefix.rfind('\n').map(|line| &prefix[line..]);
         new.decor_mut().set_prefix(lines.unwrap_or(if at > 0 { " " } else { "" }));
         if lines.is_none()

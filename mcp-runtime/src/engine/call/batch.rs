@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The destination of a response.
 #[derive(Debug, Clone)]
 pub(crate) enum Sink {
-    /// A separate line.
+    /// The output, as a separate line.
     Line,
     /// The response of a batch.
     Batch(Arc<Batch>),

@@ -55,8 +55,8 @@ impl GuardedCall {
         self
     }
 
-    /// Moves the rest of the call into a task if a handoff is requested, and continues with the future of the response
-    /// that replaces its result.
+    /// If the function has requested a handoff, moves the rest of the call into a task, and polls the future of the
+    /// response that is sent in place of the result.
     pub(super) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let Some(context) = &self.handoff_context else { return Poll::Pending };
         let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
@@ -114,8 +114,8 @@ impl Drop for GuardedCall {
     }
 }
 
-/// Replaces the error of a function that failed because of a requirement that the client does not meet with the fault that
-/// names the requirement.
+/// If a function failed because the client does not meet a requirement, replaces its error with the fault that names
+/// the requirement.
 pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
     outcome.map_err(|error| match (error.kind(), context.and_then(Context::unmet_requirement)) {
         (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),

@@ -1,4 +1,4 @@
-//! Requests that the server sends while it waits for the response, for revisions in which servers can send requests.
+//! Sends requests to the client and waits for their responses, in revisions in which servers can send requests.
 
 use std::{
     future::ready,

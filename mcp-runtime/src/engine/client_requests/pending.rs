@@ -37,7 +37,7 @@ struct State {
     is_closed: bool,
 }
 
-/// The senders to the call that waits for a response.
+/// The channels to the code that waits for a response.
 #[derive(Debug)]
 struct Waiting {
     /// `None` if the session ended before the client responded. The request is still to be cancelled.
@@ -62,8 +62,8 @@ impl PendingRequests {
         waiting.response.is_some_and(|sender| sender.send(response).is_ok())
     }
 
-    /// Records progress of the client. Returns `false` if its token does not belong to a request that waits for progress,
-    /// or if the progress has not increased.
+    /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
+    /// for progress, or if the progress has not increased.
     pub(crate) fn report_progress(&self, params: &Params<'_>) -> bool {
         let Some((token, report)) = progress::decode(params) else { return false };
         let state = self.lock();
@@ -71,7 +71,7 @@ impl PendingRequests {
         progress.is_some_and(|progress| progress::update(progress, report))
     }
 
-    /// Fails every request, and the requests that follow.
+    /// Fails all pending requests and every later one.
     pub(in crate::engine) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;

@@ -29,8 +29,8 @@ pub(super) fn update(latest: &ProgressSender, report: ClientProgress) -> bool {
     })
 }
 
-/// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None` if
-/// they are invalid.
+/// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None`
+/// if they are invalid.
 pub(super) fn decode(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
     let number = |name| params.member(name)?.parse::<f64>().ok().filter(|number| number.is_finite());
     let token = params.member("progressToken")?.parse().ok()?;

@@ -33,7 +33,8 @@ impl RootsCache {
         Self { is_enabled: announces_root_changes(capabilities), state: Mutex::default() }
     }
 
-    /// Returns the cached answer to a question. `None` unless the question is about roots.
+    /// Returns the cached answer to a question. Returns `None` if nothing is cached, or if the question is not about
+    /// roots.
     pub(crate) fn answer(&self, question: &Question) -> Option<String> {
         let is_cached = self.is_enabled && question.capabilities == [Capability::Roots];
         is_cached.then(|| self.state().answer.as_deref().map(str::to_owned))?

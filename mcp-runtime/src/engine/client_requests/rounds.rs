@@ -78,8 +78,8 @@ pub(crate) struct RoundsRequester {
 struct Round {
     answered: Vec<AnsweredQuestion>,
     unanswered: Vec<UnansweredQuestion>,
-    /// The digest of the first question of each key, if the client returned responses without a state. It has at most one
-    /// entry for each response.
+    /// The digest of the first question of each key, if the client returned responses without a state. It has at most
+    /// one entry for each response.
     first_asked: HashMap<String, String>,
     waker: Option<Waker>,
 }

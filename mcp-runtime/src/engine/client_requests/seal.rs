@@ -278,7 +278,7 @@ mod tests {
         let keys = StateKeys::new(Vec::new(), MIN_ROTATION);
         let binding = binding().digest();
         let seal_with_new_key = || {
-            // The key that seals has reached the age at which it is replaced.
+            // The sealing key has reached the age at which it is replaced.
             let mut ring = keys.ring();
             ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
             drop(ring);

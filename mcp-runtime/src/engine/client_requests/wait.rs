@@ -19,14 +19,14 @@ use crate::{
     handler::ask::{AskOptions, ClientProgress, Question},
 };
 
-/// What a client sends about a request.
+/// A message from the client about a pending request.
 enum Event {
     Response(Result<InputResponse, RecvError>),
     Progress(Option<ClientProgress>),
 }
 
-/// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for `default_timeout`
-/// unless the question has a timeout of its own.
+/// Waits for the response to a question, and passes the client's progress on in the meantime. Waits for
+/// `default_timeout` unless the question has a timeout of its own.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub(super) async fn wait_for_response(
             report(progress);
         }
         let until_max = max.saturating_sub(started.elapsed());
-        // Without a maximum, `max` is the limit itself, which progress does not extend.
+        // Without a maximum, `max` equals `limit`, so progress does not extend the wait.
         remaining = limit.min(until_max);
     }
 }

@@ -64,7 +64,7 @@ impl From<EntryKind> for CallKind {
 pub(crate) enum CalledFunction {
     /// The annotated function.
     Handler,
-    /// A function that completes a value, from the arguments that layers see.
+    /// A function that completes a value. It receives the arguments that the layers pass on.
     Completion(Box<dyn Fn(&str) -> CallFuture + Send + Sync>),
 }
 
@@ -102,14 +102,14 @@ impl Call {
         self.info.kind
     }
 
-    /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the prompt
-    /// or the URI template.
+    /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the
+    /// prompt or the URI template.
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI of a
-    /// resource.
+    /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI
+    /// of a resource.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.info.entry
     }
@@ -135,7 +135,7 @@ impl Call {
     /// For a completion, the members are the `name` of the argument, the `value` to complete and the `context` with the
     /// arguments that the user has already filled in.
     ///
-    /// The arguments are validated after the layers, so they may be invalid.
+    /// Layers run before the arguments are validated, so the arguments may be invalid.
     pub fn arguments(&self) -> &str {
         &self.arguments
     }

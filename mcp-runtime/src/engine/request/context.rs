@@ -101,7 +101,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Returns the capabilities that the client declared in `initialize`, as JSON. A stateless request declares its own.
+    /// Returns the capabilities that the client declared in `initialize`, as JSON. A stateless request declares its
+    /// own.
     pub(crate) fn session_capabilities(&self) -> Option<Arc<str>> {
         let session = self.session().filter(|_| !self.has(Feature::RequestMeta))?;
         Some(Arc::clone(&session.info.capabilities))

@@ -21,8 +21,8 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Returns a fault if the transport names a version in which every request must contain its version.
     fn check_unversioned(&self) -> Result<(), Fault>;
 
-    /// Compares arguments with those that the transport repeats. Each argument is a name and the JSON of its value, if
-    /// it has one.
+    /// Compares arguments with the copies that the transport carries, such as HTTP headers. Each argument is a name,
+    /// and the JSON of its value if it has one.
     ///
     /// # Errors
     ///

@@ -55,7 +55,8 @@ struct WaitingQuestion {
     size: usize,
 }
 
-/// The keys of all questions so far, which must not be reused. At most [`MAX_QUESTIONS`], of [`MAX_KEY_BYTES`] together.
+/// The keys of all questions so far, which must not be reused. At most [`MAX_QUESTIONS`], of [`MAX_KEY_BYTES`]
+/// together.
 #[derive(Debug, Default)]
 struct UsedKeys {
     /// For each key, the number that makes the next question with this key unique.
@@ -64,7 +65,7 @@ struct UsedKeys {
 }
 
 /// The changes that a function has made since its runner last took them. A question that is withdrawn before the runner
-/// takes it leaves no trace, so there are at most [`MAX_WAITING`] questions and as many withdrawals.
+/// takes it is not included, so there are at most [`MAX_WAITING`] questions and as many withdrawals.
 #[derive(Debug, Default)]
 pub(super) struct InboxUpdate {
     pub(super) asked: Vec<TaskInput>,

@@ -86,7 +86,8 @@ impl ResultRequest {
         }
     }
 
-    /// Sends a question to the client, unless this request or a newer one has done so, or the client is not initialized.
+    /// Sends a question to the client, unless this request or a newer one has done so, or the client is not
+    /// initialized.
     fn send(
         &self,
         task: &TaskRecord,
@@ -171,7 +172,7 @@ fn decode_error(json: &str) -> Fault {
         Some(code) => {
             Fault::Custom { code, message, data: member("data").and_then(|data| serde_json::from_str(data).ok()) }
         }
-        // Another process has stored something else.
+        // Another process has stored something other than an error object.
         None => Fault::Internal(message),
     }
 }

@@ -153,8 +153,8 @@ fn check_defaults<T: Elicit>() -> Result<(), Fault> {
 /// [`Answer::Accept`] means that the page was opened, not that the interaction there is complete. See
 /// [`with_completion`](Self::with_completion).
 ///
-/// The page must be served over `https`, unless its host is `localhost` or a loopback address. Any other URL is an error
-/// before anything is sent.
+/// The page must be served over `https`, unless its host is `localhost` or a loopback address. Any other URL is
+/// rejected before anything is sent.
 ///
 /// Revisions before 2025-11-25 do not support it.
 ///
@@ -164,7 +164,7 @@ pub struct UrlElicitation {
     key: String,
     url: String,
     message: String,
-    /// Where the completion handle finds the recipient. `None` without a handle.
+    /// The recipient, shared with the completion handle. `None` without a handle.
     recipient: Option<Recipient>,
 }
 
@@ -177,7 +177,7 @@ impl UrlElicitation {
     /// Returns the question with a handle that reports the completion of the interaction to the client, which may then
     /// retry a request or update its user interface.
     ///
-    /// Only revision 2025-11-25 has such reports. Replaces the handle of an earlier call.
+    /// Only revision 2025-11-25 has such reports. A second call replaces the handle of the first.
     ///
     /// ```
     /// use std::{collections::HashMap, sync::Mutex};
@@ -215,7 +215,8 @@ impl UrlElicitation {
         (Self { recipient: Some(recipient.clone()), ..self }, UrlCompletion(recipient))
     }
 
-    /// Returns the question as a part of [`Fault::UrlElicitationRequired`], which the session will receive.
+    /// Returns the elicitation as an entry of [`Fault::UrlElicitationRequired`], and records `session` as its
+    /// recipient.
     ///
     /// # Errors
     ///

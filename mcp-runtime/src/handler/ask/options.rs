@@ -30,9 +30,9 @@ pub struct WithOptions<A> {
 /// The options of a request to the client.
 #[derive(Clone, Default)]
 pub(crate) struct AskOptions {
-    /// How long the server waits for the answer. `None` stands for the default of the server.
+    /// How long the server waits for the answer. `None` means the default of the server.
     pub(crate) timeout: Option<Duration>,
-    /// How long the server waits in total if each report of progress restarts the timeout. `None` if none does.
+    /// How long the server waits in total if progress restarts the timeout. `None` if progress does not restart it.
     pub(crate) max_timeout: Option<Duration>,
     pub(crate) on_progress: Option<Arc<dyn Fn(ClientProgress) + Send + Sync>>,
 }

@@ -41,12 +41,12 @@ pub trait Ask: Send + Sync + 'static {
     #[doc(hidden)]
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer>;
 
-    /// Sets how long the server waits for the answer. Defaults to [`Server::ask_timeout`](crate::Server::ask_timeout), or
-    /// in a task to the time to live of the task.
+    /// Sets how long the server waits for the answer. Defaults to [`Server::ask_timeout`](crate::Server::ask_timeout),
+    /// or in a task to the time to live of the task.
     ///
-    /// When the time is over, the server cancels the request, and the function receives [`Fault::AnswerTimeout`]. In
-    /// revision 2026-07-28, where the call ends with its questions and the client retries it whenever it likes, the
-    /// timeout has no effect.
+    /// When the timeout elapses, the server cancels the request, and the function receives [`Fault::AnswerTimeout`]. In
+    /// revision 2026-07-28, where the call ends with its questions and the client may retry it at any time, the timeout
+    /// has no effect.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,8 +92,8 @@ pub trait Ask: Send + Sync + 'static {
     /// Asks the client to report its progress, and calls `report` with it while the function waits for the answer.
     ///
     /// If the client reports faster than the function is polled, only the latest report is passed on. Reports whose
-    /// progress does not increase are ignored. Clients may report nothing. In revision 2026-07-28 and in tasks, questions
-    /// are not requests of the server, so the client is not asked for progress.
+    /// progress does not increase are ignored. Clients may report nothing. In revision 2026-07-28 and in tasks,
+    /// questions are not requests of the server, so the client is not asked for progress.
     ///
     /// ```
     /// use std::time::Duration;

@@ -7,7 +7,7 @@ use std::{
 
 use crate::revision::encode::Object;
 
-/// The session that received an elicitation. It refers to the session weakly.
+/// The session that received an elicitation. Implementations refer to the session weakly.
 pub(crate) trait ElicitationSession: Send + Sync {
     /// Sends a notification that belongs to no request. Returns `false` if the session has ended, or if the client
     /// reads too slowly.
@@ -17,8 +17,8 @@ pub(crate) trait ElicitationSession: Send + Sync {
 /// A handle that reports the completion of the interaction on a web page. [`UrlElicitation::with_completion`] returns
 /// it.
 ///
-/// Keep it where the web page finds it, such as in a map with the `state` of an OAuth flow as the key. Dropping it
-/// reports nothing.
+/// Keep it where the code behind the web page can find it, such as in a map with the `state` of an OAuth flow as the
+/// key. Dropping it reports nothing.
 ///
 /// See [Completion notifications](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation).
 ///

@@ -154,7 +154,7 @@ impl LegacyService {
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
         if client.is_closed() {
-            // The end of the stream may have preceded the call, and nothing else cancels it.
+            // If the stream ended before the call was started, nothing else cancels the call.
             client.in_flight.cancel_all();
         }
         if outcome.fault == Some(FaultClass::Overloaded) {

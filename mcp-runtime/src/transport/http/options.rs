@@ -143,10 +143,10 @@ impl HttpOptions {
 
     /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256 MiB.
     ///
-    /// Calls are rejected with status 503 while less than a sixteenth of it is free, and so are responses that do not
-    /// fit, although their functions have run by then. A response larger than the limit is therefore never sent.
-    /// Responses of up to 16 KiB do not count. Event streams have the same amount of memory for themselves; they count
-    /// only when a call begins.
+    /// While less than a sixteenth of it is free, new calls are rejected with status 503. A response that does not fit
+    /// is replaced by an error with status 503, although its function has already run, so a response larger than the
+    /// limit is never sent. Responses of up to 16 KiB do not count. The unread output of event streams has a separate
+    /// limit of the same size, which is checked only when a call begins.
     #[must_use]
     pub fn max_unread_response_bytes(mut self, bytes: usize) -> Self {
         self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS);

@@ -5,15 +5,15 @@ use http::request::Parts;
 /// Functions read it with [`Context::principal`](crate::Context::principal), and layers and
 /// [`Server::visible_to`](crate::Server::visible_to) with [`Caller::principal`](crate::Caller::principal).
 ///
-/// Whatever outlives a request belongs to the principal of the request that created it. Principals are equal if their
-/// names are, byte for byte. Callers without a principal count as one more principal, which they share. To anybody
-/// else, the following do not exist, even if they know the ids:
+/// Anything that outlives a request belongs to the principal of the request that created it. Principals are equal if
+/// their names are equal, byte for byte. All callers without a principal count as one principal. For other principals,
+/// the following do not exist, even if they know the ids:
 ///
 /// - A session with its streams, its calls, its subscriptions and the server's requests to the client. A request that
 ///   names it receives the status 404, as for an unknown id, and has no effect: it does not cancel a call, answer for
 ///   the client, resume a stream, end the session or keep it from expiring. A middleware must therefore insert the same
-///   principal into every request of a session; a principal that appears or disappears later is another one. The same
-///   holds for the sessions of [`HttpOptions::legacy_sse`](crate::HttpOptions::legacy_sse).
+///   principal into every request of a session: if it adds or omits the principal later, the session is not found. The
+///   same holds for the sessions of [`HttpOptions::legacy_sse`](crate::HttpOptions::legacy_sse).
 /// - A task. Without a principal, it belongs to its session or, in the stateless revision 2026-07-28, to anybody who
 ///   knows its id.
 /// - The state of a call that asks its client in revision 2026-07-28: nobody else can continue the call with it.

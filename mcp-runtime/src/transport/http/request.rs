@@ -127,8 +127,7 @@ fn expect(header: &str, actual: Option<&str>, expected: &str) -> Result<(), Faul
     }
 }
 
-/// The greatest safe integer, 2^53 - 1: greater integers may be equal to others when they are rounded to `f64`. Headers
-/// must not mirror greater ones.
+/// The largest safe integer, 2^53 - 1. Larger integers may not be exact as `f64`, and headers must not mirror them.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Compares integers by value, so that `42.0` equals `42`.

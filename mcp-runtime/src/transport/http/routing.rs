@@ -97,7 +97,7 @@ fn find_session(
     found.map(Some).ok_or_else(|| Box::new(session_not_found()))
 }
 
-/// Returns the response to a request that names a session which does not exist, or not for its sender.
+/// Returns the response to a request that names a session that does not exist or belongs to another principal.
 pub(super) fn session_not_found() -> HttpResponse {
     response::invalid_request(StatusCode::NOT_FOUND, "session not found or expired")
 }

@@ -113,11 +113,11 @@ impl Sessions {
         Some(id)
     }
 
-    /// Returns the session with this id and keeps it from becoming idle, if `principal` has opened it. Removes it
-    /// instead if it has expired or ended.
+    /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
+    /// or if it has expired or ended, in which case it is removed.
     pub(super) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
-        // To anybody else the session does not exist, and their requests must not keep it from expiring either.
+        // For other principals the session does not exist, so their requests must not keep it from expiring either.
         let session = table.get(id).filter(|found| found.session.principal.as_deref() == principal)?;
         if session.is_over(self.idle_timeout, now) {
             table.remove(id);
@@ -211,11 +211,11 @@ impl HttpSession {
     fn end(&self) {
         self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
-        // The state must be unlocked here: streams are dropped.
+        // The state is unlocked before the streams are dropped.
         drop(streams);
     }
 
-    /// Cancels what a request has started while another one ended the session.
+    /// Cancels the calls that a request has started if another request has ended the session in the meantime.
     pub(super) fn cancel_if_ended(&self) {
         if self.session.has_ended() {
             self.session.in_flight.cancel_all();

@@ -19,8 +19,8 @@ const ITERATIONS_PER_STOP_POLL: usize = 16;
 /// The time after which responses are written even if more messages are available.
 const MAX_RESPONSE_DELAY: Duration = Duration::from_millis(1);
 
-/// Serves one connection until its input ends, its client no longer responds or `stop` completes, then waits for the calls
-/// in flight.
+/// Serves one connection until its input ends, its client no longer responds or `stop` completes, then waits for the
+/// calls in flight.
 ///
 /// # Errors
 ///

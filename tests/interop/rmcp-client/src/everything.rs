@@ -28,7 +28,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const PNG: &[u8] = include_bytes!("../../../../examples/everything/media/pixel.png");
 const WAV: &[u8] = include_bytes!("../../../../examples/everything/media/silence.wav");
 
-/// A connection, and the log level of its calls if it is not the server that keeps it.
+/// A connection. `level` is sent with each call in revisions in which the server does not store the log level.
 struct Client<'a> {
     service: &'a RunningService<RoleClient, User>,
     is_stateless: bool,

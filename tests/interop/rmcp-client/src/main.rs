@@ -4,8 +4,8 @@
 //! rmcp-client [--suite SUITE] [--without FEATURE]… [--revision R]… (--http URL | [--] COMMAND ARGUMENT…)
 //! ```
 //!
-//! `auto` probes for 2026-07-28. Older revisions are requested in the handshake. rmcp has no HTTP+SSE transport, so 2024-11-05 uses
-//! streamable HTTP.
+//! `auto` probes for 2026-07-28. Older revisions are requested in the handshake. rmcp has no HTTP+SSE transport, so
+//! 2024-11-05 uses streamable HTTP.
 
 mod checks;
 mod everything;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::sessions::{Client, REVISIONS};
 
-/// What the web pages and the functions share.
+/// The state that the web pages and the functions share.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     is_connected: Arc<AtomicBool>,
@@ -255,7 +255,7 @@ async fn completion_is_reported_once_to_the_session_that_was_asked() {
                 &asked["error"]["data"]["elicitations"][0]["elicitationId"]
             };
             assert!(id.is_string(), "{asked}");
-            // The page completes the interaction after the call, outside of any.
+            // The page completes the interaction after the call has ended.
             assert!(completion.complete(), "{tool}");
             let complete = client.request("notifications/elicitation/complete").await;
             assert_eq!(complete["params"], json!({"elicitationId": id}), "{tool}");

@@ -8,8 +8,8 @@ const UPDATES: usize = 100_000;
 /// The number of updates between two reads of a subscriber that does not wait until the end.
 const ROUND: usize = 1_000;
 
-/// Most subscribers read only at the end. Each is notified of each of its resources after the last update, and never has more
-/// than one pending notification per resource.
+/// Most subscribers read only at the end. Each is notified of each of its resources after the last update, and never
+/// has more than one pending notification per resource.
 #[tokio::test]
 async fn updates_of_a_resource_are_coalesced() {
     let built = server().build().unwrap();

@@ -90,7 +90,7 @@ async fn accepted_of(endpoint: &Endpoint, request: &Request, piece: &[u8]) -> us
     accepted
 }
 
-/// Not to its end, however much the client sends.
+/// The server reads a part of a rejected body, but not all of it, however much the client sends.
 #[tokio::test]
 async fn a_rejected_body_is_read_for_a_while() {
     let (_, endpoint) = serve_with(HttpOptions::default().max_body_bytes(MEGABYTE)).await;
@@ -262,7 +262,7 @@ async fn the_total_size_of_bodies_is_limited() {
     soon(async { while endpoint.send(&long).await.status != 200 {} }).await;
 }
 
-/// The oldest ones are evicted, across all sessions.
+/// The oldest unfetched responses are evicted, across all sessions.
 #[tokio::test]
 async fn unfetched_responses_are_limited() {
     const LENGTH: usize = 8 * MEGABYTE;

@@ -89,7 +89,7 @@ fn answer(id: &str, question: &Value, action: &str) -> Request {
     in_session(id, Request::post(&json!({"jsonrpc": "2.0", "id": question, "result": result})))
 }
 
-/// To anybody but its opener, a session does not exist, whatever the kind of the message. The opener notices nothing.
+/// Messages of every kind from other principals are rejected as if the session did not exist, and do not affect it.
 #[tokio::test]
 async fn a_session_exists_only_for_the_principal_that_opened_it() {
     for opener in PRINCIPALS {
@@ -145,7 +145,7 @@ async fn a_session_exists_only_for_the_principal_that_opened_it() {
     }
 }
 
-/// Whoever names the session of somebody else does not keep it from being evicted as the one idle longest.
+/// Requests of other principals do not keep a session from being evicted as the one idle longest.
 #[tokio::test]
 async fn requests_of_others_do_not_extend_a_session() {
     for opener in PRINCIPALS {

@@ -1,4 +1,5 @@
-//! Checks `specification/coverage.tsv`, which assigns each normative sentence to its rows, or to another party that it binds.
+//! Checks `specification/coverage.tsv`, which assigns each normative sentence to its rows, or to another party that it
+//! binds.
 
 use std::collections::BTreeSet;
 

@@ -112,8 +112,8 @@ fn request_head(session: &Session) -> Parts {
     parts
 }
 
-/// Sends a message. Returns the headers of the HTTP response and the JSON-RPC response in it, or `None` if the connection
-/// fails.
+/// Sends a message. Returns the headers of the HTTP response and the JSON-RPC response in it, or `None` if the
+/// connection fails.
 async fn exchange(backend: &Backend, parts: &Parts, body: Bytes) -> Option<(HeaderMap, Option<String>)> {
     let text = String::from_utf8_lossy(&body).into_owned();
     let id = member(&text, "id").and_then(RequestId::parse);

@@ -161,8 +161,8 @@ async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response
     }
 }
 
-/// Makes sure that there is exactly one `Host` header for the server to check, and removes the headers that concern only
-/// the connection to the client.
+/// Makes sure that there is exactly one `Host` header for the server to check, and removes the headers that concern
+/// only the connection to the client.
 fn prepare_headers(parts: &mut Parts) -> Result<(), &'static str> {
     if let Some(authority) = parts.uri.authority() {
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| "invalid host in the request URI")?;

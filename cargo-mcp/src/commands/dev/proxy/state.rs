@@ -20,8 +20,8 @@ pub(super) const STDIN_CLOSED: &str = "stdin of `cargo mcp dev` was closed";
 
 /// The proxy between one client and the servers of successive builds.
 ///
-/// The `active` server receives the client's messages. A `candidate` has been started and is brought to the state of the
-/// client's session before it becomes active. Servers that were replaced finish their calls and are then stopped.
+/// The `active` server receives the client's messages. A `candidate` has been started and is brought to the state of
+/// the client's session before it becomes active. Servers that were replaced finish their calls and are then stopped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(super) config: ProxyConfig,

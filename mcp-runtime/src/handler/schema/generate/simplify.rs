@@ -251,8 +251,8 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
     definitions.keys().filter(is_recursive).cloned().collect()
 }
 
-/// Returns whether the schema has `unevaluatedProperties` as schemars generates it: for the unknown fields of a struct that
-/// flattens an enum. The checker does not support the keyword. Decoding into the type enforces the same rule.
+/// Returns whether the schema has `unevaluatedProperties` as schemars generates it: for the unknown fields of a struct
+/// that flattens an enum. The checker does not support the keyword. Decoding into the type enforces the same rule.
 fn generated_unevaluated_properties(schema: &Map<String, Value>) -> bool {
     schema.contains_key("unevaluatedProperties") && (schema.contains_key("oneOf") || schema.contains_key("anyOf"))
 }
