@@ -53,7 +53,8 @@ impl Rate {
 /// | `tasks/…` requests | 1,000 in 10 seconds | rejected |
 ///
 /// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session, so
-/// the rate of log messages applies to each request. The progress notifications of a call are at least 10 milliseconds
+/// the rate of log messages applies to each request, and the rates of requests do not apply:
+/// the layer `RateLimit` (feature `rate-limit`) limits completions there. The progress notifications of a call are at least 10 milliseconds
 /// apart.
 ///
 /// ```

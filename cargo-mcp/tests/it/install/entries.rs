@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// An option that every server accepts over stdio.
+const KEY: &str = "--state-key=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
 #[test]
 fn each_client_has_its_own_format_for_program_entries() {
     let stdio = "      \"type\": \"stdio\",\n";
@@ -17,22 +20,22 @@ fn each_client_has_its_own_format_for_program_entries() {
         ("zed", "context_servers", ""),
     ] {
         let home = Home::new();
-        let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]);
+        let done = home.install(client, &["--force", "--env", "KEY=ü \"1\"", &format!("--arg={KEY}")]);
         assert_eq!(done.stderr.lines().next(), Some("`hello` responds as hello 0.1.0"), "{}", done.stderr);
         let output = done.expect_success();
         let path = home.path(file(client));
         assert!(output.ends_with(&format!(": installed `hello` (user) in {}\n", path.display())), "{output}");
         let expected = format!(
             "{{\n  \"{object}\": {{\n    \"hello\": {{\n{kind}      \"command\": \"{}\",\n      \"args\": [\n        \
-             \"--legacy-sse\"\n      ],\n      \"env\": {{\n        \"KEY\": \"ü \\\"1\\\"\"\n      }}\n    }}\n  }}\n}}\n",
+             \"{KEY}\"\n      ],\n      \"env\": {{\n        \"KEY\": \"ü \\\"1\\\"\"\n      }}\n    }}\n  }}\n}}\n",
             hello()
         );
         assert_eq!(home.read(file(client)), expected, "{client}");
     }
     let home = Home::new();
-    home.install("codex", &["--force", "--env", "KEY=ü \"1\"", "--arg=--legacy-sse"]).expect_success();
+    home.install("codex", &["--force", "--env", "KEY=ü \"1\"", &format!("--arg={KEY}")]).expect_success();
     let expected = format!(
-        "[mcp_servers.hello]\ncommand = \"{}\"\nargs = [\"--legacy-sse\"]\nenv = {{ KEY = \"ü \\\"1\\\"\" }}\n",
+        "[mcp_servers.hello]\ncommand = \"{}\"\nargs = [\"{KEY}\"]\nenv = {{ KEY = \"ü \\\"1\\\"\" }}\n",
         hello()
     );
     assert_eq!(home.read(file("codex")), expected);
@@ -96,7 +99,7 @@ fn a_package_is_built_in_release_mode_and_copied() {
     let bin = home.path("bin");
     let run = |copy_to: Option<&str>| -> CommandOutput {
         let args = match copy_to {
-            Some(directory) => [&args[..], &[directory], &["--", "--allow-host", "x"]].concat(),
+            Some(directory) => [&args[..], &[directory], &["--", KEY]].concat(),
             None => args[..6].to_vec(),
         };
         home.command(&args).env("CARGO_TARGET_DIR", &target).output().expect("cargo-mcp starts").into()
@@ -112,7 +115,7 @@ fn a_package_is_built_in_release_mode_and_copied() {
     assert!(!copied.stderr.contains("note:"), "{}", copied.stderr);
     copied.expect_success();
     let entry: serde_json::Value = serde_json::from_str(&home.read(".claude.json")).expect("JSON");
-    let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": ["--allow-host", "x"]});
+    let expected = serde_json::json!({"type": "stdio", "command": bin.join("hello"), "args": [KEY]});
     assert_eq!(entry["mcpServers"]["hello"], expected);
     assert_eq!(fs::read(bin.join("hello")).expect("a copy"), fs::read(example("hello")).expect("the example"));
     // The copy is updated although the entry is the same.

@@ -83,12 +83,11 @@ impl ClientRequester for TaskClient {
         if let Err(fault) = question.check_capabilities(&self.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
-        let session = self.session.as_ref().map(|session| Weak::clone(&session.session)).unwrap_or_default();
-        let known = session.upgrade().and_then(|session| session.roots.answer(&question));
+        let session = self.session.as_ref().and_then(|session| session.session.upgrade());
+        let known = session.and_then(|session| session.roots.answer(&question));
         if let Some(known) = known.filter(|answer| is_valid(answer)) {
             return Box::pin(ready(Ok(known)));
         }
-        let version = session.upgrade().map(|session| session.roots.version());
         let (key, response) = match self.inbox.ask(&question) {
             Ok(asked) => asked,
             Err(fault) => return Box::pin(ready(Err(fault))),
@@ -104,11 +103,8 @@ impl ClientRequester for TaskClient {
             };
             drop(guard);
             match response {
-                Ok(response) => into_result(response, question.method).inspect(|answer| {
-                    if let (Some(session), Some(version)) = (session.upgrade(), version) {
-                        session.roots.store(&question, version, answer);
-                    }
-                }),
+                // Another session of the owner may have answered, so the roots are not cached.
+                Ok(response) => into_result(response, question.method),
                 Err(_) => Err(Fault::internal("the task ended before its client answered")),
             }
         })

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     backend::{InputResponse, TaskInput, TaskOutcome, TaskRecord, Timestamp},
     engine::{
-        client_requests::{PendingRequest, send_request},
+        client_requests::{PendingRequest, send_request, session_ended},
         outbox::Outbox,
         session::Session,
     },
@@ -121,12 +121,15 @@ impl ResultRequest {
         let event = poll_fn(|cx| {
             for SentQuestion { key, request, .. } in sent.iter_mut() {
                 if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
-                    let response = response.unwrap_or_else(|_| InputResponse::Error("the session ended".to_owned()));
-                    return Poll::Ready(Ok(Some((key.clone(), response))));
+                    // The end of the session is not an answer: another session of the owner can still respond.
+                    return Poll::Ready(match response {
+                        Ok(response) => Ok(Some((key.clone(), response))),
+                        Err(_) => Err(session_ended()),
+                    });
                 }
             }
             if let Poll::Ready(changed) = task_changed.as_mut().poll(cx) {
-                return Poll::Ready(changed.map(|()| None));
+                return Poll::Ready(changed.map(|()| None).map_err(|error| store_failed(&error)));
             }
             if claims_changed.as_mut().poll(cx).is_ready()
                 || expiry.as_mut().poll(cx).is_ready()
@@ -136,7 +139,7 @@ impl ResultRequest {
             }
             Poll::Pending
         });
-        event.await.map_err(|error| store_failed(&error))
+        event.await
     }
 
     /// Stores a response in the record, where the runner finds it.
