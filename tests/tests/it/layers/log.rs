@@ -2,11 +2,11 @@
 
 use std::{
     fmt::{Debug, Write as _},
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use tracing::{
-    Event, Metadata, Subscriber,
+    Dispatch, Event, Metadata, Subscriber,
     field::{Field, Visit},
     span,
     subscriber::DefaultGuard,
@@ -16,9 +16,14 @@ use tracing::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
+/// While only one dispatcher exists, `tracing` caches for all threads whether the first thread that reaches an event is
+/// interested in it. With this second one, it considers every dispatcher.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
+
 impl Log {
     /// Captures events until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
+        LazyLock::force(&SECOND);
         let log = Self::default();
         let guard = tracing::subscriber::set_default(log.clone());
         (log, guard)
