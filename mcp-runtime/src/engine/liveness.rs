@@ -1,21 +1,14 @@
-//! Pings to clients that are silent, and the end of sessions whose clients do not answer them.
+//! Signs of life of a session's client.
 
 use std::{
-    pin::{Pin, pin},
     sync::{
-        Arc, OnceLock, Weak,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use tokio::{
-    task::AbortHandle,
-    time::{Instant, Sleep, sleep},
-};
-
-use super::{client_requests::send_request, session::Session};
-use crate::race::race;
+use tokio::task::AbortHandle;
 
 /// The shortest time between two pings.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
@@ -26,18 +19,18 @@ const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PingSchedule {
     /// The silence after which a client is pinged.
-    interval: Duration,
+    pub(super) interval: Duration,
     /// How long the client may take to answer.
-    limit: Duration,
+    pub(super) limit: Duration,
 }
 
 /// Whether the client of a session is alive, as observed by a task that pings it.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    schedule: PingSchedule,
+    pub(super) schedule: PingSchedule,
     /// Whether a message has arrived since the task last cleared the flag. Messages set a flag, not a time, so that
     /// they neither read a clock nor reset a timer.
-    heard: AtomicBool,
+    has_message: AtomicBool,
     task: OnceLock<AbortHandle>,
 }
 
@@ -49,13 +42,12 @@ impl PingSchedule {
 
 impl Liveness {
     pub(super) fn new(schedule: PingSchedule) -> Self {
-        Self { schedule, heard: AtomicBool::new(false), task: OnceLock::new() }
+        Self { schedule, has_message: AtomicBool::new(false), task: OnceLock::new() }
     }
 
-    /// Starts to ping the client of the session.
-    pub(super) fn start(&self, session: &Arc<Session>) {
-        let task = tokio::spawn(watch(Arc::downgrade(session), self.schedule));
-        let _ = self.task.set(task.abort_handle());
+    /// Sets the task that pings the client. It is aborted when the pings end.
+    pub(super) fn set_task(&self, task: AbortHandle) {
+        let _ = self.task.set(task);
     }
 
     /// Ends the pings.
@@ -67,12 +59,12 @@ impl Liveness {
 
     /// Records a message of the client.
     pub(super) fn record_message(&self) {
-        self.heard.store(true, Ordering::Relaxed);
+        self.has_message.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether a message has arrived since the previous call.
-    fn take_heard(&self) -> bool {
-        self.heard.swap(false, Ordering::Relaxed)
+    pub(super) fn take_message(&self) -> bool {
+        self.has_message.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -80,39 +72,4 @@ impl Drop for Liveness {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Pings the client of a session whenever it is silent for the interval, until the session ends. Ends the session if
-/// the client remains silent.
-async fn watch(session: Weak<Session>, schedule: PingSchedule) {
-    let mut timer = pin!(sleep(schedule.interval));
-    loop {
-        timer.as_mut().await;
-        let Some(session) = session.upgrade() else { return };
-        if !is_alive(&session, schedule.limit, timer.as_mut()).await {
-            let client = session.info.client.as_ref().map(|client| client.name.as_str());
-            tracing::warn!(client, limit = ?schedule.limit, "ending a session: the client did not answer a ping");
-            session.end();
-            return;
-        }
-        timer.as_mut().reset(Instant::now() + schedule.interval);
-    }
-}
-
-/// Returns whether the client has sent a message recently, cannot be pinged, or sends a message within `limit` after a
-/// ping.
-async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut Sleep>) -> bool {
-    let Some(liveness) = &session.liveness else { return true };
-    if liveness.take_heard() || !session.outbox.has_reader() {
-        return true;
-    }
-    timer.as_mut().reset(Instant::now() + limit);
-    match send_request(&session.pending_requests, &session.outbox, "ping", "{}", false) {
-        // An error response also shows that the client is alive. If the session ends, so does this task.
-        Ok(mut ping) => drop(race(&mut ping.response, timer).await),
-        // The client does not read its messages, or leaves too many requests unanswered.
-        Err(_) => timer.await,
-    }
-    // A client whose stream has broken may still open another one. Until then, the session may become idle.
-    liveness.take_heard() || !session.outbox.has_reader()
 }

@@ -14,6 +14,7 @@ mod limits;
 mod liveness;
 mod methods;
 mod outbox;
+mod pings;
 mod rates;
 mod request;
 mod roots_hook;

@@ -8,6 +8,7 @@ use crate::{
         client_requests::{PendingRequests, RootsCache},
         liveness::Liveness,
         outbox::Outbox,
+        pings,
         request::{
             context::{ConnectionContext, RequestContext, client_info},
             params::check_capabilities,
@@ -73,9 +74,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     });
     let _ = session.registration.set(engine.sessions.insert(&session));
     connection.session.set(Arc::clone(&session)).map_err(|_| already_initialized())?;
-    if let Some(liveness) = &session.liveness {
-        liveness.start(&session);
-    }
+    pings::start(&session);
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(())
 }

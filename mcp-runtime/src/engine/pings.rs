@@ -1,0 +1,55 @@
+//! Pings to clients that are silent, and the end of sessions whose clients do not answer them.
+
+use std::{
+    pin::{Pin, pin},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::{client_requests::send_request, liveness::PingSchedule, session::Session};
+use crate::race::race;
+
+/// Starts to ping the client of a session, if the server is configured to do so.
+pub(super) fn start(session: &Arc<Session>) {
+    if let Some(liveness) = &session.liveness {
+        let task = tokio::spawn(watch(Arc::downgrade(session), liveness.schedule));
+        liveness.set_task(task.abort_handle());
+    }
+}
+
+/// Pings the client of a session whenever it is silent for the interval, until the session ends. Ends the session if
+/// the client remains silent.
+async fn watch(session: Weak<Session>, schedule: PingSchedule) {
+    let mut timer = pin!(sleep(schedule.interval));
+    loop {
+        timer.as_mut().await;
+        let Some(session) = session.upgrade() else { return };
+        if !is_alive(&session, schedule.limit, timer.as_mut()).await {
+            let client = session.info.client.as_ref().map(|client| client.name.as_str());
+            tracing::warn!(client, limit = ?schedule.limit, "ending a session: the client did not answer a ping");
+            session.end();
+            return;
+        }
+        timer.as_mut().reset(Instant::now() + schedule.interval);
+    }
+}
+
+/// Returns whether the client has sent a message recently, cannot be pinged, or sends a message within `limit` after a
+/// ping.
+async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut Sleep>) -> bool {
+    let Some(liveness) = &session.liveness else { return true };
+    if liveness.take_message() || !session.outbox.has_reader() {
+        return true;
+    }
+    timer.as_mut().reset(Instant::now() + limit);
+    match send_request(&session.pending_requests, &session.outbox, "ping", "{}", false) {
+        // An error response also shows that the client is alive. If the session ends, so does this task.
+        Ok(mut ping) => drop(race(&mut ping.response, timer).await),
+        // The client does not read its messages, or leaves too many requests unanswered.
+        Err(_) => timer.await,
+    }
+    // A client whose stream has broken may still open another one. Until then, the session may become idle.
+    liveness.take_message() || !session.outbox.has_reader()
+}
