@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_lock::Listing;
+use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! The variables of URI templates.
 //!
-//! Other servers use templates of all levels, while `mcp-uri-template` parses only levels 1 to 3.
+//! Other servers use templates of all levels, while `mcp-runtime-uri-template` parses only levels 1 to 3.
 
 /// Returns the variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
 pub(crate) fn variables(template: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Resources that a URI template covers.
 
-use mcp_uri_template::{matches, parse};
+use mcp_runtime_uri_template::{matches, parse};
 
 /// Returns whether a URI matches a URI template (RFC 6570).
 ///

@@ -1,6 +1,6 @@
 //! Compares the locks of two servers.
 
-use mcp_lock::{Listing, Lock, format_changes, summary};
+use mcp_runtime_lock::{Listing, Lock, format_changes, summary};
 use serde_json::{Value, json};
 
 fn tool(name: &str, annotations: Value) -> Value {
@@ -137,7 +137,7 @@ fn invalid_locks_are_rejected() {
 
 #[test]
 fn summaries_count_changes() {
-    let change = |breaking| mcp_lock::Change { breaking, entry: String::new(), text: String::new() };
+    let change = |breaking| mcp_runtime_lock::Change { breaking, entry: String::new(), text: String::new() };
     assert_eq!(summary(&[change(true)]), "1 breaking change");
     assert_eq!(summary(&[change(true), change(false), change(false)]), "1 breaking change and 2 compatible changes");
     assert_eq!(summary(&[change(false)]), "1 compatible change");

@@ -1,6 +1,6 @@
 //! Compares pairs of schemas and checks which changes break callers.
 
-use mcp_lock::{Difference, Role, compare};
+use mcp_runtime_lock::{Difference, Role, compare};
 use serde_json::{Value, json};
 
 /// Describes the differences between two schemas. `!` marks those that break callers.

@@ -1,6 +1,6 @@
 //! Checks with an independent validator that compatible changes keep all valid values valid.
 
-use mcp_lock::{Role, compare};
+use mcp_runtime_lock::{Role, compare};
 use serde_json::{Value, json};
 
 /// Returns schemas of all kinds, which the test compares pairwise.

@@ -67,7 +67,7 @@ pub use handler::{
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
-pub use mcp_macros::{Elicit, prompt, resource, server, tool, tools};
+pub use mcp_runtime_macros::{Elicit, prompt, resource, server, tool, tools};
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
     ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,
@@ -96,7 +96,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
-    pub use mcp_uri_template::Operator;
+    pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 
     #[cfg(feature = "lock")]

@@ -1,7 +1,7 @@
 //! URI templates as defined by [RFC 6570](https://www.rfc-editor.org/rfc/rfc6570), levels 1 to 3.
 //!
 //! The macros of `mcp-runtime` parse templates at compile time, the runtime matches URIs against them and expands them,
-//! and `mcp-lock` does the same for templates that other servers list. RFC 6570 defines only expansion; [`matches()`]
+//! and `mcp-runtime-lock` does the same for templates that other servers list. RFC 6570 defines only expansion; [`matches()`]
 //! is its inverse: the values it returns expand to the same URI, except for characters that needed no percent-encoding.
 //!
 //! Other crates do not suffice: `uri-template-system` 0.1 and `iri-string` only expand, and `uri-template-ex` 0.0.2

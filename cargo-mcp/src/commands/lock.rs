@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcp_lock::{FILE_NAME, Lock};
+use mcp_runtime_lock::{FILE_NAME, Lock};
 
 use crate::{
     failure::Failure,
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Ok(old) => {
             // Rewriting the file accepts the changes, so they are listed.
             if let Ok(old) = Lock::parse(&old) {
-                out!("{}", mcp_lock::format_changes(&old.changes(&lock)));
+                out!("{}", mcp_runtime_lock::format_changes(&old.changes(&lock)));
             }
             false
         }

@@ -21,7 +21,7 @@ use crate::{
 fn listed_server() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let arguments = ["build", "--quiet", "-p", "cargo-mcp", "--example", "listed"];
+        let arguments = ["build", "--quiet", "-p", "mcp-runtime-cli", "--example", "listed"];
         let built =
             Command::new(env!("CARGO")).args(arguments).current_dir(repository()).status().expect("cargo starts");
         assert!(built.success(), "the server builds");

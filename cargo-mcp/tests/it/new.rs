@@ -399,7 +399,7 @@ fn an_invalid_workspace_is_reported() {
 
 #[test]
 fn templates_are_in_the_published_package() {
-    let listed = cargo(repository(), &["package", "-p", "cargo-mcp", "--list", "--allow-dirty"]).expect_success();
+    let listed = cargo(repository(), &["package", "-p", "mcp-runtime-cli", "--list", "--allow-dirty"]).expect_success();
     for example in examples() {
         for file in ["manifest.toml", "src/main.rs"] {
             let path = format!("templates/{example}/{file}");

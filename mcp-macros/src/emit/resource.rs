@@ -3,7 +3,7 @@ use quote::{ToTokens, quote_spanned};
 
 use super::{Entry, argument::server_function, common::common, here, option, slice};
 use crate::model::Resource;
-use mcp_uri_template::{Operator, Part};
+use mcp_runtime_uri_template::{Operator, Part};
 
 /// Emits the static data of a resource.
 ///

@@ -1,6 +1,6 @@
 //! `#[resource]`
 
-use mcp_uri_template::{ParseError, Part};
+use mcp_runtime_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
@@ -74,7 +74,7 @@ fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
             errors.at(subspan(uri, error.range.clone()), error);
         }
     };
-    mcp_uri_template::parse(&uri.value()).map_err(report).ok()
+    mcp_runtime_uri_template::parse(&uri.value()).map_err(report).ok()
 }
 
 /// Returns the span of a range of a literal, if the compiler provides it, or that of the whole literal.

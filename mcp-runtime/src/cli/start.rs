@@ -193,7 +193,7 @@ fn lock(
     flags: &'static [ArgumentEntry],
     main: MainFn,
     words: Vec<std::ffi::OsString>,
-) -> Result<mcp_lock::Lock, crate::lock::LockError> {
+) -> Result<mcp_runtime_lock::Lock, crate::lock::LockError> {
     use crate::lock::{LockError, listing};
 
     let main_error = |failure: Failure| LockError::Main(failure.message);

@@ -1,6 +1,6 @@
 use std::{fmt, io, path::PathBuf};
 
-use mcp_lock::FILE_NAME;
+use mcp_runtime_lock::FILE_NAME;
 
 use crate::testing::RpcError;
 

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ffi::OsString};
 
-use mcp_lock::Lock;
+use mcp_runtime_lock::Lock;
 
 use super::error::LockError;
 

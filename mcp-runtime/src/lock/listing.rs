@@ -1,6 +1,6 @@
 //! Creating the lock of a server from everything that it lists.
 
-use mcp_lock::{Listing, Lock};
+use mcp_runtime_lock::{Listing, Lock};
 use serde_json::Value;
 
 use super::error::LockError;

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fs, io, path::Path};
 
-use mcp_lock::{FILE_NAME, Lock};
+use mcp_runtime_lock::{FILE_NAME, Lock};
 
 use super::{error::LockError, intercept, listing};
 use crate::server::Server;
@@ -107,5 +107,5 @@ fn check(directory: &str, lock: &Lock) -> Result<(), LockError> {
     };
     let old = Lock::parse(&text).map_err(|why| LockError::Invalid { path, why: why.to_string() })?;
     let changes = old.changes(lock);
-    if changes.is_empty() { Ok(()) } else { Err(LockError::Changed { report: mcp_lock::report(&changes) }) }
+    if changes.is_empty() { Ok(()) } else { Err(LockError::Changed { report: mcp_runtime_lock::report(&changes) }) }
 }

@@ -234,7 +234,7 @@ impl Registry {
             return Some(Found { function: &resource.function, variables: Vec::new() });
         }
         self.templates.enabled().iter().find_map(|template| {
-            let variables = mcp_uri_template::matches(template.entry.template?, uri)?;
+            let variables = mcp_runtime_uri_template::matches(template.entry.template?, uri)?;
             sees(&template.function).then_some(Found { function: &template.function, variables })
         })
     }

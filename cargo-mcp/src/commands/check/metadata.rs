@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mcp_lock::Listing;
+use mcp_runtime_lock::Listing;
 use serde_json::Value;
 
 use super::{
@@ -59,7 +59,7 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
 fn is_data(listing: &Listing, resource: &Value) -> bool {
     let templates = listing.resource_templates.iter().filter_map(|template| template["uriTemplate"].as_str());
     let uri = text(resource, "uri");
-    templates.into_iter().any(|template| mcp_lock::covers(template, uri))
+    templates.into_iter().any(|template| mcp_runtime_lock::covers(template, uri))
 }
 
 /// Checks the description of an entry itself.

@@ -12,7 +12,7 @@ mod walk;
 
 use std::{fs, path::PathBuf};
 
-use mcp_lock::{Change, Listing, Lock};
+use mcp_runtime_lock::{Change, Listing, Lock};
 
 use codes::{Code, Level};
 use conformance::{HandshakeOutcome, Inventory};

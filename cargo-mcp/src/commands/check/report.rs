@@ -1,7 +1,7 @@
 //! The report of a check, in three formats.
 
 use anstyle::{AnsiColor, Style};
-use mcp_lock::Change;
+use mcp_runtime_lock::Change;
 use serde_json::{Value, json};
 
 use super::{
@@ -82,9 +82,9 @@ impl Report<'_> {
     fn print_changes(&self) {
         match self.changes {
             None => {}
-            Some([]) => outln!("the server matches `{}`\n", mcp_lock::FILE_NAME),
+            Some([]) => outln!("the server matches `{}`\n", mcp_runtime_lock::FILE_NAME),
             Some(changes) => {
-                outln!("{}\nhelp: run `cargo mcp lock` to accept the changes\n", mcp_lock::report(changes));
+                outln!("{}\nhelp: run `cargo mcp lock` to accept the changes\n", mcp_runtime_lock::report(changes));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! An estimate of how much of a model's context the tools use.
 
-use mcp_lock::Listing;
+use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
 use super::{

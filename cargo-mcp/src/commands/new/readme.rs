@@ -56,7 +56,7 @@ impl Readme<'_> {
         if self.is_stdio {
             writeln!(
                 f,
-                "`cargo mcp` is the command line of `mcp-runtime`. Install it with `cargo install cargo-mcp`.\n"
+                "`cargo mcp` is the command line of `mcp-runtime`. Install it with `cargo install --path cargo-mcp` in a checkout of its repository.\n"
             )?;
         }
         Ok(())

@@ -12,7 +12,7 @@ pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, Server
 pub use rule::{ArgumentDefault, Bound, Rule};
 
 /// A part of a URI template, usable in constants.
-pub type Part = mcp_uri_template::Part<&'static str, &'static [&'static str]>;
+pub type Part = mcp_runtime_uri_template::Part<&'static str, &'static [&'static str]>;
 
 /// One annotated function.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +118,7 @@ pub trait Collect {
 /// Panics if the type does not represent a single resource.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     match R::entries() {
-        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_uri_template::expand(parts, variables),
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_runtime_uri_template::expand(parts, variables),
         [Entry::Resource(entry)] => entry.uri.to_owned(),
         _ => panic!("`{}` is not a resource", std::any::type_name::<R>()),
     }
