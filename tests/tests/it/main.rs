@@ -22,4 +22,3 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
-mod ui;
