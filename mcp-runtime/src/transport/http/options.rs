@@ -33,7 +33,9 @@ pub struct HttpOptions {
 
 /// The author's function that returns the address of a request's sender.
 #[derive(Clone)]
-pub(super) struct PeerAddr(pub(super) Arc<dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync>);
+pub(super) struct PeerAddr(pub(super) Arc<AddressOf>);
+
+type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
 
 impl fmt::Debug for PeerAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
