@@ -107,10 +107,11 @@ pub mod __private {
         __mapped as mapped, __package as package,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause, ByLocalCause, ByTrait, CallEnv, CallFuture,
-            ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping, Finished, HandlerError, HandlerResult, Input, ListKind,
-            PromptOutput, PromptReply, Reply, ResourceOutput, ResourceReply, Returned, ServerFnFuture, ServerFnOutput,
-            ServerFnReturn, SharedState, SyncFn, ToolOutput, ToolReply, Unmapped,
+            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause, ByLocalCause,
+            ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping, Finished,
+            HandlerError, HandlerResult, Input, ListKind, PromptOutput, PromptReply, Reply, ResourceOutput,
+            ResourceReply, Returned, ServerFnFuture, ServerFnOutput, ServerFnReturn, SharedState, SyncFn, ToolOutput,
+            ToolReply, Unmapped,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

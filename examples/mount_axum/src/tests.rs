@@ -47,7 +47,11 @@ async fn get_home(app: &axum::Router) -> String {
 async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;
     for (headers, is_error, text) in [
-        (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8 at an unknown address"),
+        (
+            &[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..],
+            false,
+            "Ada, with curl/8 at an unknown address",
+        ),
         (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program at an unknown address"),
         (&[], true, "sign in first"),
     ] {

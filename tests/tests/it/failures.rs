@@ -84,9 +84,7 @@ macro_rules! functions {
 }
 
 functions!(enum_tool, enum_resource, enum_prompt, "enum://{case}", ShopError, |case| Err(shop_error(case)));
-functions!(failure_tool, failure_resource, failure_prompt, "failure://{case}", Failure, |case| Err(shop_error(
-    case
-))?);
+functions!(failure_tool, failure_resource, failure_prompt, "failure://{case}", Failure, |case| Err(shop_error(case))?);
 functions!(text_tool, text_resource, text_prompt, "text://{case}", String, |case: &str| Err(case.to_owned()));
 functions!(fault_tool, fault_resource, fault_prompt, "fault://{case}", Fault, |_| Err(fault()));
 functions!(anyhow_tool, anyhow_resource, anyhow_prompt, "anyhow://{case}", anyhow::Error, |case| match case {

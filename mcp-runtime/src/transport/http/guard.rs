@@ -154,7 +154,10 @@ mod tests {
     fn rejections_name_the_remedy_and_repeat_little() {
         let long = format!("https://{}.example", "a".repeat(1000));
         for (origin, line) in [
-            ("https://app.example", "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://app.example`"),
+            (
+                "https://app.example",
+                "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://app.example`",
+            ),
             (&long, "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://aaaa"),
         ] {
             let origin = HeaderValue::from_str(origin).unwrap();
