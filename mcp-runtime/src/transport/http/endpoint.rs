@@ -32,7 +32,7 @@ pub(super) struct Endpoint {
     shared: Arc<Shared>,
     /// The peer's address, if it is known.
     address: Option<SocketAddr>,
-    /// The peer to which requests without a principal belong.
+    /// The peer of the connection, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
 }
 
@@ -68,7 +68,7 @@ impl Endpoint {
         Self { shared: Arc::clone(&self.shared), address: Some(address), peer }
     }
 
-    /// Returns the peer to which requests without a principal belong.
+    /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
@@ -77,14 +77,23 @@ impl Endpoint {
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
         match Principal::of(request) {
             Some(name) => self.shared.limits.peers.principal(name),
-            None => Arc::clone(&self.peer),
+            None => match self.address_of_request(request) {
+                Some(address) => self.shared.limits.peers.address(Some(address.ip())),
+                None => Arc::clone(&self.peer),
+            },
         }
+    }
+
+    /// Returns the address that the author's function finds in a request.
+    fn address_of_request(&self, request: &Parts) -> Option<SocketAddr> {
+        self.shared.options.peer_addr.as_ref().and_then(|address| (address.0)(request))
     }
 
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let peer = self.peer_of(&request);
-        Arc::new(HttpRequestSource::new(request, self.address, peer, &self.shared.limits))
+        let address = self.address_of_request(&request).or(self.address);
+        Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
@@ -128,6 +137,15 @@ impl Endpoint {
             }
             is_running
         });
+    }
+
+    /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
+    pub(super) async fn shut_down(&self, grace: Duration) {
+        self.end_subscriptions();
+        if tokio::time::timeout(grace, self.limits().settled()).await.is_err() {
+            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
+        }
+        self.close();
     }
 
     /// Ends every stream and session.

@@ -1,5 +1,6 @@
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use http::request::Parts;
 use tokio::sync::Semaphore;
 
 use super::peers::Share;
@@ -30,6 +31,19 @@ pub struct HttpOptions {
     pub(super) stream_after: Duration,
     pub(super) health: Option<(String, String)>,
     pub(super) legacy_sse: bool,
+    pub(super) peer_addr: Option<PeerAddr>,
+}
+
+/// The author's function that returns the address of a request's sender.
+#[derive(Clone)]
+pub(super) struct PeerAddr(pub(super) Arc<AddressOf>);
+
+type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
+
+impl fmt::Debug for PeerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerAddr")
+    }
 }
 
 impl Default for HttpOptions {
@@ -54,6 +68,7 @@ impl Default for HttpOptions {
             stream_after: Duration::from_secs(2),
             health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
             legacy_sse: false,
+            peer_addr: None,
         }
     }
 }
@@ -194,13 +209,14 @@ impl HttpOptions {
     /// is 0.75.
     ///
     /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
-    /// bits of an IPv6 address. Clients of a mounted service whose address is unknown are one peer. The share applies
-    /// to connections, sessions, calls in flight, `subscriptions/listen` requests, and the memory of request bodies and
-    /// unread responses.
+    /// bits of an IPv6 address. Clients of a mounted service whose address is unknown are one peer (see
+    /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
+    /// `subscriptions/listen` requests, and the memory of request bodies and unread responses.
     ///
     /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
-    /// there is always room for others. If all clients connect through one proxy and have no principals, set the share
-    /// to 1.0, which disables it.
+    /// there is always room for others. If all clients connect through one proxy and have no principals, read their
+    /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
+    /// it. Connections belong to the proxy in either case.
     #[must_use]
     pub fn max_peer_share(mut self, fraction: f64) -> Self {
         self.max_peer_share = Share::new(fraction);
@@ -243,6 +259,30 @@ impl HttpOptions {
     #[must_use]
     pub fn legacy_sse(mut self, enabled: bool) -> Self {
         self.legacy_sse = enabled;
+        self
+    }
+
+    /// Sets the function that returns the address of a request's sender, which
+    /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
+    /// principal. If it returns `None`, the address is that of the connection.
+    ///
+    /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
+    /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:
+    ///
+    /// ```
+    /// # use std::net::SocketAddr;
+    /// # use mcp_runtime::HttpOptions;
+    /// # #[derive(Clone)]
+    /// # struct ConnectInfo<T>(T);
+    /// // use axum::extract::ConnectInfo;
+    /// let options = HttpOptions::default()
+    ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
+    /// ```
+    ///
+    /// Behind a proxy that overwrites a header with the address of its client, the function may read that header.
+    #[must_use]
+    pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
+        self.peer_addr = Some(PeerAddr(Arc::new(address)));
         self
     }
 
