@@ -63,7 +63,8 @@ impl Endpoint {
 
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
-        Arc::new(HttpRequestSource::new(request, self.peer, &self.shared.limits))
+        let of_request = self.shared.options.peer_addr.as_ref().and_then(|address| (address.0)(&request));
+        Arc::new(HttpRequestSource::new(request, of_request.or(self.peer), &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
@@ -107,6 +108,15 @@ impl Endpoint {
             }
             is_running
         });
+    }
+
+    /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
+    pub(super) async fn shut_down(&self, grace: Duration) {
+        self.end_subscriptions();
+        if tokio::time::timeout(grace, self.limits().settled()).await.is_err() {
+            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
+        }
+        self.close();
     }
 
     /// Ends every stream and session.

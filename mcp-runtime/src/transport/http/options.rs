@@ -1,5 +1,6 @@
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use http::request::Parts;
 use tokio::sync::Semaphore;
 
 /// Options for serving HTTP.
@@ -27,6 +28,19 @@ pub struct HttpOptions {
     pub(super) stream_after: Duration,
     pub(super) health: Option<(String, String)>,
     pub(super) legacy_sse: bool,
+    pub(super) peer_addr: Option<PeerAddr>,
+}
+
+/// The author's function that returns the address of a request's sender.
+#[derive(Clone)]
+pub(super) struct PeerAddr(pub(super) Arc<AddressOf>);
+
+type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
+
+impl fmt::Debug for PeerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerAddr")
+    }
 }
 
 impl Default for HttpOptions {
@@ -50,6 +64,7 @@ impl Default for HttpOptions {
             stream_after: Duration::from_secs(2),
             health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
             legacy_sse: false,
+            peer_addr: None,
         }
     }
 }
@@ -218,6 +233,30 @@ impl HttpOptions {
     #[must_use]
     pub fn legacy_sse(mut self, enabled: bool) -> Self {
         self.legacy_sse = enabled;
+        self
+    }
+
+    /// Sets the function that returns the address of a request's sender, which
+    /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
+    /// principal. If it returns `None`, the address is that of the connection.
+    ///
+    /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
+    /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:
+    ///
+    /// ```
+    /// # use std::net::SocketAddr;
+    /// # use mcp_runtime::HttpOptions;
+    /// # #[derive(Clone)]
+    /// # struct ConnectInfo<T>(T);
+    /// // use axum::extract::ConnectInfo;
+    /// let options = HttpOptions::default()
+    ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
+    /// ```
+    ///
+    /// Behind a proxy that overwrites a header with the address of its client, the function may read that header.
+    #[must_use]
+    pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
+        self.peer_addr = Some(PeerAddr(Arc::new(address)));
         self
     }
 
