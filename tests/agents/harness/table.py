@@ -17,6 +17,7 @@ AGENTS = Path(__file__).resolve().parent.parent
 SHAPES = AGENTS / "shapes.json"
 RESULTS = AGENTS / "results/shapes.json"
 GUIDE = AGENTS.parent.parent / "mcp-runtime/docs/frameworks.md"
+MAX_DETAIL = 2000  # characters of a converted schema or an error
 BEGIN, END = "<!-- table: written by tests/agents/run --table -->", "<!-- end of table -->"
 
 
@@ -46,9 +47,9 @@ def judge(lines: list[dict]) -> None:
 
 def outcome(shape: dict, line: dict) -> tuple[str, str]:
     if "error" in line:
-        return "fails", line["error"]
+        return "fails", line["error"][:MAX_DETAIL]
     converted = line["converted"]
-    text = json.dumps(converted)
+    text = json.dumps(converted)[:MAX_DETAIL]
     inexpressible = [
         alternatives for alternatives in shape["accept"] if not any(schema.accepts(converted, value) for value in alternatives)
     ]
@@ -79,7 +80,8 @@ def record(lines: list[dict]) -> None:
     ran = {line["framework"] for line in lines}
     fields = ("framework", "version", "shape", "form", "outcome", "detail")
     kept = [row for row in recorded if row["framework"] not in ran]
-    rows = kept + [{name: line[name] for name in fields} for line in lines if line["kind"] == "shape"]
+    new = ({name: line[name] for name in fields} for line in lines if line["kind"] == "shape")
+    rows = kept + [row | {"detail": ""} if row["outcome"] == "survives" else row for row in new]
     order = {(shape["shape"], form): number for number, shape in enumerate(shapes()) for form in shape["forms"]}
     rows = [row for row in rows if (row["shape"], row["form"]) in order]
     rows.sort(key=lambda row: (order[row["shape"], row["form"]], list(order).index((row["shape"], row["form"])), row["framework"]))
