@@ -4,6 +4,7 @@ mod asking;
 mod building;
 mod calls;
 mod changes;
+mod failures;
 mod flatten;
 mod forms;
 mod golden;
