@@ -189,7 +189,7 @@ macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
             "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
-             help: run `cargo add --dev mcp-runtime --features lock`"
+             help: enable it in `[dev-dependencies]`"
         );
     };
 }
