@@ -91,6 +91,10 @@ inventory::collect!(Entry);
 /// `#[tools]` block.
 ///
 /// Pass it to [`Server::with`](crate::Server::with) to register functions explicitly instead of collecting all of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an annotated function",
+    label = "expected the name of a function with `#[tool]`, `#[resource]` or `#[prompt]`, or a type with a `#[tools]` block"
+)]
 pub trait Collect {
     /// Returns the functions.
     #[doc(hidden)]
@@ -118,7 +122,9 @@ pub trait Collect {
 /// Panics if the type does not represent a single resource.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     match R::entries() {
-        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_runtime_uri_template::expand(parts, variables),
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => {
+            mcp_runtime_uri_template::expand(parts, variables)
+        }
         [Entry::Resource(entry)] => entry.uri.to_owned(),
         _ => panic!("`{}` is not a resource", std::any::type_name::<R>()),
     }
