@@ -31,6 +31,7 @@ mod cli;
 mod engine;
 mod error;
 mod excerpt;
+pub mod guide;
 mod handle;
 mod handler;
 mod jsonrpc;
