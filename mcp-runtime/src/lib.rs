@@ -116,7 +116,7 @@ pub mod __private {
             CallFuture, ClientRequests, CompleteKind, Decode, Dependency, Finished, HandlerError, HandlerResult, Input,
             Kind, ListKind, PromptOutput, PromptReply, ProvidedByReference, Reply, ResourceOutput, ResourceReply,
             ServerFnFuture, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput,
-            ToolReply,
+            ToolReply, Unused,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

@@ -33,7 +33,7 @@ mod strings;
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
-pub use data::{AnyState, Kind, ProvidedByReference, Shared, StateOrData};
+pub use data::{AnyState, Kind, ProvidedByReference, Shared, StateOrData, Unused};
 pub use env::CallEnv;
 pub use input::Input;
 pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};

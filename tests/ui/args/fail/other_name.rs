@@ -1,3 +1,5 @@
+#![allow(unused_variables)]
+
 use mcp_runtime::{resource, tool};
 
 #[tool(annotations(read_only_hint = true), desc = "Adds.")]

@@ -1,3 +1,5 @@
+#![allow(unused_variables)]
+
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},

@@ -1,3 +1,5 @@
+#![allow(unused_variables)]
+
 use mcp_runtime::tool;
 
 type Small = u8;
