@@ -4,6 +4,7 @@ mod asking;
 mod building;
 mod calls;
 mod changes;
+mod failures;
 mod flatten;
 mod forms;
 mod golden;
@@ -22,4 +23,3 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
-mod ui;

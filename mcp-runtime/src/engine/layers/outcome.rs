@@ -166,11 +166,13 @@ impl Outcome {
             (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
         };
         match error.kind() {
-            HandlerErrorKind::Failed { .. } if self.model_errors.failures => CallStatus::ToolError,
             HandlerErrorKind::InvalidArguments(_) if self.model_errors.arguments => CallStatus::ToolError,
-            HandlerErrorKind::Fault(_) | HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => {
-                CallStatus::Fault
+            HandlerErrorKind::Failed { .. } | HandlerErrorKind::Message(_) | HandlerErrorKind::Masked(_)
+                if self.model_errors.failures =>
+            {
+                CallStatus::ToolError
             }
+            _ => CallStatus::Fault,
         }
     }
 
@@ -178,14 +180,18 @@ impl Outcome {
     pub fn fault(&self) -> Option<&Fault> {
         match self.error_kind()? {
             HandlerErrorKind::Fault(fault) => Some(fault),
-            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => None,
+            _ => None,
         }
     }
 
-    /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
-    /// function is a tool; otherwise it is only logged.
+    /// Returns the text of the error that the function returned, unless it is a [`Fault`] or
+    /// [masked](crate::Failure::masked). The model reads it if the function is a tool; otherwise it is only logged,
+    /// unless it is the message of a [`Failure`](crate::Failure).
     pub fn failure(&self) -> Option<&str> {
-        self.failure_with_type().map(|(message, _)| message)
+        match self.error_kind()? {
+            HandlerErrorKind::Message(message) | HandlerErrorKind::Failed { message, .. } => Some(message),
+            _ => None,
+        }
     }
 
     /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.
@@ -197,7 +203,7 @@ impl Outcome {
     pub(crate) fn failure_with_type(&self) -> Option<(&str, TypeId)> {
         match self.error_kind()? {
             HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
-            HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,
+            _ => None,
         }
     }
 
