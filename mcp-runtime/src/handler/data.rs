@@ -87,7 +87,6 @@ data! {
     [T] Option<T> => Option<T>,
     [T] Vec<T> => Vec<T>,
     [T] VecDeque<T> => VecDeque<T>,
-    [T, const N: usize] [T; N] => [T; N],
     [T, S] HashSet<T, S> => HashSet<T, S>,
     [T] BTreeSet<T> => BTreeSet<T>,
     [K, V, S] HashMap<K, V, S> => HashMap<K, V, S>,
