@@ -170,7 +170,18 @@ pub use handler::{
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
-pub use mcp_runtime_macros::{Elicit, prompt, resource, server, tool, tools};
+#[doc = include_str!("../docs/macros/elicit.md")]
+pub use mcp_runtime_macros::Elicit;
+#[doc = include_str!("../docs/macros/prompt.md")]
+pub use mcp_runtime_macros::prompt;
+#[doc = include_str!("../docs/macros/resource.md")]
+pub use mcp_runtime_macros::resource;
+#[doc = include_str!("../docs/macros/server.md")]
+pub use mcp_runtime_macros::server;
+#[doc = include_str!("../docs/macros/tool.md")]
+pub use mcp_runtime_macros::tool;
+#[doc = include_str!("../docs/macros/tools.md")]
+pub use mcp_runtime_macros::tools;
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
     ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,
