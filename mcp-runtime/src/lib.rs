@@ -76,7 +76,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
+pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
