@@ -51,6 +51,8 @@ pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
 pub use state::{Dependency, SharedState, dependency};
 
+#[cfg(feature = "http")]
+pub(crate) use blocking::MAX_BLOCKING;
 pub(crate) use blocking::run_blocking;
 pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
 pub(crate) use completion::CompletionInput;

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -67,8 +66,8 @@ class Framework:
         return hashlib.sha256(b"\0".join([sys.version.encode(), *(file.read_bytes() for file in pins)])).hexdigest()
 
     def command(self) -> list[str]:
-        interpreter = str(self.environment / "bin/python") if self.language == "python" else shutil.which("node") or "node"
-        return [interpreter, str(self.home / self.client)]
+        interpreter = "bin/python" if self.language == "python" else "node_modules/.bin/node"  # a pinned package too
+        return [str(self.environment / interpreter), str(self.home / self.client)]
 
     def run(self, servers: dict[str, Path], verbose: bool) -> list[dict]:
         """Runs all checks. Returns the lines of the client, and those about the servers that it used."""

@@ -25,4 +25,3 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
-mod ui;
