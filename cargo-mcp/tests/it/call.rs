@@ -206,7 +206,8 @@ fn invalid_arguments_are_reported_before_the_call() {
         ),
         (
             &["add_note", "title=", "colour=red"],
-            "error: `add_note`: 2 invalid arguments\n  \
+            "error: `add_note`: 3 invalid arguments\n  \
+             - missing argument `body` (string)\n  \
              - unknown argument `colour`: expected `title`, `body`, `tags`\n  \
              - argument `title`: expected string, 1 to 200 characters, found ``\n",
         ),

@@ -83,7 +83,8 @@ fn invalid_flags_are_explained_as_clap_does() {
         (
             &["--db=x", "--max-connections=0", "--ports=-1", "--ports=1", "--retries=many"],
             &[],
-            "`--max-connections`: 0 must be at least 1\n`--ports[0]`: -1 must be at least 0\n\
+            "`--max-connections`: 0 must be at least 1 and at most 100\n\
+             `--ports[0]`: -1 must be at least 0 and at most 65535\n\
              `--retries`: \"many\" must be an integer",
         ),
         (
