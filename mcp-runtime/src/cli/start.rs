@@ -10,7 +10,10 @@ use super::{
     show,
 };
 use crate::{
-    handler::{Contract, Encoding, Input, StateMap, entry::ArgumentEntry},
+    handler::{
+        Contract, Encoding, Input, StateMap,
+        entry::{ArgumentEntry, Entry},
+    },
     registry, revision,
     server::{BuiltServer, Server},
     testing::TestClient,
@@ -166,6 +169,7 @@ async fn build(
 
 /// Calls the author's `main` with the flags of the command line.
 fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
+    warn_if_not_linked(package);
     let mut server = Server::new(package.name, package.version);
     if !package.description.is_empty() {
         server = server.description(package.description);
@@ -187,6 +191,21 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
         uri: "",
     };
     main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, error)))
+}
+
+/// Warns about libraries with annotated functions that the program does not contain.
+fn warn_if_not_linked(package: &Package) {
+    for library in package.libraries {
+        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().krate == *library);
+        if !is_linked {
+            let name = library.replace('-', "_");
+            tracing::warn!(
+                library,
+                "the functions of this dependency are missing, because nothing in the program refers to it\n\
+                 help: add `use {name} as _;` to the file with `main`"
+            );
+        }
+    }
 }
 
 /// Returns the lock of the server that a command line describes.

@@ -638,8 +638,13 @@ impl Server {
             tracing::warn!("the skill directories contain no `SKILL.md`");
         }
         for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
-            let tool = tool.function.name;
-            tracing::warn!(tool, "tool without a description: models need one to decide when to call it");
+            let common = &tool.entry.common;
+            let source = format_args!("{}:{}", common.source.file, common.source.line);
+            tracing::warn!(
+                tool = tool.function.name,
+                %source,
+                "tool without a description: models need one to decide when to call it; add a doc comment to the function"
+            );
         }
         for location in engine.names.unused() {
             tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");

@@ -581,6 +581,17 @@ impl TestClient {
         self.revision
     }
 
+    /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.
+    pub(crate) async fn exchange(&mut self, message: &str) -> String {
+        self.wire.send_bytes(message.as_bytes());
+        let mut output = self.wire.output();
+        while self.in_flight() > 0 {
+            self.wire.wait().await;
+            output.append(&mut self.wire.output());
+        }
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
     pub(crate) fn request_message(&self, id: u64, method: &str, mut params: Value) -> Value {
         if dialect_of(self.revision).has(Feature::RequestMeta) {
             let meta = json!({

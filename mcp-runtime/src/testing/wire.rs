@@ -55,12 +55,17 @@ impl Wire {
         }
     }
 
+    /// Takes the output that has arrived, unchanged.
+    pub(super) fn output(&mut self) -> Vec<u8> {
+        let mut output = Vec::new();
+        self.connection.drain(&mut output);
+        output.append(&mut self.unread);
+        output
+    }
+
     /// Takes the lines that have arrived.
     pub(super) fn lines(&mut self) -> Vec<Value> {
-        let mut lines = Vec::new();
-        self.connection.drain(&mut lines);
-        lines.append(&mut self.unread);
-        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        self.output().split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     /// Takes the response to a request and keeps everything else.
