@@ -52,6 +52,10 @@ pub struct Server {
 
 impl Server {
     /// Creates a server with every annotated function of the program, in all crates.
+    ///
+    /// The program contains a library only if its code refers to it. If nothing else does, write
+    /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
+    /// dependencies with a path whose functions are missing.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
         server.entries.extend(inventory::iter::<Entry>().copied());
