@@ -1,21 +1,23 @@
-//! A client for tests that talks to a server in memory, without a process or a socket.
-
-use std::{
-    fmt,
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::{
+    CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestTask, notification, question::Responder,
+    result::read_response, wire::Wire,
+};
 use crate::{
     engine::Connection,
+    model::Level,
     revision::{Feature, Revision, dialect_of},
     server::{BuiltServer, Server},
 };
+
+/// The maximum number of rounds of one request, in case a function never stops asking questions.
+const MAX_ROUNDS: usize = 100;
+/// The extension of tasks, which a client declares.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
@@ -43,94 +45,12 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct TestClient {
-    connection: Connection,
+    wire: Wire,
     revision: Revision,
     next_id: u64,
-    /// The lines that were received but not yet taken.
-    unread: Vec<u8>,
-    notifications: Vec<Value>,
+    /// The minimum level of log messages, in revisions in which each request names it.
+    log_level: Option<Level>,
     responder: Option<Responder>,
-    max_wait: Duration,
-}
-
-/// The closure that answers the requests of the server.
-struct Responder(Box<dyn FnMut(&ServerRequest) -> Value + Send>);
-
-impl fmt::Debug for Responder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Responder")
-    }
-}
-
-/// A request that the server sends to its client.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ServerRequest {
-    /// The method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-    pub method: String,
-    /// The parameters.
-    pub params: Value,
-    /// The key of the question. Only revision 2026-07-28 sends it to clients.
-    pub key: Option<String>,
-}
-
-impl ServerRequest {
-    /// Returns the message that an elicitation shows to the user.
-    pub fn message(&self) -> &str {
-        self.params["message"].as_str().unwrap_or_default()
-    }
-}
-
-/// The maximum number of rounds of one request, in case a function never stops asking questions.
-const MAX_ROUNDS: usize = 100;
-
-/// The error object of a JSON-RPC error response.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RpcError {
-    /// The error code.
-    pub code: i64,
-    /// A description of the error.
-    pub message: String,
-    /// Additional information about the error.
-    pub data: Option<Value>,
-}
-
-impl fmt::Display for RpcError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code)
-    }
-}
-
-impl std::error::Error for RpcError {}
-
-/// The result of `tools/call`, as JSON.
-///
-/// ```
-/// # use mcp_runtime::CallResult;
-/// # use serde_json::json;
-/// let result = CallResult(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
-/// assert_eq!(result.text(), "a\nb");
-/// assert!(!result.is_error());
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallResult(pub Value);
-
-impl CallResult {
-    /// Returns the text content, with line breaks between its items.
-    pub fn text(&self) -> String {
-        let content = self.0["content"].as_array().into_iter().flatten();
-        content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
-    }
-
-    /// Returns the structured content.
-    pub fn structured(&self) -> Option<&Value> {
-        self.0.get("structuredContent")
-    }
-
-    /// Returns whether the result is a tool error.
-    pub fn is_error(&self) -> bool {
-        self.0["isError"] == true
-    }
 }
 
 impl Server {
@@ -164,22 +84,14 @@ impl TestClient {
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self {
-            connection,
-            revision,
-            next_id: 1,
-            unread: Vec::new(),
-            notifications: Vec::new(),
-            responder: None,
-            max_wait: Duration::from_secs(60),
-        }
+        Self { wire: Wire::new(connection), revision, next_id: 1, log_level: None, responder: None }
     }
 
     /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused.
     /// Defaults to one minute.
     #[must_use]
     pub fn max_wait(mut self, limit: Duration) -> Self {
-        self.max_wait = limit;
+        self.wire.max_wait = limit;
         self
     }
 
@@ -221,9 +133,10 @@ impl TestClient {
     /// ```
     #[must_use]
     pub fn answering(self, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
-        let mut client = Self::new(Connection::new(self.connection.shared_engine()), self.revision);
+        let mut client = Self::new(Connection::new(self.wire.connection.shared_engine()), self.revision);
         client.responder = Some(Responder(Box::new(answer)));
-        client.max_wait = self.max_wait;
+        client.wire.max_wait = self.wire.max_wait;
+        client.log_level = self.log_level;
         client.initialize();
         client
     }
@@ -236,13 +149,13 @@ impl TestClient {
 
     fn initialize(&mut self) {
         if dialect_of(self.revision).has(Feature::Handshake) {
-            self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            self.wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": self.revision.as_str(),
                 "capabilities": self.capabilities(),
                 "clientInfo": {"name": "test-client", "version": "1.0.0"},
             }}));
-            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-            self.unread.clear();
+            self.wire.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            self.wire.clear();
         }
     }
 
@@ -320,8 +233,62 @@ impl TestClient {
         self.request("prompts/get", json!({"name": name, "arguments": arguments})).await
     }
 
+    /// Calls a tool and returns its result with the progress that it reported.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, tool};
+    ///
+    /// /// Bake bread.
+    /// #[tool]
+    /// async fn bake(ctx: &Context) -> &'static str {
+    ///     ctx.progress(1, 2, "kneaded");
+    ///     ctx.progress(2, 2, "baked");
+    ///     "bread"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("bakery", "1.0.0").with::<bake>().test_client(Revision::V2026_07_28);
+    /// let (result, updates) = client.call_with_progress("bake", ()).await.unwrap();
+    /// assert_eq!(result.text(), "bread");
+    /// assert_eq!(updates[1].message.as_deref(), Some("baked"));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn call_with_progress(
+        &mut self,
+        name: &str,
+        arguments: impl Serialize,
+    ) -> Result<(CallResult, Vec<ProgressUpdate>), RpcError> {
+        let (arguments, token) = (object(arguments), self.next_id);
+        let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
+        let result = self.request("tools/call", params).await.map(CallResult)?;
+        Ok((result, self.wire.take_matching(|notification| ProgressUpdate::read(notification, token))))
+    }
+
+    /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the call did not become a task.
+    pub async fn start_task(&mut self, name: &str, arguments: impl Serialize) -> Result<TestTask, RpcError> {
+        let mut params = json!({"name": name, "arguments": object(arguments)});
+        if !self.revision.is_stateless() {
+            params["task"] = json!({});
+        }
+        let result = self.task_request("tools/call", params).await?;
+        Ok(TestTask::read(&result).unwrap_or_else(|| panic!("the call of `{name}` did not become a task: {result}")))
+    }
+
     /// Completes an argument and returns the suggested values. `reference` is the `ref` of the request, such as
-    /// `{"type": "ref/prompt", "name": "review"}`.
+    /// `{"type": "ref/prompt", "name": "review"}`. [`complete_prompt`](Self::complete_prompt) and
+    /// [`complete_resource`](Self::complete_resource) need no JSON.
     ///
     /// ```
     /// use mcp_runtime::{Revision, Server, prompt};
@@ -347,9 +314,167 @@ impl TestClient {
     ///
     /// Returns the JSON-RPC error of the server.
     pub async fn complete(&mut self, reference: Value, argument: &str, value: &str) -> Result<Vec<String>, RpcError> {
-        let params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        self.complete_with(reference, argument, value, &[]).await
+    }
+
+    /// Completes an argument of a prompt and returns the suggested values. `earlier` are the arguments that the user has
+    /// already filled in, by name.
+    ///
+    /// ```
+    /// use mcp_runtime::{EarlierArguments, Revision, Server, prompt};
+    ///
+    /// fn cities(_: &str, earlier: &EarlierArguments) -> Vec<&'static str> {
+    ///     if earlier.get("country") == Some("Austria") { vec!["Graz", "Wien"] } else { vec!["Bern"] }
+    /// }
+    ///
+    /// /// Plan a trip.
+    /// #[prompt]
+    /// fn trip(country: &str, #[arg(complete = cities)] city: &str) -> String {
+    ///     format!("Plan a trip to {city} in {country}.")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("trips", "1.0.0").with::<trip>().test_client(Revision::V2026_07_28);
+    /// let cities = client.complete_prompt("trip", "city", "", &[("country", "Austria")]).await.unwrap();
+    /// assert_eq!(cities, ["Graz", "Wien"]);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn complete_prompt(
+        &mut self,
+        name: &str,
+        argument: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        self.complete_with(json!({"type": "ref/prompt", "name": name}), argument, value, earlier).await
+    }
+
+    /// Completes a variable of a resource template and returns the suggested values. `earlier` are the variables that
+    /// the user has already filled in, by name.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn complete_resource(
+        &mut self,
+        template: &str,
+        variable: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        self.complete_with(json!({"type": "ref/resource", "uri": template}), variable, value, earlier).await
+    }
+
+    async fn complete_with(
+        &mut self,
+        reference: Value,
+        argument: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        let mut params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        if !earlier.is_empty() {
+            let earlier: Map<String, Value> =
+                earlier.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            params["context"] = json!({"arguments": earlier});
+        }
         let mut result = self.request("completion/complete", params).await?;
         Ok(serde_json::from_value(result["completion"]["values"].take()).unwrap_or_default())
+    }
+
+    /// Requests log messages of this level and above, which [`log_messages`](Self::log_messages) returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server, for instance if no function can log.
+    pub async fn set_log_level(&mut self, level: Level) -> Result<(), RpcError> {
+        if self.revision.is_stateless() {
+            self.log_level = Some(level);
+            return Ok(());
+        }
+        self.request("logging/setLevel", json!({"level": level.as_str()})).await.map(drop)
+    }
+
+    /// Takes the log messages that have arrived.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Level, Revision, Server, tool};
+    ///
+    /// /// Log.
+    /// #[tool]
+    /// fn logs(ctx: &Context) {
+    ///     ctx.log(Level::Debug, "not requested");
+    ///     ctx.log(Level::Warning, "almost full");
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// for revision in Revision::ALL {
+    ///     let mut client = Server::empty("log", "1.0.0").with::<logs>().test_client(revision);
+    ///     client.set_log_level(Level::Info).await.unwrap();
+    ///     client.call("logs", ()).await.unwrap();
+    ///     let messages = client.log_messages();
+    ///     assert_eq!(messages.len(), 1);
+    ///     assert_eq!((messages[0].level, &messages[0].data), (Level::Warning, &"almost full".into()));
+    /// }
+    /// # });
+    /// ```
+    pub fn log_messages(&mut self) -> Vec<LogMessage> {
+        self.wire.take_matching(LogMessage::read)
+    }
+
+    /// Subscribes to the changes of a resource, which [`updated_resources`](Self::updated_resources) returns.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, resource};
+    ///
+    /// /// The menu of today.
+    /// #[resource("menu://today")]
+    /// fn menu() -> &'static str {
+    ///     "soup"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// for revision in Revision::ALL {
+    ///     let server = Server::empty("kitchen", "1.0.0").with::<menu>();
+    ///     let kitchen = server.handle();
+    ///     let mut client = server.test_client(revision);
+    ///     client.subscribe("menu://today").await.unwrap();
+    ///     kitchen.resource_updated("menu://today");
+    ///     assert_eq!(client.updated_resources(), ["menu://today"]);
+    /// }
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server. In 2026-07-28, a server does not acknowledge the subscription to a
+    /// resource that it does not have, which is reported as error -32602.
+    pub async fn subscribe(&mut self, uri: &str) -> Result<(), RpcError> {
+        if !self.revision.is_stateless() {
+            return self.request("resources/subscribe", json!({"uri": uri})).await.map(drop);
+        }
+        let id = self.send_request("subscriptions/listen", json!({"notifications": {"resourceSubscriptions": [uri]}}));
+        if let Some(response) = self.wire.take_response(id) {
+            return read_response(response).map(drop);
+        }
+        let acknowledged = self.wire.take_matching(|notification| {
+            let is_acknowledged = notification["method"] == "notifications/subscriptions/acknowledged";
+            is_acknowledged.then(|| notification["params"]["notifications"]["resourceSubscriptions"][0] == uri)
+        });
+        if acknowledged.contains(&true) {
+            return Ok(());
+        }
+        let message = format!("the server did not acknowledge the subscription to `{uri}`");
+        Err(RpcError { code: -32602, message, data: None })
+    }
+
+    /// Takes the URIs of the resources that have changed, as far as the notifications have arrived.
+    pub fn updated_resources(&mut self) -> Vec<String> {
+        self.wire.take_matching(notification::updated_resource)
     }
 
     /// Lists the tools of all pages.
@@ -419,7 +544,7 @@ impl TestClient {
                 return Ok(result);
             }
             let mut again = params.clone();
-            again["inputResponses"] = self.input_responses(&result["inputRequests"]);
+            again["inputResponses"] = self.input_responses(&result["inputRequests"]).unwrap_or_default();
             if let Some(state) = result.get("requestState") {
                 again["requestState"] = state.clone();
             }
@@ -428,15 +553,24 @@ impl TestClient {
         panic!("`{method}` still requires input after {MAX_ROUNDS} rounds");
     }
 
-    /// Answers the questions that a round ended with.
-    fn input_responses(&mut self, requests: &Value) -> Value {
-        let Some(Responder(answer)) = &mut self.responder else { return json!({}) };
-        let answered = requests.as_object().into_iter().flatten().map(|(key, request)| {
-            let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let request = ServerRequest { method, params: request["params"].clone(), key: Some(key.clone()) };
-            (key.clone(), answer(&request))
-        });
-        Value::Object(answered.collect())
+    /// Sends a request about tasks, for which the client declares the extension.
+    pub(super) async fn task_request(&mut self, method: &str, mut params: Value) -> Result<Value, RpcError> {
+        if self.revision.is_stateless() {
+            let mut capabilities = self.capabilities();
+            capabilities["extensions"][TASKS] = json!({});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        }
+        self.request(method, params).await
+    }
+
+    /// Answers questions. Returns `None` if nobody answers them.
+    pub(super) fn input_responses(&mut self, requests: &Value) -> Option<Value> {
+        self.responder.as_mut().map(|responder| responder.input_responses(requests))
+    }
+
+    /// Returns the maximum time to wait for the server.
+    pub(super) fn wait_limit(&self) -> Duration {
+        self.wire.max_wait
     }
 
     /// Sends a request and returns its id without waiting for the response.
@@ -444,7 +578,7 @@ impl TestClient {
         let id = self.next_id;
         self.next_id += 1;
         let request = self.request_message(id, method, params);
-        self.send(&request);
+        self.wire.send(&request);
         id
     }
 
@@ -460,79 +594,81 @@ impl TestClient {
     pub async fn answer(&mut self, id: u64) -> Result<Value, RpcError> {
         loop {
             let is_idle = self.in_flight() == 0;
-            if let Some(response) = self.take_response(id) {
+            if let Some(response) = self.wire.take_response(id) {
                 return read_response(response);
             }
             if self.answer_requests() {
                 continue;
             }
             assert!(!is_idle, "request {id} is not in flight: it was cancelled, already answered, or never sent");
-            self.wait().await;
+            self.wire.wait().await;
         }
     }
 
     /// Answers the requests of the server that have arrived. Returns `false` if there were none or there is no
     /// responder.
     fn answer_requests(&mut self) -> bool {
-        let Some(mut responder) = self.responder.take() else { return false };
-        let (requests, notifications) = std::mem::take(&mut self.notifications)
-            .into_iter()
-            .partition(|message: &Value| message.get("id").is_some());
-        self.notifications = notifications;
-        let any = !requests.is_empty();
-        for request in requests {
-            let method = request["method"].as_str().unwrap_or_default().to_owned();
-            let server_request = ServerRequest { method, params: request["params"].clone(), key: None };
-            let result = (responder.0)(&server_request);
-            self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        let Some(responder) = &mut self.responder else { return false };
+        let requests = self.wire.take_requests();
+        for request in &requests {
+            let response = responder.response(request);
+            self.wire.send(&response);
         }
-        self.responder = Some(responder);
-        any
+        !requests.is_empty()
     }
 
     /// Sends a notification.
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.wire.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Takes the notifications that have arrived, and the requests of the server unless a closure
     /// [answers](Self::answering) them.
     pub fn notifications(&mut self) -> Vec<Value> {
-        let lines = self.lines();
-        self.store(lines);
-        std::mem::take(&mut self.notifications)
+        self.wire.take_notifications()
     }
 
     /// Sends bytes unchanged as one message and returns the lines that the server has written so far.
     pub fn send_raw(&mut self, message: &[u8]) -> Vec<Value> {
-        self.connection.receive(message, Instant::now(), &mut self.unread);
-        self.lines()
+        self.wire.send_bytes(message);
+        self.wire.lines()
     }
 
     /// Waits until the server writes, then returns the lines.
     pub async fn next_lines(&mut self) -> Vec<Value> {
-        self.wait().await;
-        self.lines()
+        self.wire.wait().await;
+        self.wire.lines()
     }
 
     /// Waits until no request is in flight, then returns all lines that the server wrote.
     pub async fn settle(&mut self) -> Vec<Value> {
-        let mut lines = self.lines();
+        let mut lines = self.wire.lines();
         while self.in_flight() > 0 {
-            self.wait().await;
-            lines.append(&mut self.lines());
+            self.wire.wait().await;
+            lines.append(&mut self.wire.lines());
         }
         lines
     }
 
     /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.connection.in_flight()
+        self.wire.connection.in_flight()
     }
 
     /// Returns the protocol revision of this client.
     pub fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.
+    pub(crate) async fn exchange(&mut self, message: &str) -> String {
+        self.wire.send_bytes(message.as_bytes());
+        let mut output = self.wire.output();
+        while self.in_flight() > 0 {
+            self.wire.wait().await;
+            output.append(&mut self.wire.output());
+        }
+        String::from_utf8_lossy(&output).into_owned()
     }
 
     pub(crate) fn request_message(&self, id: u64, method: &str, mut params: Value) -> Value {
@@ -544,78 +680,14 @@ impl TestClient {
             });
             let own = params.get_mut("_meta").map(Value::take);
             params["_meta"] = meta;
+            if let Some(level) = self.log_level {
+                params["_meta"]["io.modelcontextprotocol/logLevel"] = level.as_str().into();
+            }
             for (key, value) in own.as_ref().and_then(Value::as_object).into_iter().flatten() {
                 params["_meta"][key] = value.clone();
             }
         }
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-    }
-
-    fn send(&mut self, message: &Value) {
-        let line = message.to_string();
-        self.connection.receive(line.as_bytes(), Instant::now(), &mut self.unread);
-    }
-
-    /// Waits until the server writes.
-    async fn wait(&mut self) {
-        let began = Instant::now();
-        // Output that is available already requires no timer of the runtime.
-        if poll_fn(|cx| Poll::Ready(self.connection.poll_output(cx).is_ready())).await {
-            return;
-        }
-        while tokio::time::timeout(self.max_wait, poll_fn(|cx| self.connection.poll_output(cx))).await.is_err() {
-            // A paused clock runs ahead of real time while the runtime is idle.
-            assert!(
-                began.elapsed() < self.max_wait,
-                "the server wrote nothing for {:?}, with {} requests in flight",
-                self.max_wait,
-                self.in_flight(),
-            );
-        }
-    }
-
-    /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.
-    pub(crate) async fn exchange(&mut self, message: &str) -> String {
-        self.connection.receive(message.as_bytes(), Instant::now(), &mut self.unread);
-        let mut output = self.output();
-        while self.in_flight() > 0 {
-            self.wait().await;
-            output.append(&mut self.output());
-        }
-        String::from_utf8_lossy(&output).into_owned()
-    }
-
-    fn output(&mut self) -> Vec<u8> {
-        let mut output = Vec::new();
-        self.connection.drain(&mut output);
-        output.append(&mut self.unread);
-        output
-    }
-
-    fn lines(&mut self) -> Vec<Value> {
-        let output = self.output();
-        output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
-    }
-
-    /// Takes the response to a request from the received lines and keeps everything else.
-    fn take_response(&mut self, id: u64) -> Option<Value> {
-        let mut lines = self.lines();
-        let at = lines.iter().position(|line| line["id"] == id && line.get("method").is_none());
-        let response = at.map(|at| lines.remove(at));
-        self.store(lines);
-        response
-    }
-
-    /// Stores notifications and requests; responses stay unread until they are waited for.
-    fn store(&mut self, lines: Vec<Value>) {
-        for line in lines {
-            if line.get("method").is_some() {
-                self.notifications.push(line);
-            } else {
-                self.unread.extend_from_slice(line.to_string().as_bytes());
-                self.unread.push(b'\n');
-            }
-        }
     }
 }
 
@@ -624,16 +696,5 @@ fn object(arguments: impl Serialize) -> Value {
         Ok(Value::Null) => Value::Object(Map::new()),
         Ok(value) => value,
         Err(error) => panic!("cannot serialize the arguments: {error}"),
-    }
-}
-
-fn read_response(mut response: Value) -> Result<Value, RpcError> {
-    match response.get_mut("error") {
-        None => Ok(response["result"].take()),
-        Some(error) => Err(RpcError {
-            code: error["code"].as_i64().unwrap_or_default(),
-            message: error["message"].as_str().unwrap_or_default().to_owned(),
-            data: error.get_mut("data").map(Value::take),
-        }),
     }
 }
