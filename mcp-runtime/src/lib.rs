@@ -39,6 +39,7 @@
 //! | how to structure a larger one | [Organizing](guide::organizing) |
 //! | how to serve many clients | [HTTP](guide::http), [Deploying](guide::deploying) |
 //! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
+//! | what agent frameworks make of schemas | [Frameworks](guide::frameworks) |
 //! | how to move a server from the official SDK | [From rmcp](guide::from_rmcp) |
 //!
 //! # An overview
@@ -111,7 +112,8 @@
 //! - [`main!`] serves all annotated functions of the program. [`#[server]`](macro@server) turns a function that
 //!   configures a [`Server`] into `main`, with its parameters as flags.
 //! - [`Context`] is the request that a function handles. It reports progress, logs, and asks the client.
-//! - [`Fault`] is a protocol error. Every other error of a tool is read by the model.
+//! - [`Fault`] is a protocol error. Every other error of a tool is read by the model, unless its type implements
+//!   [`IntoFailure`].
 //! - [`layers`] wrap calls as middleware does.
 //! - [`TestClient`] calls a server in memory.
 //!
