@@ -52,10 +52,9 @@ pub(crate) fn server_with_response(response: &'static str) -> String {
     format!("http://{address}/mcp")
 }
 
-/// Returns a URL at which no server listens.
+/// Returns a URL at which no server listens. The system never assigns this port, so no other test can get it.
 pub(crate) fn unused_url() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    format!("http://{}/mcp", listener.local_addr().expect("an address"))
+    "http://127.0.0.1:9/mcp".to_owned()
 }
 
 /// Returns a shell script that completes the handshake of 2025-11-25, lists the tool `it`, and runs `then` when called.
