@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, StateMap,
+        Context, Contract, Dependency, EarlierArguments, SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
         schema::SchemaError,
     },
@@ -34,12 +34,13 @@ pub(super) struct NewEntries {
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
     states: &'a StateMap,
+    schemas: SchemaProfile,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(states: &'a StateMap) -> Self {
-        Self { states, problems: Vec::new() }
+    pub(super) fn new(states: &'a StateMap, schemas: SchemaProfile) -> Self {
+        Self { states, schemas, problems: Vec::new() }
     }
 
     /// Registers entries. Those with problems are left out.
@@ -53,7 +54,7 @@ impl<'a> Builder<'a> {
                         continue;
                     };
                     match headers(&function.contract.schema) {
-                        Ok(headers) => registered.tools.push(Tool { entry, function, headers }),
+                        Ok(headers) => registered.tools.push(Tool { entry, function, schemas: self.schemas, headers }),
                         Err(error) => self.report_schema(&entry.common, &error),
                     }
                 }

@@ -14,10 +14,12 @@ mod lines;
 mod lock;
 mod macros;
 mod metadata;
+mod order;
 mod property;
 mod rates;
 mod requirements;
 mod sessions;
+mod shapes;
 mod skills;
 mod specification;
 #[cfg(unix)]
