@@ -9,6 +9,7 @@ mod flatten;
 mod forms;
 mod golden;
 mod http;
+mod installation;
 mod layers;
 mod lines;
 mod lock;
@@ -25,4 +26,3 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
-mod ui;

@@ -3,6 +3,8 @@ use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use http::request::Parts;
 use tokio::sync::Semaphore;
 
+use super::peers::Share;
+
 /// Options for serving HTTP.
 ///
 /// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the
@@ -23,6 +25,7 @@ pub struct HttpOptions {
     pub(super) write_timeout: Duration,
     pub(super) min_read_rate: usize,
     pub(super) max_sessions: usize,
+    pub(super) max_peer_share: Share,
     pub(super) session_idle: Duration,
     pub(super) keep_alive: Duration,
     pub(super) stream_after: Duration,
@@ -59,6 +62,7 @@ impl Default for HttpOptions {
             write_timeout: Duration::from_secs(120),
             min_read_rate: 1 << 10,
             max_sessions: 10_000,
+            max_peer_share: Share::new(0.75),
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
             stream_after: Duration::from_secs(2),
@@ -189,11 +193,34 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum number of sessions. The default is 10,000. When the limit is reached, the sessions that
-    /// have been idle longest are evicted.
+    /// Sets the maximum number of sessions. The default is 10,000.
+    ///
+    /// A new session beyond the limit evicts idle ones of the peer with the most sessions; a new session beyond the
+    /// [peer's share](Self::max_peer_share) evicts idle ones of that peer. Sessions that were never used after
+    /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
+    /// with status 503.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);
+        self
+    }
+
+    /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
+    /// is 0.75.
+    ///
+    /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
+    /// bits of an IPv6 address. Clients of a mounted service whose address is unknown are one peer (see
+    /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
+    /// `subscriptions/listen` requests, threads for blocking functions, and the memory of request bodies and unread
+    /// responses.
+    ///
+    /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
+    /// there is always room for others. If all clients connect through one proxy and have no principals, read their
+    /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
+    /// it. Connections belong to the proxy in either case.
+    #[must_use]
+    pub fn max_peer_share(mut self, fraction: f64) -> Self {
+        self.max_peer_share = Share::new(fraction);
         self
     }
 
