@@ -321,7 +321,7 @@ fn changes_of_members_are_described() {
             Role::Input,
             open(ab.clone(), none()),
             open(a.clone(), none()),
-            &["b: is removed, but calls with it are still accepted"],
+            &["!b: is removed"],
         ),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),

@@ -33,7 +33,6 @@ macro_rules! described {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its schema matters")]
 enum Plain {
     Brief,
     Detailed,
@@ -41,7 +40,6 @@ enum Plain {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its schema matters")]
 enum Documented {
     /// Two sentences.
     Brief,
@@ -230,7 +228,7 @@ macro_rules! tools {
             /// What it is for.
             value: $ty,
         ) {
-            drop(value);
+            let _ = value;
         }
     )*};
 }

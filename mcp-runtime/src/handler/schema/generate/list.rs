@@ -99,7 +99,7 @@ fn add_null(schema: &mut Map<String, Value>) {
     if let Some(description) = annotations.get("description") {
         branch.insert("description".to_owned(), description.clone());
     }
-    schema.insert("anyOf".to_owned(), json!([branch, null]));
+    schema.insert("anyOf".to_owned(), Value::Array(vec![branch.into(), null]));
     schema.extend(annotations);
 }
 
