@@ -15,6 +15,11 @@ use crate::excerpt::excerpt;
 /// `Result<_, Fault>` can raise a protocol error itself. Every other error of a tool becomes a tool result with
 /// `isError`, which the model reads.
 ///
+/// The faults of a tool's conversation with its client become such results as well, since most agents end their run at
+/// a protocol error: [`InvalidAnswer`](Self::InvalidAnswer), [`AnswerError`](Self::AnswerError),
+/// [`AnswerTimeout`](Self::AnswerTimeout), and [`MissingCapability`](Self::MissingCapability) in revisions before
+/// 2026-07-28, which requires a protocol error for it.
+///
 /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -60,6 +65,24 @@ pub enum Fault {
     UrlElicitationRequired {
         /// The elicitations by URL, at least one.
         elicitations: Vec<RequiredElicitation>,
+    },
+    /// The client's answer to a request of the function does not match the request.
+    ///
+    /// In revision 2026-07-28, the client is asked up to three times before the function receives this fault.
+    #[non_exhaustive]
+    InvalidAnswer {
+        /// The key of the request.
+        key: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// The client answered a request of the function with an error.
+    #[non_exhaustive]
+    AnswerError {
+        /// The method of the request.
+        method: String,
+        /// The message of the error.
+        message: String,
     },
     /// The client did not answer a request of the function in time.
     AnswerTimeout {
@@ -156,6 +179,10 @@ impl fmt::Display for Fault {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
             Self::UrlElicitationRequired { .. } => f.write_str("the user must visit a web page first"),
+            Self::InvalidAnswer { key, reason } => write!(f, "the client's answer to `{key}` is invalid: {reason}"),
+            Self::AnswerError { method, message } => {
+                write!(f, "the client answered `{method}` with an error: {}", excerpt(message))
+            }
             Self::AnswerTimeout { key, timeout } => write!(f, "the client did not answer `{key}` within {timeout:?}"),
             Self::Custom { message, .. } => f.write_str(message),
         }

@@ -88,7 +88,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
     stderr::set_panic_hook();
     #[cfg(feature = "log")]
-    crate::log::install(options.mode.serves());
+    crate::log::install();
     let runtime = options.mode.runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(run(package, &contract, options, main, stdio));

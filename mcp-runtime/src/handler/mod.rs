@@ -48,7 +48,7 @@ pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json}
 pub use state::{Dependency, SharedState, dependency};
 
 pub(crate) use blocking::run_blocking;
-pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
+pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, StatusMessages, TaskHandoff,

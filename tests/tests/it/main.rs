@@ -4,6 +4,7 @@ mod asking;
 mod building;
 mod calls;
 mod changes;
+mod errors;
 mod flatten;
 mod forms;
 mod golden;

@@ -17,7 +17,6 @@ use crate::{
         enter_call, write_tool_error,
     },
     jsonrpc::Id,
-    revision::Feature,
 };
 
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
@@ -131,6 +130,10 @@ impl Callee {
         };
         out.truncate(start);
         let fault = match error {
+            HandlerErrorKind::Fault(fault) if self.is_tool && encoding.dialect.is_tool_error(&fault) => {
+                write_error_result(out, encoding, id, &fault.to_string());
+                return None;
+            }
             HandlerErrorKind::Fault(fault) => fault,
             HandlerErrorKind::Failed { message, .. } if self.is_tool => {
                 write_error_result(out, encoding, id, &message);
@@ -143,7 +146,7 @@ impl Callee {
             HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("invalid arguments for `{}`:{lines}", self.name);
-                if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
+                if self.is_tool {
                     write_error_result(out, encoding, id, &text);
                     return None;
                 }

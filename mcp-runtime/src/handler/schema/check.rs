@@ -8,6 +8,7 @@
 //! official test suite; the test module `vocabulary` lists how every keyword is treated.
 
 mod compile;
+mod decode;
 mod explain;
 mod format;
 mod integral;
@@ -26,7 +27,7 @@ mod walk;
 
 use serde_json::Value;
 
-pub(crate) use self::violation::Violation;
+pub(crate) use self::{decode::decoding_violation, violation::Violation};
 use self::{
     compile::compile,
     node::Node,

@@ -68,7 +68,7 @@ async fn requests_are_checked() {
             (400, -32602),
         ),
         ("a notification without a session", notification().without("mcp-session-id"), (400, -32600)),
-        ("a stream without a session", session.get().without("mcp-session-id"), (400, -32600)),
+        ("a stream without a session", session.get().without("mcp-session-id"), (405, -32600)),
         ("a DELETE without a session", session.delete().without("mcp-session-id"), (400, -32600)),
         ("an unknown session", good().with("mcp-session-id", "AAAA"), (404, -32600)),
         ("a long unknown session", good().with("mcp-session-id", &long), (404, -32600)),
