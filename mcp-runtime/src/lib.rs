@@ -31,6 +31,7 @@ mod cli;
 mod engine;
 mod error;
 mod excerpt;
+pub mod guide;
 mod handle;
 mod handler;
 mod jsonrpc;
@@ -57,7 +58,7 @@ pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
+    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
@@ -103,13 +104,14 @@ pub mod __private {
     pub use crate::lock::{locked_main, locked_server};
 
     pub use crate::{
-        __package as package,
+        __mapped as mapped, __package as package,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CallEnv, CallFuture,
-            ClientRequests, CompleteKind, Decode, Dependency, Finished, HandlerError, HandlerResult, Input, ListKind,
-            PromptOutput, PromptReply, Reply, ResourceOutput, ResourceReply, ServerFnFuture, ServerFnOutput,
-            ServerFnReturn, SharedState, SyncFn, ToolOutput, ToolReply,
+            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause, ByLocalCause,
+            ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping, Finished,
+            HandlerError, HandlerResult, Input, ListKind, PromptOutput, PromptReply, Reply, ResourceOutput,
+            ResourceReply, Returned, ServerFnFuture, ServerFnOutput, ServerFnReturn, SharedState, SyncFn, ToolOutput,
+            ToolReply, Unmapped,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

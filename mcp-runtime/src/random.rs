@@ -1,5 +1,7 @@
 //! Random bytes from the operating system.
 
+use std::fmt::Write as _;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 /// Fills a buffer with random bytes. Logs an error and returns `false` if the operating system provides none.
@@ -17,4 +19,15 @@ pub(crate) fn fill(bytes: &mut [u8]) -> bool {
 pub(crate) fn id() -> Option<String> {
     let mut bytes = [0; 24];
     fill(&mut bytes).then(|| URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Returns a random reference for a message and its entry in the log. Collisions are possible but unlikely.
+pub(crate) fn reference() -> String {
+    let mut bytes = [0; 6];
+    // Without randomness, the reference consists of zeros. The log still contains the message.
+    let _ = fill(&mut bytes);
+    bytes.iter().fold(String::new(), |mut name, byte| {
+        let _ = write!(name, "{byte:02x}");
+        name
+    })
 }

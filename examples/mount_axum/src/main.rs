@@ -7,6 +7,7 @@
 
 use std::{
     error::Error,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -16,8 +17,8 @@ use std::{
 
 use axum::{
     Router,
-    extract::{Request, State},
-    http::{StatusCode, header},
+    extract::{ConnectInfo, Request, State},
+    http::{StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::get,
@@ -30,12 +31,13 @@ struct Pot {
     cups: AtomicU32,
 }
 
-/// Describe the user and the client program.
+/// Describe the user, the client program and its address.
 #[tool(read_only)]
 fn whoami(ctx: &Context) -> Result<String, &'static str> {
     let name = ctx.principal().ok_or("sign in first")?;
+    let address = ctx.peer_addr().map_or_else(|| "an unknown address".to_owned(), |peer| peer.ip().to_string());
     let program = ctx.headers().and_then(|headers| headers.get(header::USER_AGENT)?.to_str().ok());
-    Ok(format!("{name}, with {}", program.unwrap_or("an unknown program")))
+    Ok(format!("{name}, with {} at {address}", program.unwrap_or("an unknown program")))
 }
 
 /// Brew cups of tea and report progress.
@@ -83,11 +85,13 @@ fn user_of(token: &str) -> Option<Principal> {
         .find_map(|(known, user)| (known == token).then(|| Principal::new(user)))
 }
 
-/// Creates the application. Also returns its MCP service, which must be closed at shutdown.
+/// Creates the application. Also returns its MCP service, which must be shut down, too.
 fn app() -> Result<(Router, HttpService), BuildError> {
     let pot = Arc::new(Pot::default());
     let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
-    let mcp = mcp.into_http_service(HttpOptions::default());
+    // The service does not see the connection. `main` makes axum insert its address into the extensions.
+    let peer = |request: &Parts| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+    let mcp = mcp.into_http_service(HttpOptions::default().peer_addr(peer));
     let app = Router::new()
         .nest_service("/mcp", mcp.clone())
         .route("/", get(home))
@@ -104,10 +108,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (app, mcp) = app()?;
     let stop = async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // Without this, open streams would delay the shutdown.
-            mcp.close();
+            // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
+            tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
         }
     };
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).with_graceful_shutdown(stop).await?;
     Ok(())
 }

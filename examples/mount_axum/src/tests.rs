@@ -1,6 +1,8 @@
 //! Tests of the application without a network.
 
-use axum::{body::Body, http::Request, response::Response};
+use std::{net::SocketAddr, time::Duration};
+
+use axum::{Extension, body::Body, extract::ConnectInfo, http::Request, response::Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -45,8 +47,12 @@ async fn get_home(app: &axum::Router) -> String {
 async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;
     for (headers, is_error, text) in [
-        (&[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..], false, "Ada, with curl/8"),
-        (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program"),
+        (
+            &[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..],
+            false,
+            "Ada, with curl/8 at an unknown address",
+        ),
+        (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program at an unknown address"),
         (&[], true, "sign in first"),
     ] {
         let answers = call(&app, "whoami", json!({}), headers).await;
@@ -94,6 +100,38 @@ async fn strangers_are_refused() {
             }
         }
         assert_eq!(send(&app, "POST", Some(session), owner, ping).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn tools_can_read_the_address() {
+    let app = app().unwrap().0.layer(Extension(ConnectInfo(SocketAddr::from(([192, 0, 2, 7], 5000)))));
+    let answers = call(&app, "whoami", json!({}), &[("authorization", "Bearer ada-secret")]).await;
+    assert_eq!(answers[0]["result"]["content"][0]["text"], "Ada, with an unknown program at 192.0.2.7");
+}
+
+/// Calls in flight continue during the grace period, and end with it.
+#[tokio::test]
+async fn calls_in_flight_survive_the_shutdown() {
+    for (grace, expected) in [(Duration::from_secs(600), Some("3 cups of tea")), (Duration::ZERO, None)] {
+        let (app, mcp) = app().unwrap();
+        let brewing = tokio::spawn({
+            let app = app.clone();
+            async move { call(&app, "brew", json!({"cups": 3}), &[]).await }
+        });
+        while get_home(&app).await.starts_with('0') {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let shutdown = tokio::spawn(async move { mcp.graceful_shutdown(grace).await });
+        tokio::task::yield_now().await;
+        if expected.is_some() {
+            let rejected = call(&app, "whoami", json!({}), &[]).await;
+            assert_eq!(rejected[0]["error"]["message"], "too many calls in flight");
+        }
+        let messages = brewing.await.unwrap();
+        let text = messages.last().and_then(|message| message["result"]["content"][0]["text"].as_str());
+        assert_eq!(text, expected, "{messages:?}");
+        shutdown.await.unwrap();
     }
 }
 

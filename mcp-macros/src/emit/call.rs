@@ -13,7 +13,7 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 ///     let mut a0 = slot::<String>();
 ///     let mut a1 = slot_or_json::<usize>("10");
 ///     input.decode(&mut [&mut a0, &mut a1])?;
-///     write_tool::<Json<Vec<Note>>>(reply, search(input.get::<Db>(), &a0.take(), a1.take()))
+///     write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, search(input.get::<Db>(), &a0.take(), a1.take())))
 /// })
 ///
 /// Handler::Async(|input| {
@@ -23,7 +23,7 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 ///     let env = input.into_owned();
 ///     Ok(boxed(async move {
 ///         let value = search(env.get::<Db>(), &a0).await;
-///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
 ///     }))
 /// })
 ///
@@ -31,7 +31,7 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 ///     …
 ///     Ok(boxed(env.blocking(move |env| {
 ///         let value = search(env.get::<Db>(), &a0);
-///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, value))
+///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
 ///     })))
 /// })
 /// ```
@@ -49,13 +49,13 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
         return quote_spanned! {here=>
             #private::Handler::Sync(|input, reply| {
                 #decode
-                #private::#write::<#output>(reply, #path(#values))
+                #private::#write::<#output>(reply, #private::mapped!(#output, #path(#values)))
             })
         };
     }
     let source = Ident::new("env", here);
     let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
-    let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, value)));
+    let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, #private::mapped!(#output, value))));
     let future = match call.execution {
         Execution::Blocking => quote_spanned! {here=>
             env.blocking(move |env| {

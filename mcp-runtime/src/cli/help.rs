@@ -88,7 +88,8 @@ fn line(out: &mut String, left: &str, right: &str) {
 pub(super) fn invalid_flags(error: HandlerError) -> String {
     match error.into_kind() {
         HandlerErrorKind::Fault(fault) => fault.to_string(),
-        HandlerErrorKind::Failed { message, .. } => message,
+        HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => message,
+        HandlerErrorKind::Masked(reference) => format!("see the log, reference {reference}"),
         HandlerErrorKind::InvalidArguments(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             lines.join("\n")

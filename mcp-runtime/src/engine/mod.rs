@@ -46,3 +46,5 @@ pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};
+#[cfg(feature = "http")]
+pub(crate) use subscriptions::listener::too_many_listeners;

@@ -18,8 +18,12 @@ use crate::{error::FaultClass, handler::Peer, model::Level};
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
 pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
 
-/// A counter of the unread bytes in several outboxes.
-pub(crate) type Meter = Arc<AtomicUsize>;
+/// Counters of the unread bytes in several outboxes: a total, and optionally a part of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    total: Arc<AtomicUsize>,
+    part: Option<Arc<AtomicUsize>>,
+}
 
 /// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
@@ -68,6 +72,34 @@ struct Contents {
     metered: usize,
     /// Whether a notification was dropped since the transport last drained the outbox.
     has_dropped: bool,
+}
+
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
+impl Meter {
+    /// Returns a meter that also counts towards `part`.
+    pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
+        Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sub(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
+        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
+    }
 }
 
 impl Outbox {
@@ -357,8 +389,8 @@ impl Contents {
         let before = std::mem::replace(&mut self.metered, unread);
         match unread.checked_sub(before) {
             Some(0) => {}
-            Some(added) => drop(meter.fetch_add(added, Ordering::Relaxed)),
-            None => drop(meter.fetch_sub(before - unread, Ordering::Relaxed)),
+            Some(added) => meter.add(added),
+            None => meter.sub(before - unread),
         }
     }
 

@@ -4,7 +4,10 @@ use std::{
     pin::Pin,
 };
 
-use super::schema::Violation;
+use super::{
+    failure::{Failure, Shown, log_failure},
+    schema::Violation,
+};
 use crate::error::Fault;
 
 /// `Ok` if a call produced a result, or else the reason why it did not.
@@ -23,7 +26,14 @@ pub struct Finished {
 
 /// The reason why a call produced no result.
 #[derive(Debug)]
-pub struct HandlerError(Box<HandlerErrorKind>);
+pub struct HandlerError(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    kind: HandlerErrorKind,
+    /// A text that has not been logged yet.
+    log: Option<String>,
+}
 
 #[derive(Debug)]
 pub(crate) enum HandlerErrorKind {
@@ -38,36 +48,70 @@ pub(crate) enum HandlerErrorKind {
         /// The type of the error.
         type_id: TypeId,
     },
+    /// The function chose a message that every client receives. The model reads it if the function is a tool.
+    Message(String),
+    /// The function failed for a reason that only the log contains, with this reference.
+    Masked(String),
 }
 
 impl HandlerError {
-    pub(crate) fn invalid_arguments(violations: Vec<Violation>) -> Self {
-        Self(Box::new(HandlerErrorKind::InvalidArguments(violations)))
+    fn new(kind: HandlerErrorKind) -> Self {
+        Self(Box::new(Parts { kind, log: None }))
     }
 
-    /// Converts an error that a function returned. A [`Fault`] is a protocol error; how any other type is reported
-    /// depends on the kind of the function.
+    pub(crate) fn invalid_arguments(violations: Vec<Violation>) -> Self {
+        Self::new(HandlerErrorKind::InvalidArguments(violations))
+    }
+
+    /// Converts an error that a function returned. A [`Fault`] is a protocol error, and a [`Failure`] determines what
+    /// is reported; how any other type is reported depends on the kind of the function.
     pub(crate) fn from_error<E: fmt::Display + 'static>(error: E) -> Self {
-        match (&error as &dyn Any).downcast_ref::<Fault>() {
-            Some(fault) => fault.clone().into(),
-            None => {
-                let (message, type_id) = (format!("{error:#}"), TypeId::of::<E>());
-                Self(Box::new(HandlerErrorKind::Failed { message, type_id }))
-            }
+        let any: &dyn Any = &error;
+        if let Some(fault) = any.downcast_ref::<Fault>() {
+            return fault.clone().into();
+        }
+        if let Some(failure) = any.downcast_ref::<Failure>() {
+            return Self::from_failure(failure.clone());
+        }
+        Self::new(HandlerErrorKind::Failed { message: format!("{error:#}"), type_id: TypeId::of::<E>() })
+    }
+
+    pub(crate) fn from_failure(failure: Failure) -> Self {
+        let kind = match failure.shown {
+            Shown::Message(text) => HandlerErrorKind::Message(text),
+            Shown::Fault(fault) => HandlerErrorKind::Fault(fault),
+            Shown::Reference(reference) => HandlerErrorKind::Masked(reference),
+        };
+        Self(Box::new(Parts { kind, log: failure.log }))
+    }
+
+    /// Writes the text for the log, unless that has been done.
+    pub(crate) fn log(&mut self, name: &str, id: &str) {
+        if let Some(reason) = self.0.log.take() {
+            let reference = match &self.0.kind {
+                HandlerErrorKind::Masked(reference) => Some(reference.as_str()),
+                _ => None,
+            };
+            log_failure(name, id, reference, &reason);
         }
     }
 
     pub(crate) fn kind(&self) -> &HandlerErrorKind {
-        &self.0
+        &self.0.kind
     }
 
     pub(crate) fn into_kind(self) -> HandlerErrorKind {
-        *self.0
+        self.0.kind
     }
+}
+
+/// Returns the message that hides why a function failed.
+pub(crate) fn masked_message(name: &str, reference: &str) -> String {
+    format!("`{name}` failed; see the server log, reference {reference}")
 }
 
 impl From<Fault> for HandlerError {
     fn from(fault: Fault) -> Self {
-        Self(Box::new(HandlerErrorKind::Fault(fault)))
+        Self::new(HandlerErrorKind::Fault(fault))
     }
 }

@@ -1,15 +1,19 @@
-use std::{any::TypeId, fmt::Write as _};
+use std::any::TypeId;
 
 use super::{Call, Layer, LayerFuture, Next, Outcome};
-use crate::random;
+use crate::{
+    handler::{log_failure, masked_message},
+    random,
+};
 
 /// A layer that hides the messages of errors from clients. The client receives a neutral message with a reference, and
 /// the log contains the original message with the same reference.
 ///
 /// Use this layer if clients or models are not trusted. It masks the errors that functions return, which would
 /// otherwise reach the model unchanged. It does not mask deliberate messages: a [`Fault`](crate::Fault), a
-/// [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a type that is
-/// [shown](Self::show).
+/// [`Failure`](crate::Failure), a [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a
+/// type that is [shown](Self::show). If the program has no `tracing` subscriber, as in most tests, the original message
+/// is printed to stderr.
 ///
 /// ```
 /// use std::fmt;
@@ -72,20 +76,9 @@ impl Layer for MaskErrors {
             if self.shown.contains(&error_type) {
                 return outcome;
             }
-            let (name, reference) = (call.entry().name, reference());
-            tracing::error!(name, id = call.request_id(), reference, reason, "function failed");
-            Outcome::error(&call, format!("`{name}` failed; see the server log, reference {reference}"))
+            let (name, reference) = (call.entry().name, random::reference());
+            log_failure(name, call.request_id(), Some(&reference), reason);
+            Outcome::error(&call, masked_message(name, &reference))
         })
     }
-}
-
-/// Returns a random reference. Collisions are possible but unlikely.
-fn reference() -> String {
-    let mut bytes = [0; 6];
-    // Without randomness, the reference consists of zeros. The log still contains the message.
-    let _ = random::fill(&mut bytes);
-    bytes.iter().fold(String::new(), |mut name, byte| {
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
 }

@@ -185,9 +185,29 @@ fn caller(call: &Call) -> String {
     match (call.caller().principal(), address(call)) {
         (Some(principal), _) => format!("principal {principal}"),
         (None, Some(address)) => format!("address {address}"),
-        (None, None) => String::new(),
+        (None, None) => {
+            warn_if_unknown(call);
+            String::new()
+        }
     }
 }
+
+/// Warns once if callers over HTTP cannot be distinguished.
+#[cfg(feature = "http")]
+fn warn_if_unknown(call: &Call) {
+    static WARNING: std::sync::Once = std::sync::Once::new();
+    if call.caller().headers().is_some() {
+        WARNING.call_once(|| {
+            tracing::warn!(
+                "callers without a principal share one rate limit, because their addresses are unknown: \
+                 set `HttpOptions::peer_addr`"
+            );
+        });
+    }
+}
+
+#[cfg(not(feature = "http"))]
+fn warn_if_unknown(_: &Call) {}
 
 #[cfg(feature = "http")]
 fn address(call: &Call) -> Option<IpAddr> {

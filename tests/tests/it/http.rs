@@ -11,6 +11,7 @@ mod lines;
 mod liveness;
 #[cfg(target_os = "linux")]
 mod load;
+mod peers;
 mod principals;
 #[cfg(target_os = "linux")]
 mod process;

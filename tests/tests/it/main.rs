@@ -5,6 +5,7 @@ mod building;
 mod calls;
 mod changes;
 mod errors;
+mod failures;
 mod flatten;
 mod forms;
 mod golden;

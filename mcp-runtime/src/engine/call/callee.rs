@@ -14,7 +14,7 @@ use crate::{
     error::{Fault, FaultClass},
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
-        enter_call, write_tool_error,
+        enter_call, log_failure, masked_message, write_tool_error,
     },
     jsonrpc::Id,
 };
@@ -126,7 +126,10 @@ impl Callee {
                 out.push(b'}');
                 return None;
             }
-            Err(error) => error.into_kind(),
+            Err(mut error) => {
+                error.log(self.name, id.as_json());
+                error.into_kind()
+            }
         };
         out.truncate(start);
         let fault = match error {
@@ -135,13 +138,24 @@ impl Callee {
                 return None;
             }
             HandlerErrorKind::Fault(fault) => fault,
-            HandlerErrorKind::Failed { message, .. } if self.is_tool => {
-                write_error_result(out, encoding, id, &message);
-                return None;
-            }
-            HandlerErrorKind::Failed { message: reason, .. } => {
-                tracing::error!(name = self.name, id = id.as_json(), reason, "function failed");
+            HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool => {
+                log_failure(self.name, id.as_json(), None, &reason);
                 Fault::internal(format!("`{}` failed", self.name))
+            }
+            HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => {
+                if self.is_tool {
+                    write_error_result(out, encoding, id, &message);
+                    return None;
+                }
+                Fault::Internal(message)
+            }
+            HandlerErrorKind::Masked(reference) => {
+                let message = masked_message(self.name, &reference);
+                if self.is_tool {
+                    write_error_result(out, encoding, id, &message);
+                    return None;
+                }
+                Fault::Internal(message)
             }
             HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();

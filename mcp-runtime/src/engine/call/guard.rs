@@ -118,8 +118,8 @@ impl Drop for GuardedCall {
 /// the requirement.
 pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
     outcome.map_err(|error| match (error.kind(), context.and_then(Context::unmet_requirement)) {
-        (HandlerErrorKind::Failed { .. }, Some(fault)) => fault.into(),
-        _ => error,
+        (HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_), _) | (_, None) => error,
+        (_, Some(fault)) => fault.into(),
     })
 }
 

@@ -168,8 +168,17 @@ impl Call {
         std::ptr::from_ref(self.info.common).addr()
     }
 
-    /// Calls the function.
+    /// Calls the function. A layer may replace the outcome, so errors are logged here.
     pub(super) async fn run(self) -> Finished {
+        let info = Arc::clone(&self.info);
+        let mut finished = self.run_function().await;
+        if let Err(error) = &mut finished.outcome {
+            error.log(info.callee.name, info.id.as_json());
+        }
+        finished
+    }
+
+    async fn run_function(self) -> Finished {
         let Self { info, arguments } = self;
         if let CalledFunction::Completion(complete) = &info.function {
             return complete(&arguments).await;

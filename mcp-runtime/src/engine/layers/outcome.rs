@@ -152,8 +152,8 @@ impl Outcome {
             (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
         };
         let is_tool_error = self.tool_dialect.is_some_and(|dialect| match error.kind() {
-            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => true,
             HandlerErrorKind::Fault(fault) => dialect.is_tool_error(fault),
+            _ => true,
         });
         if is_tool_error { CallStatus::ToolError } else { CallStatus::Fault }
     }
@@ -163,14 +163,18 @@ impl Outcome {
     pub fn fault(&self) -> Option<&Fault> {
         match self.error_kind()? {
             HandlerErrorKind::Fault(fault) => Some(fault),
-            HandlerErrorKind::Failed { .. } | HandlerErrorKind::InvalidArguments(_) => None,
+            _ => None,
         }
     }
 
-    /// Returns the text of the error that the function returned, unless it is a [`Fault`]. The model reads it if the
-    /// function is a tool; otherwise it is only logged.
+    /// Returns the text of the error that the function returned, unless it is a [`Fault`] or
+    /// [masked](crate::Failure::masked). The model reads it if the function is a tool; otherwise it is only logged,
+    /// unless it is the message of a [`Failure`](crate::Failure).
     pub fn failure(&self) -> Option<&str> {
-        self.failure_with_type().map(|(message, _)| message)
+        match self.error_kind()? {
+            HandlerErrorKind::Message(message) | HandlerErrorKind::Failed { message, .. } => Some(message),
+            _ => None,
+        }
     }
 
     /// Returns the JSON of the result, as encoded for the caller's revision, if the call succeeded.
@@ -182,7 +186,7 @@ impl Outcome {
     pub(crate) fn failure_with_type(&self) -> Option<(&str, TypeId)> {
         match self.error_kind()? {
             HandlerErrorKind::Failed { message, type_id } => Some((message, *type_id)),
-            HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_) => None,
+            _ => None,
         }
     }
 

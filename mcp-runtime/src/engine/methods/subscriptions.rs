@@ -9,7 +9,7 @@ use crate::{
         request::{context::RequestContext, params},
         subscriptions::{
             filter::{Filter, too_many_resources},
-            listener::Listener,
+            listener::{Listener, too_many_listeners},
             subscriber::Subscriber,
         },
         tasks::{extension, watch},
@@ -69,9 +69,10 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
         return Err(Fault::Overloaded(message));
     }
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
-    let subscriber = subscriber.ok_or_else(|| Fault::overloaded("too many open `subscriptions/listen` requests"))?;
+    let subscriber = subscriber.ok_or_else(too_many_listeners)?;
+    let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
     let owner = task_owner(request)?;
-    let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding());
+    let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let store = engine.tasks.store();
         let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);

@@ -43,6 +43,13 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     /// Returns [`Fault::Overloaded`] if there is no capacity left.
     fn check_capacity(&self) -> Result<(), Fault>;
 
+    /// Reserves capacity for a `subscriptions/listen` request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
+    fn admit_listener(&self) -> Result<Permit, Fault>;
+
     /// Returns the authenticated sender of the message.
     fn principal(&self) -> Option<&str>;
 }

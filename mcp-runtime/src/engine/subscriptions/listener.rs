@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::{filter::Filter, subscriber::Subscriber, subscription};
 use crate::{
-    engine::{call::response, outbox::Outbox, tasks::watch::TaskWatch},
+    engine::{call::response, outbox::Outbox, request::source::Permit, tasks::watch::TaskWatch},
+    error::Fault,
     handler::{Encoding, comma},
     jsonrpc::Id,
 };
@@ -15,6 +16,7 @@ pub(crate) struct Listener {
     encoding: Arc<Encoding>,
     /// The watch that notifies the client of changes to tasks.
     task_watch: Option<TaskWatch>,
+    _permit: Option<Permit>,
 }
 
 impl Listener {
@@ -25,13 +27,20 @@ impl Listener {
         id: &Id<'_>,
         outbox: &Arc<Outbox>,
         encoding: &Arc<Encoding>,
+        permit: Option<Permit>,
     ) -> Self {
         let mut acknowledgement = Vec::new();
         write_acknowledgement(&mut acknowledgement, id, filter);
         // The acknowledgement must precede every notification.
         outbox.open_listener(&acknowledgement);
         subscriber.subscribe(filter.lists, filter.resources.as_deref().unwrap_or_default());
-        Self { subscriber, outbox: Arc::clone(outbox), encoding: Arc::clone(encoding), task_watch: None }
+        Self {
+            subscriber,
+            outbox: Arc::clone(outbox),
+            encoding: Arc::clone(encoding),
+            task_watch: None,
+            _permit: permit,
+        }
     }
 
     /// Also notifies the client of changes to tasks, for as long as the listener exists.
@@ -54,6 +63,11 @@ impl Listener {
             out.push(b'\n');
         });
     }
+}
+
+/// Returns the error for a `subscriptions/listen` request beyond a limit on their number.
+pub(crate) fn too_many_listeners() -> Fault {
+    Fault::overloaded("too many open `subscriptions/listen` requests")
 }
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {

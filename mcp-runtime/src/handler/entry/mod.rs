@@ -118,7 +118,9 @@ pub trait Collect {
 /// Panics if the type does not represent a single resource.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     match R::entries() {
-        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => mcp_runtime_uri_template::expand(parts, variables),
+        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => {
+            mcp_runtime_uri_template::expand(parts, variables)
+        }
         [Entry::Resource(entry)] => entry.uri.to_owned(),
         _ => panic!("`{}` is not a resource", std::any::type_name::<R>()),
     }

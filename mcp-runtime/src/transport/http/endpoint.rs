@@ -12,6 +12,8 @@ use tokio::sync::watch;
 use super::{
     limits::SharedLimits,
     options::HttpOptions,
+    peers::Peer,
+    principal::Principal,
     request::HttpRequestSource,
     session::Sessions,
     sse::body::{ShutdownPhase, StreamConfig},
@@ -29,7 +31,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) struct Endpoint {
     shared: Arc<Shared>,
     /// The peer's address, if it is known.
-    peer: Option<SocketAddr>,
+    address: Option<SocketAddr>,
+    /// The peer of the connection, to which requests without a principal belong unless they contain another address.
+    peer: Arc<Peer>,
 }
 
 #[derive(Debug)]
@@ -44,26 +48,52 @@ struct Shared {
 
 impl Endpoint {
     pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
-        let sessions = Arc::new(Sessions::new(options.max_sessions, options.session_idle));
+        let sessions = Arc::new(Sessions::new(&options));
+        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
+        let peer = limits.peers.address(None);
         let shared = Shared {
             engine,
-            limits: Arc::new(SharedLimits::new(&options, Arc::clone(&sessions))),
+            limits,
             sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
         };
-        Self { shared: Arc::new(shared), peer: None }
+        Self { shared: Arc::new(shared), address: None, peer }
     }
 
     /// Returns the same endpoint for the requests of one peer.
-    pub(super) fn for_peer(&self, peer: SocketAddr) -> Self {
-        Self { shared: Arc::clone(&self.shared), peer: Some(peer) }
+    pub(super) fn for_peer(&self, address: SocketAddr) -> Self {
+        let peer = self.shared.limits.peers.address(Some(address.ip()));
+        Self { shared: Arc::clone(&self.shared), address: Some(address), peer }
+    }
+
+    /// Returns the peer of the connection.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    /// Returns the peer whose share of the limits a request uses.
+    pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
+        match Principal::of(request) {
+            Some(name) => self.shared.limits.peers.principal(name),
+            None => match self.address_of_request(request) {
+                Some(address) => self.shared.limits.peers.address(Some(address.ip())),
+                None => Arc::clone(&self.peer),
+            },
+        }
+    }
+
+    /// Returns the address that the author's function finds in a request.
+    fn address_of_request(&self, request: &Parts) -> Option<SocketAddr> {
+        self.shared.options.peer_addr.as_ref().and_then(|address| (address.0)(request))
     }
 
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
-        Arc::new(HttpRequestSource::new(request, self.peer, &self.shared.limits))
+        let peer = self.peer_of(&request);
+        let address = self.address_of_request(&request).or(self.address);
+        Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
@@ -107,6 +137,15 @@ impl Endpoint {
             }
             is_running
         });
+    }
+
+    /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
+    pub(super) async fn shut_down(&self, grace: Duration) {
+        self.end_subscriptions();
+        if tokio::time::timeout(grace, self.limits().settled()).await.is_err() {
+            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
+        }
+        self.close();
     }
 
     /// Ends every stream and session.

@@ -9,38 +9,45 @@ use super::{
     options::HttpOptions,
     response::{self, HttpResponse},
 };
+use crate::excerpt::excerpt;
 
 /// The reason for which a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rejection {
+enum Rejection<'a> {
     /// `Host` is missing, or occurs more than once.
     NoHost,
-    /// `Host` is not allowed.
-    Host,
-    /// `Origin` is not allowed.
-    Origin,
+    /// The host is not allowed.
+    Host(&'a str),
+    /// The origin is not allowed.
+    Origin(&'a HeaderValue),
 }
 
-impl Rejection {
-    fn reason(self) -> &'static str {
-        match self {
-            Self::NoHost => "expected exactly one `Host` header",
-            Self::Host => "this `Host` is not allowed",
-            Self::Origin => "this `Origin` is not allowed",
-        }
+impl Rejection<'_> {
+    fn reason(self) -> String {
+        let (what, value) = match self {
+            Self::NoHost => return "expected exactly one `Host` header".to_owned(),
+            Self::Host(host) => ("host", host),
+            Self::Origin(origin) => ("origin", origin.to_str().unwrap_or("(not ASCII)")),
+        };
+        let value = excerpt(value);
+        format!(
+            "the {what} `{value}` is not allowed\n\
+             help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {value}`"
+        )
     }
 
     fn status(self) -> StatusCode {
         match self {
             Self::NoHost => StatusCode::BAD_REQUEST,
-            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::Host(_) | Self::Origin(_) => StatusCode::FORBIDDEN,
         }
     }
 
     /// Logs the rejection for the operator, who may have forgotten to allow a host or origin.
     fn log(self, request: &Parts) {
         let (host, origin) = (request.headers.get(header::HOST), request.headers.get(header::ORIGIN));
-        tracing::warn!(reason = self.reason(), ?host, ?origin, method = %request.method, "request rejected");
+        let reason = self.reason();
+        tracing::warn!(reason, ?host, ?origin, method = %request.method, "request rejected");
     }
 }
 
@@ -48,17 +55,20 @@ impl Rejection {
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
     inspect(request, options).map_err(|rejection| {
         rejection.log(request);
-        Box::new(response::invalid_request(rejection.status(), rejection.reason()))
+        Box::new(response::invalid_request(rejection.status(), &rejection.reason()))
     })
 }
 
-fn inspect(request: &Parts, options: &HttpOptions) -> Result<(), Rejection> {
+fn inspect<'a>(request: &'a Parts, options: &HttpOptions) -> Result<(), Rejection<'a>> {
     let host = host(&request.headers, &request.uri).ok_or(Rejection::NoHost)?;
     if !is_allowed_host(host, options) {
-        return Err(Rejection::Host);
+        return Err(Rejection::Host(host));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
-    if origins.all(|origin| is_allowed_origin(origin, options)) { Ok(()) } else { Err(Rejection::Origin) }
+    match origins.find(|origin| !is_allowed_origin(origin, options)) {
+        Some(origin) => Err(Rejection::Origin(origin)),
+        None => Ok(()),
+    }
 }
 
 /// Returns whether the response needs CORS headers.
@@ -78,7 +88,7 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
             let is_allowed = is_allowed_origin(origin, &options);
             // Preflight requests do not reach `check`, which logs all others.
             if !is_allowed && request.method == Method::OPTIONS {
-                Rejection::Origin.log(request);
+                Rejection::Origin(origin).log(request);
             }
             is_allowed
         }))
@@ -141,35 +151,56 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rejections_name_the_remedy_and_repeat_little() {
+        let long = format!("https://{}.example", "a".repeat(1000));
+        for (origin, line) in [
+            (
+                "https://app.example",
+                "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://app.example`",
+            ),
+            (&long, "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://aaaa"),
+        ] {
+            let origin = HeaderValue::from_str(origin).unwrap();
+            let reason = Rejection::Origin(&origin).reason();
+            assert!(reason.lines().nth(1).unwrap().starts_with(line) && reason.len() < 600, "{reason}");
+        }
+        let reason = Rejection::Host("mcp.example.com").reason();
+        assert!(reason.ends_with("`HttpOptions::allow_host` or `--allow-host mcp.example.com`"), "{reason}");
+    }
+
+    #[test]
     fn hosts_and_origins_are_checked() {
         let loopback = HttpOptions::default();
         let page = HttpOptions::default().allow_origin("https://app.example.com");
         let public = HttpOptions::default().allow_host("mcp.example.com");
         for (options, host, origin, expected) in [
-            (&loopback, "localhost:8080", None, Ok(())),
-            (&loopback, "127.0.0.1", Some("http://127.0.0.1:5173"), Ok(())),
-            (&loopback, "[::1]:80", Some("http://[::1]"), Ok(())),
-            (&loopback, "LOCALHOST", Some("HTTPS://LocalHost:3000"), Ok(())),
-            (&loopback, "evil.example:8080", None, Err(Rejection::Host)),
-            (&loopback, "localhost.evil.example", None, Err(Rejection::Host)),
-            (&loopback, "127.0.0.1.evil.example", None, Err(Rejection::Host)),
-            (&loopback, "localhost", Some("https://evil.example"), Err(Rejection::Origin)),
-            (&loopback, "localhost", Some("http://localhost.evil.example"), Err(Rejection::Origin)),
-            (&loopback, "localhost", Some("null"), Err(Rejection::Origin)),
-            (&loopback, "localhost", Some("file://localhost"), Err(Rejection::Origin)),
-            (&page, "localhost", Some("https://app.example.com"), Ok(())),
-            (&page, "localhost", Some("https://app.example.com:444"), Err(Rejection::Origin)),
-            (&public, "mcp.example.com", None, Ok(())),
-            (&public, "mcp.example.com:443", Some("https://mcp.example.com"), Ok(())),
-            (&public, "localhost", None, Err(Rejection::Host)),
-            (&public, "mcp.example.com", Some("http://localhost"), Err(Rejection::Origin)),
+            (&loopback, "localhost:8080", None, None),
+            (&loopback, "127.0.0.1", Some("http://127.0.0.1:5173"), None),
+            (&loopback, "[::1]:80", Some("http://[::1]"), None),
+            (&loopback, "LOCALHOST", Some("HTTPS://LocalHost:3000"), None),
+            (&loopback, "evil.example:8080", None, Some("the host")),
+            (&loopback, "localhost.evil.example", None, Some("the host")),
+            (&loopback, "127.0.0.1.evil.example", None, Some("the host")),
+            (&loopback, "localhost", Some("https://evil.example"), Some("the origin")),
+            (&loopback, "localhost", Some("http://localhost.evil.example"), Some("the origin")),
+            (&loopback, "localhost", Some("null"), Some("the origin")),
+            (&loopback, "localhost", Some("file://localhost"), Some("the origin")),
+            (&page, "localhost", Some("https://app.example.com"), None),
+            (&page, "localhost", Some("https://app.example.com:444"), Some("the origin")),
+            (&public, "mcp.example.com", None, None),
+            (&public, "mcp.example.com:443", Some("https://mcp.example.com"), None),
+            (&public, "localhost", None, Some("the host")),
+            (&public, "mcp.example.com", Some("http://localhost"), Some("the origin")),
         ] {
             let mut request = Request::builder().uri("/mcp").header("host", host);
             if let Some(origin) = origin {
                 request = request.header("origin", origin);
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            assert_eq!(inspect(&parts, options), expected, "{host} {origin:?}");
+            let rejected = inspect(&parts, options).err().map(Rejection::reason);
+            let value = if expected == Some("the host") { host } else { origin.unwrap_or_default() };
+            let expected = expected.map(|what| format!("{what} `{value}` is not allowed"));
+            assert_eq!(rejected.as_deref().and_then(|reason| reason.lines().next()), expected.as_deref());
         }
     }
 }

@@ -24,6 +24,7 @@ use tower_service::Service;
 use super::{
     endpoint::Endpoint,
     guard,
+    peers::PeerPermit,
     principal::Principal,
     request_body::{self, linger},
     response::{self, HttpResponse},
@@ -50,7 +51,7 @@ pub(super) struct LegacyService {
     clients: Arc<Clients>,
 }
 
-/// The clients with an open stream, by id.
+/// The clients with an open stream, by id. Each has a permit for a session, which bounds the table.
 #[derive(Debug, Default)]
 struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
 
@@ -65,6 +66,7 @@ struct Client {
     in_flight: Arc<InFlight>,
     /// Whether the stream has ended, although messages may still be received.
     is_closed: AtomicBool,
+    _permit: PeerPermit,
 }
 
 /// A guard that removes a client and cancels its calls when its stream ends.
@@ -108,6 +110,11 @@ impl LegacyService {
 
     /// Opens a client's event stream, which starts with the URL for its messages.
     fn open(&self, request: &Parts) -> HttpResponse {
+        let sessions = self.endpoint.sessions();
+        let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
+            return response::overloaded("too many sessions");
+        };
+        let memory = sessions.memory().of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let (outbox, in_flight) = (Arc::clone(connection.outbox()), connection.in_flight_table());
         let client = Client {
@@ -116,11 +123,12 @@ impl LegacyService {
             outbox: Arc::clone(&outbox),
             in_flight: Arc::clone(&in_flight),
             is_closed: AtomicBool::new(false),
+            _permit: permit,
         };
-        let stream = Arc::new(EventStream::new(0, outbox, false, self.endpoint.sessions().memory()));
+        let stream = Arc::new(EventStream::new(0, outbox, false, &memory));
         let cancels = CancelOnDrop(in_flight);
-        let Some(id) = self.clients.insert(client, self.endpoint.options().max_sessions) else {
-            return response::overloaded("too many sessions");
+        let Some(id) = self.clients.insert(client) else {
+            return response::overloaded("no session id could be generated");
         };
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
@@ -135,14 +143,15 @@ impl LegacyService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let client = match self.find(&request) {
+        let source = self.endpoint.request_source(request);
+        let client = match self.find(source.request()) {
             Ok(client) => client,
             Err(rejection) => {
-                linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
+                linger(source.request(), Box::pin(body), self.endpoint.options().max_body_bytes);
                 return *rejection;
             }
         };
-        let body = match request_body::read(&self.endpoint, &request, body, Instant::now()).await {
+        let body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
@@ -150,7 +159,7 @@ impl LegacyService {
         if client.is_closed() {
             return routing::session_not_found();
         }
-        connection.set_source(self.endpoint.request_source(request));
+        connection.set_source(source);
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
         if client.is_closed() {
@@ -197,14 +206,10 @@ impl Service<Request<Incoming>> for LegacyService {
 }
 
 impl Clients {
-    /// Adds a client and returns its id, or `None` if there are already `max` clients.
-    fn insert(&self, client: Client, max: usize) -> Option<Arc<str>> {
+    /// Adds a client and returns its id, or `None` if the operating system provides no random bytes.
+    fn insert(&self, client: Client) -> Option<Arc<str>> {
         let id = new_id()?;
-        let mut table = self.table();
-        if table.len() >= max {
-            return None;
-        }
-        table.insert(Arc::clone(&id), Arc::new(client));
+        self.table().insert(Arc::clone(&id), Arc::new(client));
         Some(id)
     }
 

@@ -1,12 +1,20 @@
-//! Limits over all clients of a server: calls in flight, and memory for request bodies and unread responses.
+//! Limits over all clients of a server, and each client's share of them: calls in flight, listeners, and memory for
+//! request bodies and unread responses.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
-use super::{options::HttpOptions, session::Sessions};
-use crate::{engine::Permit, error::Fault};
+use super::{
+    options::HttpOptions,
+    peers::{Peer, PeerPermit, Peers, Pool, Resource},
+    session::Sessions,
+};
+use crate::{
+    engine::{Permit, too_many_listeners},
+    error::Fault,
+};
 
 /// The maximum size of a response that does not count towards the memory of unread responses. Each connection has at
 /// most one unread response, and buffers more than this anyway.
@@ -14,17 +22,19 @@ const UNCOUNTED_RESPONSE_BYTES: usize = 16 << 10;
 /// Calls are rejected while less than this fraction of the memory of unread responses is free, so that most
 /// functions only run if their response will fit.
 const FREE_FRACTION: usize = 16;
+/// The maximum number of open `subscriptions/listen` requests.
+const MAX_LISTENERS: usize = 10_000;
 
 /// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
 pub(super) struct SharedLimits {
-    calls: Arc<Semaphore>,
-    max_calls: usize,
+    pub(super) peers: Arc<Peers>,
+    calls: Pool,
+    listeners: Pool,
     /// One permit for each byte.
-    body_memory: Arc<Semaphore>,
+    body_memory: Pool,
     /// One permit for each byte of the responses that are written to connections.
-    response_memory: Arc<Semaphore>,
-    max_response_memory: usize,
+    response_memory: Pool,
     /// The sender with one receiver for each message that is being received.
     receiving: watch::Sender<()>,
     sessions: Arc<Sessions>,
@@ -33,37 +43,39 @@ pub(super) struct SharedLimits {
 /// A response, and the memory that is reserved for it until it is written.
 struct UnreadResponse {
     message: Vec<u8>,
-    _memory: OwnedSemaphorePermit,
+    _memory: PeerPermit,
 }
 
 /// The permit of a call in flight.
 #[derive(Debug)]
 struct CallPermit {
-    _permit: OwnedSemaphorePermit,
+    _permit: PeerPermit,
     sessions: Arc<Sessions>,
 }
 
 impl SharedLimits {
     pub(super) fn new(options: &HttpOptions, sessions: Arc<Sessions>) -> Self {
+        let pool = |resource, max| Pool::new(resource, max, options.max_peer_share);
         Self {
-            calls: Arc::new(Semaphore::new(options.max_in_flight)),
-            max_calls: options.max_in_flight,
-            body_memory: Arc::new(Semaphore::new(options.body_memory())),
-            response_memory: Arc::new(Semaphore::new(options.max_unread_response_bytes)),
-            max_response_memory: options.max_unread_response_bytes,
+            peers: Arc::default(),
+            calls: pool(Resource::Calls, options.max_in_flight),
+            listeners: pool(Resource::Listeners, MAX_LISTENERS),
+            body_memory: pool(Resource::BodyBytes, options.body_memory()),
+            response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
             receiving: watch::Sender::new(()),
             sessions,
         }
     }
 
-    /// Returns a permit for a call.
+    /// Returns a permit for a call of a peer.
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::Overloaded`] if too many calls are in flight, or too many bytes of responses are unread.
-    pub(super) fn admit_call(&self) -> Result<Permit, Fault> {
-        self.check_response_memory()?;
-        let permit = Arc::clone(&self.calls).try_acquire_owned().map_err(|_| too_many_calls())?;
+    /// Returns [`Fault::Overloaded`] if too many calls are in flight, or too many bytes of responses are unread, over
+    /// all peers or for this one.
+    pub(super) fn admit_call(&self, peer: &Arc<Peer>) -> Result<Permit, Fault> {
+        self.check_response_memory(peer)?;
+        let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
         Ok(Box::new(CallPermit { _permit: permit, sessions: Arc::clone(&self.sessions) }))
     }
 
@@ -72,17 +84,30 @@ impl SharedLimits {
     /// # Errors
     ///
     /// Returns the same errors.
-    pub(super) fn check_capacity(&self) -> Result<(), Fault> {
-        self.check_response_memory()?;
-        if self.calls.available_permits() > 0 { Ok(()) } else { Err(too_many_calls()) }
+    pub(super) fn check_capacity(&self, peer: &Peer) -> Result<(), Fault> {
+        self.check_response_memory(peer)?;
+        if self.calls.available_to(peer) > 0 { Ok(()) } else { Err(too_many_calls()) }
+    }
+
+    /// Returns a permit for a `subscriptions/listen` request of a peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if too many are open, over all peers or for this one.
+    pub(super) fn admit_listener(&self, peer: &Arc<Peer>) -> Result<Permit, Fault> {
+        let permit = self.listeners.try_acquire(peer, 1);
+        permit.map(|permit| Box::new(permit) as _).ok_or_else(too_many_listeners)
     }
 
     /// Checks that there is memory for the response of another call. Streams have the same amount of memory as
     /// complete responses.
-    fn check_response_memory(&self) -> Result<(), Fault> {
-        let max = self.max_response_memory;
-        let is_full = self.response_memory.available_permits() < max / FREE_FRACTION;
-        if is_full || self.sessions.memory().used() > max { Err(too_many_unread()) } else { Ok(()) }
+    fn check_response_memory(&self, peer: &Peer) -> Result<(), Fault> {
+        let max = self.response_memory.max();
+        let is_full = self.response_memory.available_to(peer) < max / FREE_FRACTION;
+        let (own, all) = (peer.stream_bytes().load(Ordering::Relaxed), self.sessions.memory().used());
+        let others = all.saturating_sub(own);
+        let has_streams = all > max || own > self.response_memory.share().of(max.saturating_sub(others));
+        if is_full || has_streams { Err(too_many_unread()) } else { Ok(()) }
     }
 
     /// Counts a response as unread until it is written or dropped.
@@ -90,20 +115,29 @@ impl SharedLimits {
     /// # Errors
     ///
     /// Returns the response if too many bytes are unread already.
-    pub(super) fn count_response(&self, message: Vec<u8>) -> Result<Bytes, Vec<u8>> {
+    pub(super) fn count_response(&self, peer: &Arc<Peer>, message: Vec<u8>) -> Result<Bytes, Vec<u8>> {
         if message.len() <= UNCOUNTED_RESPONSE_BYTES {
             return Ok(message.into());
         }
-        let memory = Arc::clone(&self.response_memory);
-        match u32::try_from(message.len()).map(|bytes| memory.try_acquire_many_owned(bytes)) {
-            Ok(Ok(memory)) => Ok(Bytes::from_owner(UnreadResponse { message, _memory: memory })),
-            _ => Err(message),
+        match self.response_memory.try_acquire(peer, message.len()) {
+            Some(memory) => Ok(Bytes::from_owner(UnreadResponse { message, _memory: memory })),
+            None => Err(message),
         }
     }
 
-    /// Reserves memory for a request body, or returns `None` if all of it is in use.
-    pub(super) fn reserve_body_memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.body_memory).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    /// Reserves memory for a peer's request body, in addition to what it has reserved already. Returns `false` if too
+    /// much of it is in use.
+    pub(super) fn reserve_body_memory(
+        &self,
+        peer: &Arc<Peer>,
+        reserved: &mut Option<PeerPermit>,
+        bytes: usize,
+    ) -> bool {
+        if let Some(reserved) = reserved {
+            return self.body_memory.try_extend(reserved, bytes);
+        }
+        *reserved = self.body_memory.try_acquire(peer, bytes);
+        reserved.is_some()
     }
 
     /// Registers a message that is being received, until the returned value is dropped.
@@ -114,8 +148,7 @@ impl SharedLimits {
     /// Waits until no message is being received and no call is in flight.
     pub(super) async fn settled(&self) {
         self.receiving.closed().await;
-        let all = u32::try_from(self.max_calls).unwrap_or(u32::MAX);
-        let _ = self.calls.acquire_many(all).await;
+        self.calls.settled().await;
     }
 }
 

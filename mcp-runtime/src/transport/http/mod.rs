@@ -13,6 +13,7 @@ mod headers;
 mod legacy;
 mod limits;
 mod options;
+mod peers;
 mod post;
 mod principal;
 mod request;

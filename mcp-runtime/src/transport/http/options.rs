@@ -1,6 +1,9 @@
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use http::request::Parts;
 use tokio::sync::Semaphore;
+
+use super::peers::Share;
 
 /// Options for serving HTTP.
 ///
@@ -22,11 +25,25 @@ pub struct HttpOptions {
     pub(super) write_timeout: Duration,
     pub(super) min_read_rate: usize,
     pub(super) max_sessions: usize,
+    pub(super) max_peer_share: Share,
     pub(super) session_idle: Duration,
     pub(super) keep_alive: Duration,
     pub(super) stream_after: Duration,
     pub(super) health: Option<(String, String)>,
     pub(super) legacy_sse: bool,
+    pub(super) peer_addr: Option<PeerAddr>,
+}
+
+/// The author's function that returns the address of a request's sender.
+#[derive(Clone)]
+pub(super) struct PeerAddr(pub(super) Arc<AddressOf>);
+
+type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
+
+impl fmt::Debug for PeerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerAddr")
+    }
 }
 
 impl Default for HttpOptions {
@@ -45,11 +62,13 @@ impl Default for HttpOptions {
             write_timeout: Duration::from_secs(120),
             min_read_rate: 1 << 10,
             max_sessions: 10_000,
+            max_peer_share: Share::new(0.75),
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
             stream_after: Duration::from_secs(2),
             health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
             legacy_sse: false,
+            peer_addr: None,
         }
     }
 }
@@ -174,11 +193,33 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum number of sessions. The default is 10,000. When the limit is reached, the sessions that
-    /// have been idle longest are evicted.
+    /// Sets the maximum number of sessions. The default is 10,000.
+    ///
+    /// A new session beyond the limit evicts idle ones of the peer with the most sessions; a new session beyond the
+    /// [peer's share](Self::max_peer_share) evicts idle ones of that peer. Sessions that were never used after
+    /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
+    /// with status 503.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);
+        self
+    }
+
+    /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
+    /// is 0.75.
+    ///
+    /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
+    /// bits of an IPv6 address. Clients of a mounted service whose address is unknown are one peer (see
+    /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
+    /// `subscriptions/listen` requests, and the memory of request bodies and unread responses.
+    ///
+    /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
+    /// there is always room for others. If all clients connect through one proxy and have no principals, read their
+    /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
+    /// it. Connections belong to the proxy in either case.
+    #[must_use]
+    pub fn max_peer_share(mut self, fraction: f64) -> Self {
+        self.max_peer_share = Share::new(fraction);
         self
     }
 
@@ -218,6 +259,30 @@ impl HttpOptions {
     #[must_use]
     pub fn legacy_sse(mut self, enabled: bool) -> Self {
         self.legacy_sse = enabled;
+        self
+    }
+
+    /// Sets the function that returns the address of a request's sender, which
+    /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
+    /// principal. If it returns `None`, the address is that of the connection.
+    ///
+    /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
+    /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:
+    ///
+    /// ```
+    /// # use std::net::SocketAddr;
+    /// # use mcp_runtime::HttpOptions;
+    /// # #[derive(Clone)]
+    /// # struct ConnectInfo<T>(T);
+    /// // use axum::extract::ConnectInfo;
+    /// let options = HttpOptions::default()
+    ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
+    /// ```
+    ///
+    /// Behind a proxy that overwrites a header with the address of its client, the function may read that header.
+    #[must_use]
+    pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
+        self.peer_addr = Some(PeerAddr(Arc::new(address)));
         self
     }
 

@@ -73,7 +73,7 @@ where
             return *rejection;
         }
     };
-    let body = match request_body::read(endpoint, request, body, now).await {
+    let body = match request_body::read(endpoint, &source, body, now).await {
         Ok(body) => body,
         Err(rejection) => return *rejection,
     };
@@ -180,7 +180,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     if fault == Some(FaultClass::Overloaded) {
         return response::overloaded_with(exchange.lines);
     }
-    let message = match endpoint.limits().count_response(std::mem::take(&mut exchange.lines)) {
+    let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
         Err(message) => return response::overloaded_with(unread_error(&message)),
     };
@@ -200,7 +200,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         return response::json_with(headers, status, message);
     };
     let version = session.info.dialect.name();
-    let Some(id) = endpoint.sessions().open(Arc::clone(session)) else {
+    let Some(id) = endpoint.sessions().open(Arc::clone(session), exchange.source.peer()) else {
         return response::overloaded("too many sessions");
     };
     let mut response = response::json(status, message);
@@ -226,7 +226,8 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let (stream, config) = match &exchange.session {
         Some(session) => (session.open_stream(outbox), endpoint.session_stream_config(&session.session)),
         None => {
-            let stream = Arc::new(EventStream::new(1, outbox, true, endpoint.sessions().memory()));
+            let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
+            let stream = Arc::new(EventStream::new(1, outbox, true, &memory));
             (stream.attach(), endpoint.stream_config())
         }
     };

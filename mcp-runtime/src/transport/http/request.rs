@@ -9,6 +9,7 @@ use http::{Extensions, HeaderMap, request::Parts};
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
+    peers::Peer,
     principal::Principal,
 };
 use crate::{
@@ -24,13 +25,24 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct HttpRequestSource {
     request: Parts,
-    peer: Option<SocketAddr>,
+    address: Option<SocketAddr>,
+    peer: Arc<Peer>,
     limits: Arc<SharedLimits>,
 }
 
 impl HttpRequestSource {
-    pub(super) fn new(request: Parts, peer: Option<SocketAddr>, limits: &Arc<SharedLimits>) -> Self {
-        Self { request, peer, limits: Arc::clone(limits) }
+    pub(super) fn new(
+        request: Parts,
+        address: Option<SocketAddr>,
+        peer: Arc<Peer>,
+        limits: &Arc<SharedLimits>,
+    ) -> Self {
+        Self { request, address, peer, limits: Arc::clone(limits) }
+    }
+
+    /// Returns the peer whose share of the limits the request uses.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
     }
 
     pub(super) fn request(&self) -> &Parts {
@@ -55,7 +67,7 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn peer_addr(&self) -> Option<SocketAddr> {
-        self.peer
+        self.address
     }
 }
 
@@ -106,11 +118,15 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.limits.admit_call()
+        self.limits.admit_call(&self.peer)
     }
 
     fn check_capacity(&self) -> Result<(), Fault> {
-        self.limits.check_capacity()
+        self.limits.check_capacity(&self.peer)
+    }
+
+    fn admit_listener(&self) -> Result<Permit, Fault> {
+        self.limits.admit_listener(&self.peer)
     }
 
     fn principal(&self) -> Option<&str> {
@@ -141,8 +157,6 @@ fn is_same_number(left: &str, right: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use http::{HeaderName, HeaderValue, Request};
 
     use super::*;
@@ -154,8 +168,9 @@ mod tests {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
-        let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
-        HttpRequestSource::new(parts, None, &Arc::new(SharedLimits::new(&HttpOptions::default(), sessions)))
+        let options = HttpOptions::default();
+        let limits = Arc::new(SharedLimits::new(&options, Arc::new(Sessions::new(&options))));
+        HttpRequestSource::new(parts, None, limits.peers.address(None), &limits)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -11,14 +12,13 @@ use bytes::Bytes;
 use http::{StatusCode, header, request::Parts};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError};
-use tokio::{
-    sync::{OwnedSemaphorePermit, watch},
-    time::Sleep,
-};
+use tokio::{sync::watch, time::Sleep};
 
 use super::{
     endpoint::Endpoint,
     limits::SharedLimits,
+    peers::{Peer, PeerPermit},
+    request::HttpRequestSource,
     response::{self, HttpResponse},
 };
 use crate::error::Fault;
@@ -37,7 +37,7 @@ pub(super) struct ReceivedBody {
     first: Bytes,
     /// The whole body, if there is more than one chunk.
     joined: Vec<u8>,
-    memory: Option<OwnedSemaphorePermit>,
+    memory: Option<PeerPermit>,
     /// The time at which the body was complete.
     pub(super) received_at: Instant,
     _receiving: watch::Receiver<()>,
@@ -64,7 +64,7 @@ enum BodyError {
 /// all bodies is exhausted.
 pub(super) async fn read<B>(
     endpoint: &Endpoint,
-    request: &Parts,
+    source: &HttpRequestSource,
     body: B,
     now: Instant,
 ) -> Result<ReceivedBody, Box<HttpResponse>>
@@ -81,6 +81,7 @@ where
         timeout: options.body_timeout,
         deadline: None,
         limits,
+        peer: source.peer(),
     };
     let result = if reader.body.size_hint().lower() > max_bytes as u64 {
         Err(BodyError::TooLong)
@@ -90,7 +91,7 @@ where
     let BodyReader { body, received, .. } = reader;
     result.map(|()| received).map_err(|error| {
         if matches!(error, BodyError::TooLong | BodyError::MemoryFull) {
-            linger(request, body, max_bytes);
+            linger(source.request(), body, max_bytes);
         }
         Box::new(closing(error.response(max_bytes)))
     })
@@ -105,6 +106,7 @@ struct BodyReader<'a, B> {
     /// The end of the timeout, set only when the reader has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
     limits: &'a SharedLimits,
+    peer: &'a Arc<Peer>,
 }
 
 impl<B> BodyReader<'_, B>
@@ -121,7 +123,7 @@ where
                     if self.received.bytes().len() + data.len() > self.max_bytes {
                         return Poll::Ready(Err(BodyError::TooLong));
                     }
-                    self.received.push(data, self.limits)?;
+                    self.received.push(data, self.limits, self.peer)?;
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(BodyError::from_error(&*error.into()))),
                 Poll::Ready(None) => {
@@ -156,15 +158,11 @@ impl ReceivedBody {
     }
 
     /// Adds a chunk, and reserves memory for it.
-    fn push(&mut self, data: Bytes, limits: &SharedLimits) -> Result<(), BodyError> {
+    fn push(&mut self, data: Bytes, limits: &SharedLimits, peer: &Arc<Peer>) -> Result<(), BodyError> {
         let before = self.bytes().len();
         let more = (before + data.len()).saturating_sub(before.max(UNCOUNTED_BYTES));
-        if more > 0 {
-            let memory = limits.reserve_body_memory(more).ok_or(BodyError::MemoryFull)?;
-            match &mut self.memory {
-                Some(reserved) => reserved.merge(memory),
-                None => self.memory = Some(memory),
-            }
+        if more > 0 && !limits.reserve_body_memory(peer, &mut self.memory, more) {
+            return Err(BodyError::MemoryFull);
         }
         if before == 0 {
             self.first = data;
@@ -224,7 +222,7 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, sync::Arc, task::Waker};
+    use std::{convert::Infallible, task::Waker};
 
     use http_body_util::Full;
 
@@ -233,8 +231,8 @@ mod tests {
 
     /// Returns limits with memory for four bodies of 10,000 bytes.
     fn limits() -> SharedLimits {
-        let options = HttpOptions::default().max_body_bytes(10_000).max_total_body_bytes(0);
-        SharedLimits::new(&options, Arc::new(Sessions::new(1, Duration::ZERO)))
+        let options = HttpOptions::default().max_body_bytes(10_000).max_total_body_bytes(0).max_peer_share(1.0);
+        SharedLimits::new(&options, Arc::new(Sessions::new(&options)))
     }
 
     /// Reads a body that is available at once.
@@ -250,6 +248,7 @@ mod tests {
             timeout: Duration::MAX,
             deadline: None,
             limits,
+            peer: &limits.peers.address(None),
         };
         match reading.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(read) => read.map(|()| reading.received),
@@ -268,11 +267,12 @@ mod tests {
     #[test]
     fn chunks_are_joined_and_counted() {
         let limits = limits();
+        let peer = limits.peers.address(None);
         let mut received = ReceivedBody::new(Instant::now(), &limits);
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (chunk, count) in whole.chunks(1000).zip(1..) {
-            received.push(Bytes::copy_from_slice(chunk), &limits).unwrap();
-            let reserved = received.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            received.push(Bytes::copy_from_slice(chunk), &limits, &peer).unwrap();
+            let reserved = received.memory.as_ref().map_or(0, PeerPermit::amount);
             assert_eq!(reserved, (count * 1000_usize).saturating_sub(UNCOUNTED_BYTES));
         }
         assert_eq!(received.bytes(), whole);

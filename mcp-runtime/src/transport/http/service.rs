@@ -3,7 +3,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -64,21 +64,34 @@ impl HttpService {
         Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
     }
 
-    /// Ends every session and every stream of this service and its clones.
+    /// Shuts this service and its clones down gracefully: ends subscriptions, rejects new calls with status 503, and
+    /// waits for the calls in flight. After `grace`, cancels those that remain. Then ends every session and stream.
     ///
     /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
     /// which the service is mounted.
     ///
     /// ```no_run
+    /// # use std::time::Duration;
     /// # use mcp_runtime::HttpService;
     /// # async fn shutdown_signal() {}
-    /// # async fn shutdown(service: HttpService) {
+    /// # async fn shutdown(mcp: HttpService) {
     /// // axum::serve(listener, app).with_graceful_shutdown(async move {
     /// shutdown_signal().await;
-    /// service.close();
+    /// // The server stops accepting connections at once, while calls in flight continue.
+    /// tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
     /// // })
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves sessions and streams open and lets new calls in. Subscriptions have ended.
+    pub async fn graceful_shutdown(&self, grace: Duration) {
+        self.endpoint.shut_down(grace).await;
+    }
+
+    /// Ends every session and every stream of this service and its clones at once, which cancels the calls in flight.
+    /// [`graceful_shutdown`](Self::graceful_shutdown) waits for them.
     pub fn close(&self) {
         self.endpoint.close();
     }

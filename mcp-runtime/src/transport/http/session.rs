@@ -3,16 +3,21 @@
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    cmp::{self, Reverse},
+    collections::{BTreeMap, BinaryHeap, HashMap},
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use super::sse::stream::{AttachedStream, EventStream, StreamMemory};
+use super::{
+    options::HttpOptions,
+    peers::{Peer, PeerPermit, Pool, Resource},
+    sse::stream::{AttachedStream, EventStream, StreamMemory},
+};
 use crate::{
     engine::{Outbox, Session},
     random,
@@ -25,16 +30,24 @@ const MAX_STREAMS: usize = 32;
 const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
-type Table = HashMap<Arc<str>, Arc<HttpSession>, foldhash::fast::RandomState>;
+type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
 
 /// All sessions of one server.
 #[derive(Debug)]
 pub(super) struct Sessions {
     table: Mutex<Table>,
-    max: usize,
+    /// One permit for each session.
+    pool: Pool,
     idle_timeout: Duration,
     memory: StreamMemory,
     fruitless_scan: Mutex<Option<FruitlessScan>>,
+}
+
+/// A session in the table.
+#[derive(Debug)]
+struct Entry {
+    session: Arc<HttpSession>,
+    permit: PeerPermit,
 }
 
 /// A scan for streams to evict that did not free enough memory.
@@ -53,6 +66,8 @@ pub(super) struct HttpSession {
     state: Mutex<SessionState>,
     /// The number of [`ActiveSession`]s.
     active: AtomicUsize,
+    /// Whether any request has used the session after `initialize`.
+    is_used: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -79,11 +94,11 @@ pub(super) struct ActiveSession {
 }
 
 impl Sessions {
-    pub(super) fn new(max: usize, idle_timeout: Duration) -> Self {
+    pub(super) fn new(options: &HttpOptions) -> Self {
         Self {
             table: Mutex::default(),
-            max,
-            idle_timeout,
+            pool: Pool::new(Resource::Sessions, options.max_sessions, options.max_peer_share),
+            idle_timeout: options.session_idle,
             memory: StreamMemory::default(),
             fruitless_scan: Mutex::default(),
         }
@@ -94,23 +109,29 @@ impl Sessions {
         &self.memory
     }
 
-    /// Adds a session and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if none is
-    /// idle, or if the operating system provides no random bytes.
-    pub(super) fn open(&self, session: Arc<Session>) -> Option<Arc<str>> {
-        let mut table = self.table();
-        if table.len() >= self.max {
-            let now = Instant::now();
-            table.retain(|_, session| !session.is_over(self.idle_timeout, now));
-        }
-        if table.len() >= self.max {
-            evict_longest_idle(&mut table, (self.max / 64).max(1));
-        }
-        if table.len() >= self.max {
-            return None;
-        }
+    /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if
+    /// none is idle, or if the operating system provides no random bytes.
+    pub(super) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
+        let permit = self.reserve(peer)?;
         let id = new_id()?;
-        table.insert(Arc::clone(&id), Arc::new(HttpSession::new(session, self.memory.clone())));
+        let session = Arc::new(HttpSession::new(session, self.memory.of_peer(peer)));
+        self.table().insert(Arc::clone(&id), Entry { session, permit });
         Some(id)
+    }
+
+    /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle ones. Returns `None` if
+    /// none is idle.
+    pub(super) fn reserve(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+        self.pool
+            .try_acquire(peer, 1)
+            .or_else(|| {
+                self.sweep(Instant::now());
+                self.pool.try_acquire(peer, 1)
+            })
+            .or_else(|| {
+                evict_idle(&mut self.table(), (self.pool.free() > 0).then_some(peer));
+                self.pool.try_acquire(peer, 1)
+            })
     }
 
     /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
@@ -118,20 +139,22 @@ impl Sessions {
     pub(super) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
         // For other principals the session does not exist, so their requests must not keep it from expiring either.
-        let session = table.get(id).filter(|found| found.session.principal.as_deref() == principal)?;
+        let found = table.get(id).map(|entry| &entry.session);
+        let session = found.filter(|found| found.session.principal.as_deref() == principal)?;
         if session.is_over(self.idle_timeout, now) {
             table.remove(id);
             return None;
         }
         session.session.record_message();
+        session.is_used.store(true, Ordering::Relaxed);
         // Activated while the table is locked, so that no other thread evicts it as idle.
         Some(HttpSession::activate(session))
     }
 
     /// Ends a session: cancels its calls and ends its streams.
     pub(super) fn close(&self, id: &str) {
-        let session = self.table().remove(id);
-        if let Some(session) = session {
+        let removed = self.table().remove(id);
+        if let Some(Entry { session, .. }) = removed {
             session.end();
         }
     }
@@ -140,16 +163,17 @@ impl Sessions {
     pub(super) fn close_all(&self) {
         let sessions = std::mem::take(&mut *self.table());
         // The table must be unlocked here: cancelled calls access it as they end.
-        sessions.into_values().for_each(|session| session.end());
+        sessions.into_values().for_each(|entry| entry.session.end());
     }
 
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
     /// streams. Also removes sessions that have ended because their clients no longer respond.
     pub(super) fn sweep(&self, now: Instant) {
-        self.table().retain(|_, session| !session.is_over(self.idle_timeout, now));
+        self.table().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
     }
 
-    /// Evicts abandoned streams if the memory of all streams is full: fully sent ones first, then the oldest.
+    /// Evicts abandoned streams if the memory of all streams is full: those of the peer whose streams keep the most,
+    /// fully sent ones first, then the oldest.
     ///
     /// A scan visits every session. After a scan that did not free enough, the next one runs only when
     /// [`FRUITLESS_SCAN_INTERVAL`] has passed or memory use has grown considerably.
@@ -169,15 +193,23 @@ impl Sessions {
     }
 
     fn evict_streams_down_to(&self, target: usize) {
-        let sessions: Vec<_> = self.table().values().map(Arc::clone).collect();
-        let mut abandoned: Vec<_> = sessions.iter().flat_map(|session| session.abandoned_streams()).collect();
-        abandoned.sort_unstable_by_key(|stream| (stream.has_unsent, stream.opened));
+        let entries = |entry: &Entry| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer()));
+        let sessions: Vec<_> = self.table().values().map(entries).collect();
+        let mut by_peer: HashMap<*const Peer, PeerStreams<'_>> = HashMap::new();
+        for (session, peer) in &sessions {
+            let streams = by_peer.entry(Arc::as_ptr(peer)).or_insert_with(|| PeerStreams::new(peer));
+            streams.abandoned.extend(session.abandoned_streams());
+        }
+        let mut by_peer: BinaryHeap<_> = by_peer.into_values().map(PeerStreams::sorted).collect();
         let mut lost = 0;
-        for stream in abandoned {
-            if self.memory.used() <= target {
-                break;
-            }
+        while self.memory.used() > target
+            && let Some(mut streams) = by_peer.pop()
+        {
+            // A peer without abandoned streams is not considered again.
+            let Some(stream) = streams.abandoned.pop() else { continue };
             lost += usize::from(stream.evict() && stream.has_unsent);
+            streams.kept = streams.peer.stream_bytes().load(Ordering::Relaxed);
+            by_peer.push(streams);
         }
         if lost > 0 {
             tracing::warn!(lost, "unsent responses discarded: too much data is kept for clients that may reconnect");
@@ -189,22 +221,70 @@ impl Sessions {
     }
 }
 
-/// Removes up to `count` idle sessions, so that the next new sessions need no scan.
-fn evict_longest_idle(table: &mut Table, count: usize) {
-    let idle = table.iter().filter(|(_, session)| session.is_idle());
-    let mut idle: Vec<_> = idle.map(|(id, session)| (session.state().last_used, Arc::clone(id))).collect();
+/// Removes idle sessions of a peer, by default of the one that has the most: first those that were never used, then
+/// those that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new ones need no scan.
+fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
+    let is_idle = |entry: &&Entry| entry.session.is_idle();
+    let peer = peer.or_else(|| {
+        let peers = table.values().filter(is_idle).map(|entry| entry.permit.peer());
+        peers.max_by_key(|peer| peer.used(Resource::Sessions))
+    });
+    let Some(peer) = peer.map(Arc::clone) else { return };
+    let idle = table.iter().filter(|(_, entry)| is_idle(entry) && Arc::ptr_eq(entry.permit.peer(), &peer));
+    let key = |entry: &Entry| (entry.session.is_used.load(Ordering::Relaxed), entry.session.state().last_used);
+    let mut idle: Vec<_> = idle.map(|(id, entry)| (key(entry), Arc::clone(id))).collect();
     idle.sort_unstable();
-    idle.truncate(count);
-    tracing::warn!(evicted = idle.len(), "too many sessions: evicting those that have been idle longest");
+    idle.truncate((peer.used(Resource::Sessions) / 64).max(1));
+    tracing::warn!(evicted = idle.len(), "too many sessions: evicting idle ones");
     for (_, id) in idle {
         table.remove(&id);
     }
 }
 
+/// The abandoned streams of a peer, in the reverse order of their eviction. Peers are ordered by what their streams
+/// keep.
+struct PeerStreams<'a> {
+    peer: &'a Peer,
+    kept: usize,
+    abandoned: Vec<AbandonedStream<'a>>,
+}
+
+impl<'a> PeerStreams<'a> {
+    fn new(peer: &'a Peer) -> Self {
+        Self { peer, kept: peer.stream_bytes().load(Ordering::Relaxed), abandoned: Vec::new() }
+    }
+
+    fn sorted(mut self) -> Self {
+        self.abandoned.sort_unstable_by_key(|stream| Reverse((stream.has_unsent, stream.opened)));
+        self
+    }
+}
+
+impl Ord for PeerStreams<'_> {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self.kept.cmp(&other.kept)
+    }
+}
+
+impl PartialOrd for PeerStreams<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for PeerStreams<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.kept == other.kept
+    }
+}
+
+impl Eq for PeerStreams<'_> {}
+
 impl HttpSession {
     fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
         let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
-        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0) }
+        memory.watch(&session.outbox);
+        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
     }
 
     /// Cancels the session's calls and ends its streams.
@@ -335,14 +415,82 @@ pub(super) fn new_id() -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::http::peers::Peers;
 
     const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
 
+    fn open(sessions: &Sessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
+        let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
+        Arc::clone(&sessions.table()[&id].session)
+    }
+
+    /// A message of one byte more than a quarter of the memory.
+    fn quarter(sessions: &Sessions) -> Vec<u8> {
+        let mut line = vec![b'x'; sessions.memory.max() / 4 + 1];
+        line.push(b'\n');
+        line
+    }
+
+    #[test]
+    fn the_excess_of_a_peer_evicts_its_own_streams() {
+        let sessions = Sessions::new(&HttpOptions::default());
+        let peers = Arc::new(Peers::default());
+        let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
+        // The stream of the other peer is the oldest, and has been sent.
+        let stream = ada.open_stream(Outbox::for_test());
+        stream.append(LINE);
+        assert!(stream.after(0).is_some());
+        drop(stream);
+        for _ in 0..4 {
+            eve.open_stream(Outbox::for_test()).append(&quarter(&sessions));
+        }
+        sessions.evict_streams();
+        assert_eq!((ada.state().streams.len(), eve.state().streams.len()), (1, 3));
+    }
+
+    #[test]
+    fn sessions_beyond_a_limit_evict_idle_ones_of_the_largest_peer() {
+        let sessions = Sessions::new(&HttpOptions::default().max_sessions(8));
+        let peers = Arc::new(Peers::default());
+        let [ada, eve, bob] = ["ada", "eve", "bob"].map(|name| peers.principal(name));
+        let counts = || [&ada, &eve, &bob].map(|peer| peer.used(Resource::Sessions));
+        let first = open(&sessions, &ada);
+        for _ in 0..20 {
+            drop(open(&sessions, &eve));
+        }
+        // 6 of the 7 that are left.
+        assert_eq!(counts(), [1, 6, 0]);
+        drop(open(&sessions, &bob));
+        assert_eq!(counts(), [1, 6, 1]);
+        // The table is full. Each new session evicts one of the peer with the most.
+        for expected in [[1, 5, 2], [1, 4, 3]] {
+            drop(open(&sessions, &bob));
+            assert_eq!(counts(), expected);
+        }
+        assert!(!first.session.has_ended());
+    }
+
+    #[test]
+    fn sessions_that_were_never_used_are_evicted_first() {
+        let sessions = Sessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
+        let ada = Arc::<Peers>::default().principal("ada");
+        let ids: Vec<_> = (0..4)
+            .map(|_| sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened"))
+            .collect();
+        for used in [0, 3] {
+            assert!(sessions.find(&ids[used], None, Instant::now()).is_some());
+        }
+        for expected in [[true, false, true, true], [true, false, false, true], [false, false, false, true]] {
+            let new = sessions.open(Arc::new(Session::for_test()), &ada).expect("an idle session is evicted");
+            assert!(sessions.find(&new, None, Instant::now()).is_some());
+            assert_eq!([0, 1, 2, 3].map(|id| sessions.table().contains_key(&ids[id])), expected);
+        }
+    }
+
     #[test]
     fn fully_sent_streams_are_evicted_before_older_ones() {
-        let sessions = Sessions::new(9, Duration::MAX);
-        let session = Arc::new(HttpSession::new(Arc::new(Session::for_test()), sessions.memory.clone()));
-        sessions.table().insert("session".into(), Arc::clone(&session));
+        let sessions = Sessions::new(&HttpOptions::default());
+        let session = open(&sessions, &Arc::<Peers>::default().principal("ada"));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {
             let stream = session.open_stream(Outbox::for_test());

@@ -375,7 +375,7 @@ async fn slow_and_idle_connections_time_out() {
 }
 
 /// More than the socket buffers between server and client hold.
-const UNREAD: usize = 24 * MEGABYTE;
+pub(super) const UNREAD: usize = 24 * MEGABYTE;
 
 /// A call is in flight until its response is ready, not until the response is read.
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn unread_streams_do_not_count_as_calls() {
 /// A response that does not fit is replaced by an error with its id, and further calls are rejected.
 #[tokio::test]
 async fn unread_complete_responses_are_limited() {
-    let options = HttpOptions::default().max_unread_response_bytes(2 * UNREAD + MEGABYTE);
+    let options = HttpOptions::default().max_unread_response_bytes(2 * UNREAD + MEGABYTE).max_peer_share(1.0);
     let (_, endpoint) = serve_with(options).await;
     let long = |length: usize| stateless("tools/call", &json!({"name": "long", "arguments": {"length": length}}));
     let mut unread = Vec::new();

@@ -21,12 +21,12 @@ fn memo() -> &'static str {
     "one"
 }
 
-fn service(server: Server, options: HttpOptions) -> HttpService {
+pub(super) fn service(server: Server, options: HttpOptions) -> HttpService {
     server.build().unwrap().into_http_service(options)
 }
 
 /// Sends a request whose sender a middleware has identified.
-async fn send_as(service: &HttpService, principal: Option<&str>, request: Request) -> Response<HttpBody> {
+pub(super) async fn send_as(service: &HttpService, principal: Option<&str>, request: Request) -> Response<HttpBody> {
     let request = request.into_http(|extensions| {
         if let Some(principal) = principal {
             extensions.insert(mcp_runtime::Principal::new(principal));
@@ -55,7 +55,7 @@ async fn next_event(body: &mut HttpBody) -> (Value, String) {
 }
 
 /// Opens a session and returns its id.
-async fn open(service: &HttpService, opener: Option<&str>) -> String {
+pub(super) async fn open(service: &HttpService, opener: Option<&str>) -> String {
     let opening = initialize(VERSION).change(|message| message["params"]["capabilities"] = json!({"elicitation": {}}));
     let opened = send_as(service, opener, opening).await;
     let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
@@ -64,15 +64,15 @@ async fn open(service: &HttpService, opener: Option<&str>) -> String {
     id
 }
 
-fn in_session(id: &str, request: Request) -> Request {
+pub(super) fn in_session(id: &str, request: Request) -> Request {
     request.with("mcp-session-id", id).with("mcp-protocol-version", VERSION)
 }
 
-fn post(id: &str, method: &str, params: Value) -> Request {
+pub(super) fn post(id: &str, method: &str, params: Value) -> Request {
     in_session(id, Request::post(&json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params})))
 }
 
-fn get(id: &str) -> Request {
+pub(super) fn get(id: &str) -> Request {
     in_session(id, Request::new("GET")).with("accept", "text/event-stream")
 }
 

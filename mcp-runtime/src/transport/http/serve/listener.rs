@@ -5,7 +5,7 @@ use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
-use tokio::{net::TcpListener, sync::OwnedSemaphorePermit};
+use tokio::net::TcpListener;
 use tower_http::cors::Cors;
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -21,6 +21,7 @@ use crate::{
         guard,
         legacy::LegacyService,
         options::HttpOptions,
+        peers::PeerPermit,
         response::{self, HttpResponse},
         service::HttpService,
     },
@@ -56,7 +57,7 @@ impl Listener {
             address: listener.local_addr()?,
             listener,
             grace: engine.limits.grace_period,
-            connection_limit: ConnectionLimit::new(options.max_connections),
+            connection_limit: ConnectionLimit::new(&options),
             router: Router::new(engine, options),
         })
     }
@@ -74,7 +75,8 @@ impl Listener {
         loop {
             match race(stop.as_mut(), listener.accept()).await {
                 Err(Ok((stream, peer))) => {
-                    if let Some((stream, permit)) = connection_limit.admit(stream) {
+                    let router = router.for_peer(peer);
+                    if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
                         let _ = stream.set_nodelay(true);
                         let options = &router.options;
                         let socket = Socket::new(stream, options.write_timeout, options.min_read_rate);
@@ -120,9 +122,10 @@ impl Router {
         Self { service: self.service.for_peer(peer), legacy, options: Arc::clone(&self.options) }
     }
 
-    /// Serves a connection in a new task.
-    fn connect(&self, socket: Socket, peer: SocketAddr, permit: OwnedSemaphorePermit, connections: &GracefulShutdown) {
-        let router = Arc::new(self.for_peer(peer));
+    /// Serves a connection of the router's peer in a new task.
+    fn connect(self, socket: Socket, peer: SocketAddr, permit: PeerPermit, connections: &GracefulShutdown) {
+        let header_timeout = self.options.header_timeout;
+        let router = Arc::new(self);
         let service = service_fn(move |request: Request<Incoming>| {
             let response = if router.is_endpoint(request.uri().path()) {
                 Ok(router.service.respond(request))
@@ -138,7 +141,7 @@ impl Router {
         });
         let connection = http1::Builder::new()
             .timer(SharedTimer::default())
-            .header_read_timeout(self.options.header_timeout)
+            .header_read_timeout(header_timeout)
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEADER_BYTES)
             .serve_connection(TokioIo::new(socket), service);

@@ -12,11 +12,18 @@ use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     time::Sleep,
 };
 
-use crate::{error::Fault, transport::http::response};
+use crate::{
+    error::Fault,
+    transport::http::{
+        options::HttpOptions,
+        peers::{Peer, PeerPermit, Pool, Resource},
+        response,
+    },
+};
 
 /// The maximum number of connections being rejected with a response at a time. Others are closed without a response.
 const MAX_REJECTIONS: usize = 256;
@@ -114,28 +121,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 /// The limit on the number of connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
-    permits: Arc<Semaphore>,
+    pool: Pool,
     rejections: Arc<Semaphore>,
     rejection: Bytes,
     last_warning: Option<Instant>,
 }
 
 impl ConnectionLimit {
-    pub(super) fn new(max: usize) -> Self {
+    pub(super) fn new(options: &HttpOptions) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(max)),
+            pool: Pool::new(Resource::Connections, options.max_connections, options.max_peer_share),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
             rejection: rejection().into(),
             last_warning: None,
         }
     }
 
-    /// Returns the connection with its permit, or rejects it and returns `None` if there are too many.
+    /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers or
+    /// of this one.
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.
-    pub(super) fn admit(&mut self, stream: TcpStream) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+    pub(super) fn admit(&mut self, stream: TcpStream, peer: &Arc<Peer>) -> Option<(TcpStream, PeerPermit)> {
+        if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
         self.warn();

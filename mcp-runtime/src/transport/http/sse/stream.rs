@@ -13,7 +13,10 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::engine::{Meter, Outbox};
+use crate::{
+    engine::{Meter, Outbox},
+    transport::http::peers::Peer,
+};
 
 /// The maximum number of messages in the log of one stream.
 const MAX_LOGGED_MESSAGES: usize = 256;
@@ -25,13 +28,24 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 /// The memory of all streams of one server: the messages in their logs and outboxes.
 #[derive(Debug, Clone)]
 pub(in crate::transport::http) struct StreamMemory {
-    used: Meter,
+    meter: Meter,
     max: usize,
 }
 
 impl StreamMemory {
+    /// Returns the memory of the streams of one peer, whose use counts towards the total.
+    pub(in crate::transport::http) fn of_peer(&self, peer: &Peer) -> Self {
+        Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
+    }
+
+    /// Counts the unread bytes of an outbox.
+    pub(in crate::transport::http) fn watch(&self, outbox: &Outbox) {
+        outbox.set_meter(self.meter.clone());
+    }
+
+    /// Returns the number of bytes that all streams of the server use.
     pub(in crate::transport::http) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.meter.total()
     }
 
     pub(in crate::transport::http) fn max(&self) -> usize {
@@ -46,7 +60,7 @@ impl StreamMemory {
 
 impl Default for StreamMemory {
     fn default() -> Self {
-        Self { used: Arc::default(), max: MAX_KEPT_BYTES }
+        Self { meter: Meter::default(), max: MAX_KEPT_BYTES }
     }
 }
 
@@ -80,7 +94,7 @@ struct Log {
 
 impl EventStream {
     pub(in crate::transport::http) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
-        outbox.set_meter(Arc::clone(&memory.used));
+        memory.watch(&outbox);
         let log = Mutex::new(Log::new(memory.clone()));
         Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log }
     }
@@ -217,7 +231,7 @@ impl Log {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.last += 1;
             self.bytes += line.len();
-            self.memory.used.fetch_add(line.len(), Ordering::Relaxed);
+            self.memory.meter.add(line.len());
             self.events.push_back((self.last, Bytes::copy_from_slice(line)));
         }
     }
@@ -233,7 +247,7 @@ impl Log {
             match self.events.front() {
                 Some((number, line)) if *number < self.written => {
                     self.bytes -= line.len();
-                    self.memory.used.fetch_sub(line.len(), Ordering::Relaxed);
+                    self.memory.meter.sub(line.len());
                 }
                 _ => return,
             }
@@ -249,7 +263,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.meter.sub(self.bytes);
     }
 }
 

@@ -1,0 +1,175 @@
+//! How the errors of functions are mapped to what the model, the client and the log see.
+
+use std::{error::Error, fmt};
+
+use tracing::subscriber::NoSubscriber;
+
+use crate::{error::Fault, random};
+
+/// Maps an error to what the model, the client and the log see, for tools, resources and prompts alike.
+///
+/// Implement it for the error type of your application, as you would implement axum's `IntoResponse`, and return
+/// `Result<_, YourError>`. Without it, the model reads the `Display` text of a tool's error, and the errors of resources
+/// and prompts are only logged.
+///
+/// ```
+/// use std::fmt;
+///
+/// use mcp_runtime::{Failure, Fault, IntoFailure, Revision, Server, tool};
+/// use serde_json::json;
+///
+/// #[derive(Debug)]
+/// enum ShopError {
+///     OutOfStock(String),
+///     Closed,
+///     Database(String),
+/// }
+///
+/// impl fmt::Display for ShopError {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         match self {
+///             Self::OutOfStock(item) => write!(f, "{item} is out of stock, order something else"),
+///             Self::Closed => f.write_str("the shop is closed"),
+///             Self::Database(error) => write!(f, "database error: {error}"),
+///         }
+///     }
+/// }
+///
+/// impl IntoFailure for ShopError {
+///     fn into_failure(self) -> Failure {
+///         match self {
+///             Self::OutOfStock(_) => Failure::message(self),
+///             Self::Closed => Fault::custom(4003, self.to_string()).into(),
+///             Self::Database(_) => Failure::masked(self),
+///         }
+///     }
+/// }
+///
+/// /// Order an item.
+/// #[tool]
+/// fn order(item: String) -> Result<String, ShopError> {
+///     match item.as_str() {
+///         "pen" => Err(ShopError::OutOfStock(item)),
+///         "ink" => Err(ShopError::Closed),
+///         _ => Err(ShopError::Database("10.0.0.1 does not answer".to_owned())),
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("shop", "1.0.0").with::<order>().test_client(Revision::V2026_07_28);
+/// let result = client.call("order", json!({"item": "pen"})).await.unwrap();
+/// assert_eq!(result.text(), "pen is out of stock, order something else");
+/// assert_eq!(client.call("order", json!({"item": "ink"})).await.unwrap_err().code, 4003);
+/// let result = client.call("order", json!({"item": "cup"})).await.unwrap();
+/// assert!(!result.text().contains("10.0.0.1"));
+/// # });
+/// ```
+///
+/// The mapping applies to functions whose return type is `Result<_, E>`. In other places, such as `list` and `complete`
+/// functions, return `Result<_, Failure>`: the `?` operator converts every `E` that implements this trait.
+///
+/// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be converted to a `Failure`",
+    note = "implement `mcp_runtime::IntoFailure` for `{Self}`, or return `Result<_, {Self}>` instead"
+)]
+pub trait IntoFailure: fmt::Display + Sized + 'static {
+    /// Converts the error.
+    fn into_failure(self) -> Failure;
+}
+
+impl IntoFailure for Fault {
+    fn into_failure(self) -> Failure {
+        Failure { shown: Shown::Fault(self), log: None }
+    }
+}
+
+/// What the model, the client and the log see of an error. See [`IntoFailure`].
+///
+/// | constructor | tool | resource, prompt | log |
+/// | --- | --- | --- | --- |
+/// | [`message`](Self::message) | the text, as a result with `isError`, which the model reads | the text, as an internal error (-32603) | nothing |
+/// | `from` a [`Fault`] | the protocol error | the protocol error | nothing |
+/// | [`masked`](Self::masked) | a neutral text with a reference, as a result with `isError` | the same text, as an internal error (-32603) | the text and the reference |
+///
+/// [`with_log`](Self::with_log) adds an entry to the log in the first two cases. Entries are written with the level
+/// `ERROR`, the name of the function and the id of the request. If the program has no `tracing` subscriber, as in most
+/// tests, they are printed to stderr.
+///
+/// The layer [`MaskErrors`](crate::layers::MaskErrors) does not change failures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub(super) shown: Shown,
+    pub(super) log: Option<String>,
+}
+
+/// What the client receives.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shown {
+    Message(String),
+    Fault(Fault),
+    /// A neutral message with a reference to the log.
+    Reference(String),
+}
+
+impl Failure {
+    /// Creates a failure whose text is sent to the client, so it must not contain secrets.
+    pub fn message(text: impl fmt::Display) -> Self {
+        Self { shown: Shown::Message(text.to_string()), log: None }
+    }
+
+    /// Creates a failure whose text only the log contains. The client receives a neutral message with a reference, which
+    /// the log contains, too.
+    ///
+    /// The alternate form of the text is logged (`{:#}`), with which errors of `anyhow` print their causes.
+    pub fn masked(text: impl fmt::Display) -> Self {
+        Self { shown: Shown::Reference(random::reference()), log: Some(format!("{text:#}")) }
+    }
+
+    /// Adds a text for the log, in its alternate form (`{:#}`). Replaces an earlier one.
+    #[must_use]
+    pub fn with_log(mut self, text: impl fmt::Display) -> Self {
+        self.log = Some(format!("{text:#}"));
+        self
+    }
+
+    /// Returns the failure or the fault among an error and its causes, if there is one.
+    pub(super) fn among(error: &(dyn Error + 'static)) -> Option<Self> {
+        std::iter::successors(Some(error), |&error| error.source()).find_map(|error| {
+            let failure = error.downcast_ref::<Self>().cloned();
+            failure.or_else(|| error.downcast_ref::<Fault>().cloned().map(IntoFailure::into_failure))
+        })
+    }
+}
+
+impl<E: IntoFailure> From<E> for Failure {
+    fn from(error: E) -> Self {
+        error.into_failure()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.shown {
+            Shown::Message(text) => f.write_str(text),
+            Shown::Fault(fault) => fault.fmt(f),
+            Shown::Reference(reference) => write!(f, "failed; see the server log, reference {reference}"),
+        }
+    }
+}
+
+impl Error for Failure {}
+
+/// Logs the failure of a function. `reference` is the one that the client received.
+///
+/// Prints it to stderr if the program has no `tracing` subscriber: the client does not know the reason, so it would be
+/// lost.
+pub(crate) fn log_failure(name: &str, id: &str, reference: Option<&str>, reason: &str) {
+    let is_lost = tracing::dispatcher::get_default(|dispatch| dispatch.is::<NoSubscriber>());
+    if is_lost {
+        let reference = reference.map(|reference| format!(", reference {reference}")).unwrap_or_default();
+        eprintln!("`{name}` failed (request {id}{reference}): {reason}");
+    } else {
+        tracing::error!(name, id, reference, reason, "function failed");
+    }
+}

@@ -1,0 +1,326 @@
+//! The peers of a server, and the share of each limit that a single peer may use.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The limited resources that peers share.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Resource {
+    Connections,
+    Sessions,
+    Calls,
+    Listeners,
+    BodyBytes,
+    ResponseBytes,
+}
+
+/// The number of [`Resource`]s.
+const RESOURCES: usize = 6;
+
+/// The peers that use any resource.
+///
+/// The table has no bound of its own: a peer is removed when nothing refers to it, and the connections, sessions and
+/// calls that do are limited.
+#[derive(Debug, Default)]
+pub(super) struct Peers(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    principals: HashMap<Box<str>, Weak<Peer>>,
+    networks: HashMap<Option<IpAddr>, Weak<Peer>>,
+}
+
+/// The clients that limits treat as one: those with the same principal or, without one, with the same network address.
+#[derive(Debug)]
+pub(super) struct Peer {
+    key: Key,
+    peers: Arc<Peers>,
+    used: [AtomicUsize; RESOURCES],
+    /// The number of bytes that the peer's streams keep.
+    stream_bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+enum Key {
+    Principal(Box<str>),
+    /// An IPv4 address or the first 64 bits of an IPv6 address. `None` if the address is unknown.
+    Network(Option<IpAddr>),
+}
+
+impl Peers {
+    /// Returns the peer with this principal.
+    pub(super) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = table.principals.get(name).and_then(Weak::upgrade) {
+            return peer;
+        }
+        let peer = Peer::new(Key::Principal(name.into()), Arc::clone(self));
+        table.principals.insert(name.into(), Arc::downgrade(&peer));
+        peer
+    }
+
+    /// Returns the peer with this address. All clients whose address is unknown are one peer.
+    pub(super) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
+        let network = address.map(network);
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
+            return peer;
+        }
+        let peer = Peer::new(Key::Network(network), Arc::clone(self));
+        table.networks.insert(network, Arc::downgrade(&peer));
+        peer
+    }
+
+    fn remove(&self, key: &Key) {
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A new peer with the same key may have replaced the one that is being dropped.
+        match key {
+            Key::Principal(name) => {
+                if table.principals.get(name).is_some_and(|peer| peer.strong_count() == 0) {
+                    table.principals.remove(name);
+                }
+            }
+            Key::Network(network) => {
+                if let Entry::Occupied(entry) = table.networks.entry(*network)
+                    && entry.get().strong_count() == 0
+                {
+                    entry.remove();
+                }
+            }
+        }
+    }
+}
+
+/// Returns the network that a peer controls: providers assign 64 bits of IPv6 addresses to each customer.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+impl Peer {
+    fn new(key: Key, peers: Arc<Peers>) -> Arc<Self> {
+        Arc::new(Self { key, peers, used: Default::default(), stream_bytes: Arc::default() })
+    }
+
+    /// Returns how much of a resource the peer uses.
+    pub(super) fn used(&self, resource: Resource) -> usize {
+        self.counter(resource).load(Ordering::Acquire)
+    }
+
+    /// Returns the counter of the bytes that the peer's streams keep.
+    pub(super) fn stream_bytes(&self) -> &Arc<AtomicUsize> {
+        &self.stream_bytes
+    }
+
+    fn counter(&self, resource: Resource) -> &AtomicUsize {
+        &self.used[resource as usize]
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.peers.remove(&self.key);
+    }
+}
+
+/// The fraction of what other peers leave free that a single peer may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share(f64);
+
+impl Share {
+    /// Creates a share. Values outside of 0 to 1 are clamped.
+    pub(super) fn new(fraction: f64) -> Self {
+        Self(if fraction.is_nan() { 1.0 } else { fraction.clamp(0.0, 1.0) })
+    }
+
+    /// Returns how much a peer may use of an amount, which is at least 1 unless the amount is 0.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+    pub(super) fn of(self, amount: usize) -> usize {
+        ((amount as f64 * self.0).ceil() as usize).max(usize::from(amount > 0))
+    }
+}
+
+/// A limited amount of a resource that peers share.
+#[derive(Debug)]
+pub(super) struct Pool {
+    resource: Resource,
+    permits: Arc<Semaphore>,
+    max: usize,
+    share: Share,
+}
+
+/// A part of a resource that a peer uses until the permit is dropped.
+#[derive(Debug)]
+pub(super) struct PeerPermit {
+    resource: Resource,
+    permits: OwnedSemaphorePermit,
+    peer: Arc<Peer>,
+}
+
+impl Pool {
+    pub(super) fn new(resource: Resource, max: usize, share: Share) -> Self {
+        let max = max.min(Semaphore::MAX_PERMITS);
+        Self { resource, permits: Arc::new(Semaphore::new(max)), max, share }
+    }
+
+    /// Returns a permit, or `None` if too little is free or the peer's share is exceeded.
+    pub(super) fn try_acquire(&self, peer: &Arc<Peer>, amount: usize) -> Option<PeerPermit> {
+        let permits = self.try_acquire_permits(peer, amount)?;
+        Some(PeerPermit { resource: self.resource, permits, peer: Arc::clone(peer) })
+    }
+
+    /// Extends a permit. Returns `false` and leaves it unchanged if too little is free or the peer's share is exceeded.
+    pub(super) fn try_extend(&self, permit: &mut PeerPermit, amount: usize) -> bool {
+        self.try_acquire_permits(&permit.peer, amount).map(|permits| permit.permits.merge(permits)).is_some()
+    }
+
+    /// Returns how much more a peer may use.
+    pub(super) fn available_to(&self, peer: &Peer) -> usize {
+        let (used, free) = (peer.used(self.resource), self.permits.available_permits());
+        self.share.of(used + free).saturating_sub(used).min(free)
+    }
+
+    /// Returns how much is free.
+    pub(super) fn free(&self) -> usize {
+        self.permits.available_permits()
+    }
+
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    pub(super) fn share(&self) -> Share {
+        self.share
+    }
+
+    /// Waits until nothing is in use.
+    pub(super) async fn settled(&self) {
+        // Never fails, since the semaphore is never closed.
+        let _ = self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
+    }
+
+    fn try_acquire_permits(&self, peer: &Peer, amount: usize) -> Option<OwnedSemaphorePermit> {
+        let counter = peer.counter(self.resource);
+        // Added before the check, so that concurrent requests cannot exceed the share together.
+        let before = counter.fetch_add(amount, Ordering::AcqRel);
+        let allowed = self.share.of(before + self.permits.available_permits());
+        let permits = || Arc::clone(&self.permits).try_acquire_many_owned(u32::try_from(amount).ok()?).ok();
+        let permits = if before + amount <= allowed { permits() } else { None };
+        if permits.is_none() {
+            counter.fetch_sub(amount, Ordering::AcqRel);
+        }
+        permits
+    }
+}
+
+impl PeerPermit {
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    #[cfg(test)]
+    pub(super) fn amount(&self) -> usize {
+        self.permits.num_permits()
+    }
+}
+
+impl Drop for PeerPermit {
+    fn drop(&mut self) {
+        self.peer.counter(self.resource).fetch_sub(self.permits.num_permits(), Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_principals_or_networks() {
+        let peers = Arc::new(Peers::default());
+        let address = |text: &str| peers.address(Some(text.parse().unwrap()));
+        for (left, right, are_same) in [
+            (address("10.0.0.1"), address("10.0.0.1"), true),
+            (address("10.0.0.1"), address("10.0.0.2"), false),
+            (address("10.0.0.1"), address("::ffff:10.0.0.1"), true),
+            (address("2001:db8:0:1::1"), address("2001:db8:0:1:ffff::2"), true),
+            (address("2001:db8:0:1::1"), address("2001:db8:0:2::1"), false),
+            (peers.address(None), peers.address(None), true),
+            (peers.address(None), address("10.0.0.1"), false),
+            (peers.principal("ada"), peers.principal("ada"), true),
+            (peers.principal("ada"), peers.principal("eve"), false),
+            (peers.principal("10.0.0.1"), address("10.0.0.1"), false),
+        ] {
+            assert_eq!(Arc::ptr_eq(&left, &right), are_same, "{:?} {:?}", left.key, right.key);
+        }
+    }
+
+    #[test]
+    fn the_table_contains_only_peers_in_use() {
+        let peers = Arc::new(Peers::default());
+        let kept = [peers.principal("ada"), peers.address(None)];
+        for number in 0..100_u8 {
+            peers.principal(&number.to_string());
+            peers.address(Some([10, 0, 0, number].into()));
+        }
+        let count = || {
+            let table = peers.0.lock().unwrap();
+            (table.principals.len(), table.networks.len())
+        };
+        assert_eq!(count(), (1, 1));
+        drop(kept);
+        assert_eq!(count(), (0, 0));
+    }
+
+    /// Each peer acquires as much as it can, one after the other.
+    #[test]
+    fn a_peer_uses_at_most_its_share_of_what_others_leave_free() {
+        for (share, max, expected) in [
+            (0.75, 1, &[1, 0, 0][..]),
+            (0.75, 2, &[2, 0]),
+            (0.75, 4, &[3, 1, 0]),
+            (0.75, 1000, &[750, 188, 47, 12, 3]),
+            (0.5, 1000, &[500, 250, 125]),
+            (1.0, 1000, &[1000, 0]),
+            (0.0, 1000, &[1, 1, 1]),
+        ] {
+            let peers = Arc::new(Peers::default());
+            let pool = Pool::new(Resource::Calls, max, Share::new(share));
+            let mut permits = Vec::new();
+            for (number, expected) in expected.iter().enumerate() {
+                let peer = peers.principal(&number.to_string());
+                let available = pool.available_to(&peer);
+                let acquired: Vec<_> = std::iter::from_fn(|| pool.try_acquire(&peer, 1)).collect();
+                assert_eq!((acquired.len(), available), (*expected, *expected), "peer {number} of {share} of {max}");
+                assert_eq!(peer.used(Resource::Calls), *expected);
+                permits.extend(acquired);
+            }
+            drop(permits);
+            assert_eq!(pool.free(), max);
+        }
+    }
+
+    #[test]
+    fn permits_can_be_extended() {
+        let peer = Arc::new(Peers::default()).principal("ada");
+        let pool = Pool::new(Resource::BodyBytes, 100, Share::new(0.5));
+        let mut permit = pool.try_acquire(&peer, 30).unwrap();
+        assert!(!pool.try_extend(&mut permit, 21));
+        assert!(pool.try_extend(&mut permit, 20));
+        assert_eq!((permit.amount(), peer.used(Resource::BodyBytes), pool.free()), (50, 50, 50));
+        drop(permit);
+        assert_eq!((peer.used(Resource::BodyBytes), pool.free()), (0, 100));
+    }
+}

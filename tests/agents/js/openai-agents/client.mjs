@@ -1,0 +1,3 @@
+import { OpenAiAgents, runPlan } from './agent.mjs';
+
+await runPlan('@openai/agents', OpenAiAgents);

@@ -1,0 +1,7 @@
+import { OpenAiAgents, runPlan } from './agent.mjs';
+
+class Strict extends OpenAiAgents {
+    strict = true;
+}
+
+await runPlan('@openai/agents (strict)', Strict);
