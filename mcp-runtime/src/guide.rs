@@ -3,19 +3,34 @@
 //! Each chapter begins with a small complete example. All examples are compiled, and most of them run, with the tests
 //! of this crate.
 //!
+//! **Functions**
+//!
 //! - [First server](first_server): a complete program, how to try it, and how to connect a client.
 //! - [Arguments](arguments): types, optional arguments, constraints, and what a model reads about invalid values.
 //! - [Results and errors](results): return types, and what the model, the client and the log see of an error.
 //! - [State](state): what functions share, and flags on the command line.
 //! - [Resources](resources): data that clients read by URI, and templates.
 //! - [Prompts](prompts): messages that a user chooses, and completion.
+//!
+//! **Calls**
+//!
 //! - [Asking the client](asking): forms, web pages, and the client's model, in both eras of the protocol.
 //! - [Long calls](long_calls): progress, cancellation, timeouts, streaming.
 //! - [Tasks](tasks): calls that clients poll.
-//! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
+//!
+//! **Programs**
+//!
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
+//! - [Organizing](organizing): tools over modules and crates.
+//! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
+//! - [Deploying](deploying): a container, a systemd service, nginx.
+//!
+//! **Advice**
+//!
+//! - [Tool design](tool_design): tools that models use correctly.
+//! - [From rmcp](from_rmcp): the same server side by side.
 
-#![allow(rustdoc::broken_intra_doc_links, reason = "some chapters link to chapters that are not written yet")]
+#![allow(rustdoc::broken_intra_doc_links, reason = "a chapter links to one that is not written yet")]
 
 pub mod first_server {
     #![doc = include_str!("../docs/first_server.md")]
@@ -44,11 +59,45 @@ pub mod long_calls {
 pub mod tasks {
     #![doc = include_str!("../docs/tasks.md")]
 }
+#[cfg(any(feature = "lock", not(doctest)))]
+pub mod testing {
+    #![doc = include_str!("../docs/testing.md")]
+}
+pub mod organizing {
+    #![doc = include_str!("../docs/organizing.md")]
+}
 #[cfg(any(feature = "http", not(doctest)))]
 pub mod http {
     #![doc = include_str!("../docs/http.md")]
 }
-#[cfg(any(feature = "lock", not(doctest)))]
-pub mod testing {
-    #![doc = include_str!("../docs/testing.md")]
+pub mod deploying {
+    #![doc = include_str!("../docs/deploying.md")]
+    //!
+    //! # Dockerfile
+    //!
+    //! ```dockerfile
+    #![doc = include_str!("../docs/deploy/Dockerfile")]
+    //! ```
+    //!
+    //! # Unit
+    //!
+    //! ```ini
+    #![doc = include_str!("../docs/deploy/my-server.service")]
+    //! ```
+    //!
+    //! # Site
+    //!
+    //! ```nginx
+    #![doc = include_str!("../docs/deploy/nginx.conf")]
+    //! ```
+    //!
+    //! # Next
+    //!
+    //! [Tool design](super::tool_design): tools that models use correctly.
+}
+pub mod tool_design {
+    #![doc = include_str!("../docs/tool_design.md")]
+}
+pub mod from_rmcp {
+    #![doc = include_str!("../docs/from_rmcp.md")]
 }

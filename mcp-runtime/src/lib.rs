@@ -1,4 +1,6 @@
-//! Turns plain Rust functions into a [Model Context Protocol](https://modelcontextprotocol.io) server.
+//! Turns plain Rust functions into a [Model Context Protocol](https://modelcontextprotocol.io) (MCP) server.
+//!
+//! A documented function and one line are a complete program:
 //!
 //! ```no_run
 //! use mcp_runtime::tool;
@@ -17,6 +19,102 @@
 //! mcp_runtime::main!();
 //! ```
 //!
+//! The input schema comes from the types of the parameters, the descriptions come from the doc comments, and the schema
+//! is enforced. The program serves all published revisions of the protocol, from 2024-11-05 to 2026-07-28, over stdio
+//! and, with the feature `http`, over HTTP.
+//!
+//! # The guide
+//!
+//! The module [`guide`] explains everything in chapters, each with complete examples:
+//!
+//! | to learn | read |
+//! | --- | --- |
+//! | how to write, try and connect a server | [First server](guide::first_server) |
+//! | what a function can take and return | [Arguments](guide::arguments), [Results and errors](guide::results) |
+//! | what functions share | [State](guide::state) |
+//! | the other kinds of functions | [Resources](guide::resources), [Prompts](guide::prompts) |
+//! | how a function asks the user or the client's model | [Asking the client](guide::asking) |
+//! | progress, cancellation, timeouts, background work | [Long calls](guide::long_calls), [Tasks](guide::tasks) |
+//! | how to test a server | [Testing](guide::testing) |
+//! | how to structure a larger one | [Organizing](guide::organizing) |
+//! | how to serve many clients | [HTTP](guide::http), [Deploying](guide::deploying) |
+//! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
+//! | how to move a server from the official SDK | [From rmcp](guide::from_rmcp) |
+//!
+//! # An overview
+//!
+//! One rule decides every parameter: **by value from the caller, by reference from the server.**
+//!
+//! ```
+//! use std::sync::Mutex;
+//!
+//! use mcp_runtime::{Context, Json, Revision, Server, prompt, resource, tool};
+//! use schemars::JsonSchema;
+//! use serde::Serialize;
+//! use serde_json::json;
+//!
+//! #[derive(Clone, Serialize, JsonSchema)]
+//! struct Note {
+//!     id: usize,
+//!     text: String,
+//! }
+//!
+//! #[derive(Default)]
+//! struct Notes(Mutex<Vec<Note>>);
+//!
+//! /// Write a note.
+//! #[tool(destructive = false)]
+//! fn add_note(
+//!     notes: &Notes, // shared state
+//!     ctx: &Context, // this request
+//!     /// The text, in Markdown.
+//!     #[arg(length = 1..=1000)]
+//!     text: String,
+//! ) -> Json<Note> {
+//!     let mut notes = notes.0.lock().unwrap();
+//!     let note = Note { id: notes.len(), text };
+//!     notes.push(note.clone());
+//!     ctx.info("a note was written");
+//!     Json(note)
+//! }
+//!
+//! /// A note.
+//! #[resource("notes://{id}", mime = "text/markdown")]
+//! fn note(notes: &Notes, id: usize) -> Option<String> {
+//!     notes.0.lock().unwrap().get(id).map(|note| note.text.clone())
+//! }
+//!
+//! /// Ask for a summary of all notes.
+//! #[prompt]
+//! fn summary() -> &'static str {
+//!     "Read all notes and summarize them in three sentences."
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), mcp_runtime::RpcError> {
+//! let server = Server::empty("notes", "1.0.0")
+//!     .with::<add_note>()
+//!     .with::<note>()
+//!     .with::<summary>()
+//!     .with_state(Notes::default());
+//!
+//! // Tests need neither a process nor a port.
+//! let mut client = server.test_client(Revision::V2026_07_28);
+//! client.call("add_note", json!({"text": "Buy milk"})).await?;
+//! assert_eq!(client.read("notes://0").await?[0]["text"], "Buy milk");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`#[tool]`](macro@tool), [`#[resource]`](macro@resource) and [`#[prompt]`](macro@prompt) annotate functions, and
+//!   [`#[tools]`](macro@tools) the methods of a type. The page of each macro lists its options.
+//! - [`main!`] serves all annotated functions of the program. [`#[server]`](macro@server) turns a function that
+//!   configures a [`Server`] into `main`, with its parameters as flags.
+//! - [`Context`] is the request that a function handles. It reports progress, logs, and asks the client.
+//! - [`Fault`] is a protocol error. Every other error of a tool is read by the model.
+//! - [`layers`] wrap calls as middleware does.
+//! - [`TestClient`] calls a server in memory.
+//!
 //! # Features
 //!
 //! - `log` (enabled by default): a `tracing` subscriber that writes to stderr, and forwarding of log events to clients.
@@ -25,6 +123,8 @@
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `skills`: `Server::skills`, which serves directories of agent skills.
 //! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend;
 mod cli;

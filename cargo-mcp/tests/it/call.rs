@@ -10,7 +10,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    common::{CommandOutput, cargo_mcp, example, run},
+    common::{CommandOutput, cargo_mcp, repository, run},
+    examples::example,
     servers::{HttpServer, modern_script, respond_to_call, script},
     terminal::{DOWN, ENTER, Terminal},
 };
@@ -84,20 +85,6 @@ fn the_progress_bar_is_erased_before_the_result() {
         assert!(before.ends_with("\x1b[2K"), "{before:?}");
         assert_eq!(terminal.exit_code(), 0);
     }
-}
-
-#[test]
-fn a_package_of_the_workspace_is_built_and_called() {
-    assert_eq!(run(&["call", "hello", "greet", "name=Ann"]).expect_success(), "Hello, Ann!\n");
-}
-
-#[test]
-fn the_package_of_the_current_directory_is_the_default() {
-    let mut command = cargo_mcp(&["call", "greet", "name=Ann"]);
-    command.current_dir(crate::common::repository().join("examples/hello/src"));
-    assert_eq!(CommandOutput::from(command.output().expect("cargo-mcp starts")).expect_success(), "Hello, Ann!\n");
-    let args = ["call", "greet", "name=Ann", "--manifest-path", "examples/hello/Cargo.toml"];
-    assert_eq!(run(&args).expect_success(), "Hello, Ann!\n");
 }
 
 #[test]
@@ -242,7 +229,7 @@ fn invalid_arguments_are_reported_before_the_call() {
 fn binary_content_is_saved_to_new_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("UTF-8");
-    let media = Path::new(crate::common::repository()).join("examples/everything/media");
+    let media = Path::new(repository()).join("examples/everything/media");
     for (tool, file, original) in [
         ("test_image_content", "test_image_content-1.png", Some("pixel.png")),
         ("test_audio_content", "test_audio_content-1.wav", Some("silence.wav")),

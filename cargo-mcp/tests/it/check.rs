@@ -7,28 +7,15 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
 };
 
 use serde_json::{Value, json};
 
 use crate::{
-    common::{CommandOutput, cargo_mcp, example, repository, run},
+    common::{CommandOutput, cargo_mcp, repository, run},
+    examples::{example, listed_server},
     servers::HttpServer,
 };
-
-/// Builds `tests/servers/listed.rs` and returns the path of the executable.
-fn listed_server() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let arguments = ["build", "--quiet", "-p", "mcp-runtime-cli", "--example", "listed"];
-        let built =
-            Command::new(env!("CARGO")).args(arguments).current_dir(repository()).status().expect("cargo starts");
-        assert!(built.success(), "the server builds");
-        let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("a program is in a directory");
-        text(&programs.join("examples/listed"))
-    })
-}
 
 fn text(path: &Path) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
@@ -314,19 +301,6 @@ fn changes_are_reported_and_accepted() {
     assert_eq!(server.run(&["lock"]).expect_success(), format!("{changes}updated `mcp.lock.json`\n"));
     server.run(&["check", "--locked"]).expect_success();
     server.run(&["check", &format!("--locked={copy}")]).expect_failure(1);
-}
-
-#[test]
-fn the_lock_file_of_a_package_is_next_to_its_manifest() {
-    let args = ["lock", "notes", "--env", "NOTES_DB=:memory:"];
-    assert_eq!(
-        run(&args).expect_success(),
-        "`examples/notes/mcp.lock.json` is up to date\n",
-        "`cargo test` and the command agree"
-    );
-    let checked = run(&["check", "notes", "--locked", "--read", "--deny", "notes", "--env", "NOTES_DB=:memory:"])
-        .expect_success();
-    assert!(checked.ends_with("\n0 errors, 0 warnings, 0 notes\n"), "{checked}");
 }
 
 #[test]

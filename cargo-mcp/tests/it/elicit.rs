@@ -1,7 +1,7 @@
 //! Elicitation in a terminal, in both revisions that differ in how the server asks.
 
 use crate::{
-    common::example,
+    examples::example,
     terminal::{CTRL_C, DOWN, ENTER, ESCAPE, Terminal},
 };
 

@@ -15,7 +15,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::common::{CommandOutput, cargo_mcp, example};
+use crate::{
+    common::{CommandOutput, cargo_mcp},
+    examples::example,
+};
 
 /// A temporary home directory.
 struct Home(TempDir);

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    common::{example, run},
+    common::run,
+    examples::example,
     servers::{HttpServer, script},
 };
 
@@ -149,11 +150,6 @@ fn json_prints_the_lists_unchanged() {
     let tools: Value = serde_json::from_str(&list("notes", &["--json", "--tools"])).expect("JSON");
     assert_eq!(tools["tools"], listed["tools"]);
     assert_eq!(tools.get("prompts"), None);
-}
-
-#[test]
-fn a_package_of_the_workspace_is_built_and_started() {
-    assert!(run(&["list", "hello"]).expect_success().contains("greet("));
 }
 
 #[test]

@@ -1,19 +1,19 @@
-//! End-to-end tests of every command, with real servers.
+//! End-to-end tests of every command, with real servers. `tests/projects` tests what builds whole packages.
 
 mod broken;
 mod bundle;
 mod call;
 mod check;
+#[path = "../common/mod.rs"]
 mod common;
 mod complete;
 mod completions;
-mod dev;
 mod elicit;
+mod examples;
 mod install;
 mod list;
 mod new;
 mod prompt;
 mod read;
-mod readme;
 mod servers;
 mod terminal;

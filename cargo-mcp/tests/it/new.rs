@@ -9,43 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tempfile::TempDir;
-
-use crate::common::{CommandOutput, cargo_mcp, repository, run};
-
-/// Returns a directory outside any repository and workspace.
-fn empty_directory() -> TempDir {
-    tempfile::tempdir().expect("a directory")
-}
-
-/// Runs `cargo mcp new` in a directory.
-fn new_in(directory: &Path, args: &[&str]) -> CommandOutput {
-    cargo_mcp(&[&["new"], args].concat()).current_dir(directory).output().expect("cargo-mcp starts").into()
-}
-
-/// Runs cargo in a package with the target directory of this repository, so that nothing is built twice.
-fn cargo(project: &Path, args: &[&str]) -> CommandOutput {
-    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(args).current_dir(project).stdin(Stdio::null());
-    cargo.env("CARGO_TARGET_DIR", programs.parent().expect("the profile directory has a parent"));
-    cargo.output().expect("cargo starts").into()
-}
-
-fn copy_lock_file(project: &Path) {
-    fs::copy(repository().join("Cargo.lock"), project.join("Cargo.lock")).expect("the versions are copied");
-}
-
-fn examples() -> Vec<String> {
-    let listed = run(&["new", "--list"]).expect_success();
-    let names = listed.lines().map(|line| line.split(' ').next().expect("a line has args").to_owned());
-    names.collect()
-}
-
-fn read(path: impl AsRef<Path>) -> String {
-    let path = path.as_ref();
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
+use crate::common::{
+    CommandOutput,
+    packages::{cargo, empty_directory, examples, new_in, read},
+    repository, run,
+};
 
 #[test]
 fn examples_are_listed_with_descriptions() {
@@ -59,55 +27,6 @@ fn examples_are_listed_with_descriptions() {
     }
     let entries = fs::read_dir(repository().join("examples")).expect("there are examples").flatten();
     assert_eq!(examples().len(), entries.count());
-}
-
-/// Each package is outside any workspace. Clippy checks that it compiles, at half the cost of a build.
-#[test]
-fn every_example_compiles_alone_without_warnings() {
-    let top = empty_directory();
-    for example in examples() {
-        let name = format!("alone-{example}");
-        new_in(top.path(), &[&name, "--from", &example]).expect_success();
-        let project = top.path().join(&name);
-        copy_lock_file(&project);
-
-        let manifest = read(project.join("Cargo.toml"));
-        for part in ["workspace", "publish", "mcp-tests", "../"] {
-            assert!(!manifest.contains(part), "{part} is in\n{manifest}");
-        }
-        cargo(&project, &["fmt", "--check"]).expect_success();
-        cargo(&project, &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]).expect_success();
-        let changed = Command::new("git").args(["status", "--porcelain"]).current_dir(&project).output();
-        let changed = CommandOutput::from(changed.expect("git starts")).expect_success();
-        assert!(!changed.contains("target") && changed.contains("Cargo.toml"), "{changed}");
-        clean(&project, &name);
-    }
-}
-
-/// All packages share a workspace, so that common dependencies are compiled once.
-#[test]
-fn every_example_passes_its_tests() {
-    let top = empty_directory();
-    fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")
-        .expect("the file is written");
-    for example in examples() {
-        new_in(top.path(), &[&format!("tested-{example}"), "--from", &example, "--http", "--vcs", "none"])
-            .expect_success();
-    }
-    copy_lock_file(top.path());
-    cargo(top.path(), &["test", "--quiet", "--workspace"]).expect_success();
-    for example in examples() {
-        let name = format!("tested-{example}");
-        let tests =
-            cargo(top.path(), &["test", "--quiet", "--workspace", "--bin", &name, "--", "--list"]).expect_success();
-        assert!(tests.lines().any(|line| line.ends_with(": test")), "{example} has no tests: {tests}");
-        clean(top.path(), &name);
-    }
-}
-
-/// Removes the artifacts of a package, since the packages of the next run have other paths.
-fn clean(project: &Path, package: &str) {
-    cargo(project, &["clean", "--quiet", "--package", package]).expect_success();
 }
 
 #[test]

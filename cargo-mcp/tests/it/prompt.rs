@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    common::{CommandOutput, example, run},
+    common::{CommandOutput, run},
+    examples::example,
     servers::HttpServer,
 };
 

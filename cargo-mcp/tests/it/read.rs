@@ -5,7 +5,8 @@ use std::fs;
 use serde_json::Value;
 
 use crate::{
-    common::{CommandOutput, cargo_mcp, example, run},
+    common::{CommandOutput, cargo_mcp, run},
+    examples::example,
     servers::HttpServer,
 };
 

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::common::example;
+use crate::examples::example;
 
 /// A process that serves HTTP, killed on drop.
 pub(crate) struct HttpServer {

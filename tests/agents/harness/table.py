@@ -7,6 +7,7 @@ tool.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import schema
 
 AGENTS = Path(__file__).resolve().parent.parent
 SHAPES = AGENTS / "shapes.json"
-RESULTS = AGENTS / "results/shapes.json"
+RESULTS = AGENTS / "results"
 GUIDE = AGENTS.parent.parent / "mcp-runtime/docs/frameworks.md"
+MAX_DETAIL = 2000  # characters of a converted schema or an error
 BEGIN, END = "<!-- table: written by tests/agents/run --table -->", "<!-- end of table -->"
 
 
@@ -46,9 +48,9 @@ def judge(lines: list[dict]) -> None:
 
 def outcome(shape: dict, line: dict) -> tuple[str, str]:
     if "error" in line:
-        return "fails", line["error"]
+        return "fails", line["error"][:MAX_DETAIL]
     converted = line["converted"]
-    text = json.dumps(converted)
+    text = json.dumps(converted)[:MAX_DETAIL]
     inexpressible = [
         alternatives for alternatives in shape["accept"] if not any(schema.accepts(converted, value) for value in alternatives)
     ]
@@ -74,16 +76,22 @@ def names_in(converted: Any) -> list[str]:
 
 
 def record(lines: list[dict]) -> None:
-    """Replaces the recorded results of the frameworks that ran."""
-    recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    ran = {line["framework"] for line in lines}
-    fields = ("framework", "version", "shape", "form", "outcome", "detail")
-    kept = [row for row in recorded if row["framework"] not in ran]
-    rows = kept + [{name: line[name] for name in fields} for line in lines if line["kind"] == "shape"]
-    order = {(shape["shape"], form): number for number, shape in enumerate(shapes()) for form in shape["forms"]}
-    rows = [row for row in rows if (row["shape"], row["form"]) in order]
-    rows.sort(key=lambda row: (order[row["shape"], row["form"]], list(order).index((row["shape"], row["form"])), row["framework"]))
-    RESULTS.write_text("[\n" + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n]\n")
+    """Writes a file of results for each framework that ran, by shape and form in the order of shapes.json."""
+    RESULTS.mkdir(exist_ok=True)
+    order = [(shape["shape"], form) for shape in shapes() for form in shape["forms"]]
+    for framework in {line["framework"] for line in lines}:
+        found = {(line["shape"], line["form"]): line for line in lines if line["framework"] == framework and line["kind"] == "shape"}
+        if not found:
+            continue
+        rows = [found[key] for key in order if key in found]
+        results = {"framework": framework, "version": rows[0]["version"], "results": [result(row) for row in rows]}
+        name = re.sub(r"[^a-z0-9]+", "-", framework.lower()).strip("-")
+        RESULTS.joinpath(f"{name}.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
+def result(line: dict) -> dict:
+    row = {name: line[name] for name in ("shape", "form", "outcome")}
+    return row if line["outcome"] == "survives" else row | {"detail": line["detail"]}
 
 
 MARKS = {"survives": "✓", "weakened": "~", "lost": "✗", "fails": "**fails**"}
@@ -91,9 +99,9 @@ MARKS = {"survives": "✓", "weakened": "~", "lost": "✗", "fails": "**fails**"
 
 def write() -> None:
     """Writes the table between the markers of the guide: a row per shape and form, for the listed form and the one before it."""
-    rows = json.loads(RESULTS.read_text())
-    versions = {row["framework"]: row["version"] for row in rows}
-    outcomes = {(row["framework"], row["shape"], row["form"]): row["outcome"] for row in rows}
+    recorded = [json.loads(file.read_text()) for file in RESULTS.glob("*.json")]
+    versions = {one["framework"]: one["version"] for one in recorded}
+    outcomes = {(one["framework"], row["shape"], row["form"]): row["outcome"] for one in recorded for row in one["results"]}
     names = sorted(versions)
     numbers = "".join(f" {number} |" for number, _ in enumerate(names, 1))
     out = [BEGIN, "", f"| shape | form |{numbers}", "| --- | --- |" + " :-: |" * len(names)]

@@ -24,4 +24,3 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
-mod ui;

@@ -1,9 +1,11 @@
 //! Runs the `cargo mcp` executable.
 
+pub(crate) mod bundle;
+pub(crate) mod packages;
+
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output, Stdio},
-    sync::OnceLock,
 };
 
 /// Returns the root of the repository.
@@ -52,35 +54,4 @@ impl CommandOutput {
         assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
         self.stderr
     }
-}
-
-/// The examples that tests use.
-const EXAMPLES: [&str; 7] = ["hello", "notes", "files", "ask", "jobs", "everything", "mount_axum"];
-
-/// Returns the path of an example's executable.
-///
-/// All examples are built together once and copied, because a later build of a single package could replace its
-/// executable with one that has fewer features.
-pub(crate) fn example(name: &str) -> PathBuf {
-    static COPIES: OnceLock<PathBuf> = OnceLock::new();
-    let copies = COPIES.get_or_init(|| {
-        let packages = EXAMPLES.iter().flat_map(|name| ["-p", name]);
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet"])
-            .args(packages)
-            .current_dir(repository())
-            .status()
-            .expect("cargo starts");
-        assert!(built.success(), "the examples build");
-        let built = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
-        let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
-        std::fs::create_dir_all(&copies).expect("a directory");
-        for name in EXAMPLES {
-            // A running program cannot be overwritten.
-            let _ = std::fs::remove_file(copies.join(name));
-            std::fs::copy(built.join(name), copies.join(name)).expect("a program is copied");
-        }
-        copies
-    });
-    copies.join(name)
 }
