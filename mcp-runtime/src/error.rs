@@ -17,8 +17,9 @@ use crate::excerpt::excerpt;
 ///
 /// The faults of a tool's conversation with its client become such results as well, since most agents end their run at
 /// a protocol error: [`InvalidAnswer`](Self::InvalidAnswer), [`AnswerError`](Self::AnswerError),
-/// [`AnswerTimeout`](Self::AnswerTimeout), and [`MissingCapability`](Self::MissingCapability) in revisions before
-/// 2026-07-28, which requires a protocol error for it.
+/// [`AnswerTimeout`](Self::AnswerTimeout), [`InteractionRequired`](Self::InteractionRequired), and
+/// [`MissingCapability`](Self::MissingCapability) in revisions before 2026-07-28, which requires a protocol error for
+/// it.
 ///
 /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +77,8 @@ pub enum Fault {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// The user has not completed an interaction that the call requires, such as visiting a web page.
+    InteractionRequired(String),
     /// The client answered a request of the function with an error.
     #[non_exhaustive]
     AnswerError {
@@ -172,7 +175,7 @@ impl fmt::Display for Fault {
             Self::UnknownTool(name) => write!(f, "unknown tool: {}", excerpt(name)),
             Self::UnknownPrompt(name) => write!(f, "unknown prompt: {}", excerpt(name)),
             Self::ResourceNotFound(uri) => write!(f, "resource not found: {}", excerpt(uri)),
-            Self::Internal(why) | Self::Overloaded(why) => f.write_str(why),
+            Self::Internal(why) | Self::Overloaded(why) | Self::InteractionRequired(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {}", excerpt(requested)),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
             Self::MissingCapability { required } => {

@@ -155,11 +155,12 @@ impl ClientRequests<'_> {
             return Ok(Fault::UrlElicitationRequired { elicitations: elicitations.collect::<Result<_, _>>()? });
         }
         let answers = pages.ask_all(self).await?;
-        Err(Fault::internal(if answers.iter().all(Answer::is_accepted) {
+        let reason = if answers.iter().all(Answer::is_accepted) {
             "the interaction on a web page that the call requires is not complete"
         } else {
             "the user has not agreed to open a web page that the call requires"
-        }))
+        };
+        Err(Fault::InteractionRequired(reason.to_owned()))
     }
 
     /// Sends a `ping` and returns the time that the response took.

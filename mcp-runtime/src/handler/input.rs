@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::{
-    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap, env::find,
+    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap,
+    env::find,
     schema::{Violation, decoding_violation},
     slot::Decode,
 };

@@ -63,7 +63,10 @@ impl FromStr for Level {
     type Err = ParseLevelError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| ParseLevelError(excerpt(name).into_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|level| level.as_str() == name)
+            .ok_or_else(|| ParseLevelError(excerpt(name).into_owned()))
     }
 }
 

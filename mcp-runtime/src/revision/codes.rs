@@ -31,6 +31,7 @@ impl ErrorCodes {
             Fault::UnknownPrompt(_) => self.unknown_prompt,
             Fault::ResourceNotFound(_) => self.resource_not_found,
             Fault::Internal(_)
+            | Fault::InteractionRequired(_)
             | Fault::InvalidAnswer { .. }
             | Fault::AnswerError { .. }
             | Fault::AnswerTimeout { .. } => self.internal,

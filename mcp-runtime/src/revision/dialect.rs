@@ -75,7 +75,10 @@ impl Dialect {
     /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
     pub(crate) fn is_tool_error(&self, fault: &Fault) -> bool {
         match fault {
-            Fault::InvalidAnswer { .. } | Fault::AnswerError { .. } | Fault::AnswerTimeout { .. } => true,
+            Fault::InvalidAnswer { .. }
+            | Fault::AnswerError { .. }
+            | Fault::AnswerTimeout { .. }
+            | Fault::InteractionRequired(_) => true,
             Fault::MissingCapability { .. } => !self.has(Feature::CapabilityErrors),
             _ => false,
         }

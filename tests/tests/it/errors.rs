@@ -184,8 +184,11 @@ fn requests() -> Vec<(&'static str, Value)> {
     let call = |name: &str, arguments: Value| {
         let meta = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "info",
             "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"}, "traceparent": "00"});
-        ("tools/call", json!({"name": name, "arguments": arguments, "_meta": meta, "task": {"ttl": 1000},
-            "inputResponses": {"confirm": {"action": "accept", "content": {"sure": true}}}, "requestState": "{}"}))
+        (
+            "tools/call",
+            json!({"name": name, "arguments": arguments, "_meta": meta, "task": {"ttl": 1000},
+            "inputResponses": {"confirm": {"action": "accept", "content": {"sure": true}}}, "requestState": "{}"}),
+        )
     };
     let reference = |kind: &str, name: &str, value: &str| {
         json!({"ref": {"type": kind, name: value}, "argument": {"name": "id", "value": "1"},
@@ -198,7 +201,10 @@ fn requests() -> Vec<(&'static str, Value)> {
         call("strict", arguments),
         call("flat", json!({"number": 1, "even": 2})),
         call("add", json!({"a": 1, "b": 2})),
-        call("constrained", json!({"style": "casual", "count": 5, "word": "abc", "tags": ["x"], "point": {"x": 1, "y": 2}})),
+        call(
+            "constrained",
+            json!({"style": "casual", "count": 5, "word": "abc", "tags": ["x"], "point": {"x": 1, "y": 2}}),
+        ),
         call("delete", json!({"path": "/a"})),
         ("prompts/get", json!({"name": "numbers", "arguments": {"number": "1", "huge": "1", "even": "2"}})),
         ("prompts/get", json!({"name": "review", "arguments": {"code": "1", "style": "formal", "lines": "3"}})),
@@ -220,8 +226,11 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("tasks/cancel", json!({"taskId": "x"})),
         ("tasks/update", json!({"taskId": "x", "inputResponses": {"a": {"action": "accept"}}})),
         ("subscriptions/listen", json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["a"]}})),
-        ("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {"listChanged": true}},
-            "clientInfo": {"name": "a", "version": "1"}})),
+        (
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {"listChanged": true}},
+            "clientInfo": {"name": "a", "version": "1"}}),
+        ),
         ("server/discover", json!({})),
         ("ping", json!({})),
         ("nowhere", json!({})),
@@ -284,7 +293,7 @@ async fn values_that_fit_the_schema_but_not_the_type_are_explained_with_the_name
         ),
         (
             r#"{"huge":340282366920938463463374607431768211456}"#,
-            "`huge`: 340282366920938463463374607431768211456 must be an integer from 0 to 340282366920938463463374607431768211455",
+            "`huge`: 340282366920938463463374607431768211456 is out of range",
         ),
         (r#"{"float":1e999}"#, "`float`: 1e999 is out of range"),
         (r#"{"address":"localhost"}"#, "`address`: \"localhost\" is not accepted: invalid IP address syntax"),
@@ -296,7 +305,10 @@ async fn values_that_fit_the_schema_but_not_the_type_are_explained_with_the_name
             r#"{"nested":{"name":{"first":"a","last":"b"}}}"#,
             "`nested.name.last`: \"b\" is not a member, expected `first`",
         ),
-        (r#"{"nested":{"name":{"first":"a","first":"b"}}}"#, "`nested.name`: {\"first\":\"a\",\"first\":\"b\"} has the member `first` twice"),
+        (
+            r#"{"nested":{"name":{"first":"a","first":"b"}}}"#,
+            "`nested.name`: {\"first\":\"a\",\"first\":\"b\"} has the member `first` twice",
+        ),
         (r#"{"pair":[9223372036854775808,"a"]}"#, "`pair[0]`: 9223372036854775808 must be an integer from"),
     ];
     for revision in Revision::ALL {
@@ -363,9 +375,8 @@ async fn errors_repeat_only_excerpts_of_the_request() {
     let long = "x".repeat(1 << 16);
     let nested = (0..60).fold(json!(true), |inner, _| json!({ (&long[..300]): [inner] }));
     for revision in Revision::ALL {
-        let reference = |kind: &str, name: &str| {
-            json!({"ref": {"type": kind, name: long}, "argument": {"name": "x", "value": ""}})
-        };
+        let reference =
+            |kind: &str, name: &str| json!({"ref": {"type": kind, name: long}, "argument": {"name": "x", "value": ""}});
         let call = |arguments: Value| json!({"name": "strict", "arguments": arguments});
         for (method, params) in [
             (&*long, json!({})),

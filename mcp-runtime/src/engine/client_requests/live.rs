@@ -38,9 +38,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(30);
 pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
     match response {
         InputResponse::Result(json) => Ok(json),
-        InputResponse::Error(message) => {
-            Err(Fault::AnswerError { method: method.to_owned(), message })
-        }
+        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
     }
 }
 

@@ -135,9 +135,9 @@ impl<'a> Meta<'a> {
     /// Returns a fault if it exceeds [`MAX_ID_BYTES`].
     pub(crate) fn check_progress_token(&self) -> Result<(), Fault> {
         match self.progress_token {
-            Some(token) if token.len() > MAX_ID_BYTES => Err(Fault::invalid_params(format!(
-                "`_meta.progressToken` must have at most {MAX_ID_BYTES} bytes"
-            ))),
+            Some(token) if token.len() > MAX_ID_BYTES => {
+                Err(Fault::invalid_params(format!("`_meta.progressToken` must have at most {MAX_ID_BYTES} bytes")))
+            }
             _ => Ok(()),
         }
     }

@@ -19,7 +19,8 @@ use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer, TaskHandoff,
+        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer,
+        TaskHandoff,
         ask::{ElicitationSession, Question},
     },
     jsonrpc::Id,

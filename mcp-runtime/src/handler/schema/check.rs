@@ -27,13 +27,13 @@ mod walk;
 
 use serde_json::Value;
 
-pub(crate) use self::{decode::decoding_violation, violation::Violation};
 use self::{
     compile::compile,
     node::Node,
     report::{Collector, StopAtFirst},
     walk::Walk,
 };
+pub(crate) use self::{decode::decoding_violation, violation::Violation};
 use super::error::SchemaError;
 
 /// A compiled schema.

@@ -258,8 +258,7 @@ async fn a_question_that_is_asked_again_starts_over() {
     }
     // The function remembers nothing between rounds, so it asks again.
     assert_eq!(result["resultType"], "input_required", "{result}");
-    let result =
-        answer_with(&mut client, &arguments, &result, json!({"confirm": {"action": "decline"}})).await;
+    let result = answer_with(&mut client, &arguments, &result, json!({"confirm": {"action": "decline"}})).await;
     assert_eq!(result["content"][0]["text"], "Decline");
 }
 

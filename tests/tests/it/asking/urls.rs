@@ -204,8 +204,8 @@ async fn required_pages_are_questions_in_the_stateless_revision() {
             let response = stateless(&mut client, &url, method, again);
             let case = format!("{method} {params} {action}: {response}");
             match message {
-                // The error of a tool that is not a `Fault` is a result for the model.
-                Some(message) if params["name"] == "files_or_error" => {
+                Some(message) if method == "tools/call" => {
+                    assert_eq!(response["result"]["isError"], true, "{case}");
                     assert_eq!(response["result"]["content"][0]["text"], message, "{case}");
                 }
                 Some(message) => {

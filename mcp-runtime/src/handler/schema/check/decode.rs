@@ -170,9 +170,8 @@ fn describe(expected: &str) -> String {
     match expected {
         "f32" | "f64" => "a number",
         "a character" => "a single character",
-        "a borrowed string" | "path string" | "os string" | "identifier" | "variant identifier" | "field identifier" => {
-            "a string"
-        }
+        "a borrowed string" | "path string" | "os string" | "identifier" | "variant identifier"
+        | "field identifier" => "a string",
         "a map" | "map" => "an object",
         "a sequence" => "an array",
         "unit" => "null",
