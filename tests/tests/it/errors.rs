@@ -48,7 +48,7 @@ const ILL_TYPED: [&str; 14] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
 #[schemars(with = "i64")]
-struct Even(i64);
+struct Even(#[expect(dead_code, reason = "it is only printed")] i64);
 
 impl TryFrom<i64> for Even {
     type Error = &'static str;
