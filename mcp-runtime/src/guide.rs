@@ -28,9 +28,8 @@
 //! **Advice**
 //!
 //! - [Tool design](tool_design): tools that models use correctly.
+//! - [Frameworks](frameworks): what agent frameworks make of schemas and results.
 //! - [From rmcp](from_rmcp): the same server side by side.
-
-#![allow(rustdoc::broken_intra_doc_links, reason = "a chapter links to one that is not written yet")]
 
 pub mod first_server {
     #![doc = include_str!("../docs/first_server.md")]
@@ -97,6 +96,9 @@ pub mod deploying {
 }
 pub mod tool_design {
     #![doc = include_str!("../docs/tool_design.md")]
+}
+pub mod frameworks {
+    #![doc = include_str!("../docs/frameworks.md")]
 }
 pub mod from_rmcp {
     #![doc = include_str!("../docs/from_rmcp.md")]

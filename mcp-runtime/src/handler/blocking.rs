@@ -1,11 +1,18 @@
+use std::sync::Arc;
+
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{current_call, enter_call};
 
-/// The permits for blocking functions. A process runs at most 256 at once; further ones wait for a permit.
-static PERMITS: Semaphore = Semaphore::const_new(256);
+/// The maximum number of blocking functions that a process runs at once. Further ones wait for a permit.
+pub(crate) const MAX_BLOCKING: usize = 256;
+
+static PERMITS: Semaphore = Semaphore::const_new(MAX_BLOCKING);
 
 /// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
+///
+/// If many senders share the process, `share` contains the permits of this one, which are fewer than those of the process.
+/// Its functions wait for them first, so that they do not queue in front of those of others.
 ///
 /// # Cancel safety
 ///
@@ -14,12 +21,19 @@ static PERMITS: Semaphore = Semaphore::const_new(256);
 /// # Panics
 ///
 /// Propagates a panic of `run`.
-pub(crate) async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    share: Option<Arc<Semaphore>>,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let own = match share {
+        Some(share) => Some(share.acquire_owned().await.ok()?),
+        None => None,
+    };
     let permit = PERMITS.acquire().await.ok()?;
     let context = current_call();
     let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
         // The thread is occupied until `run` returns, even if the call has been cancelled by then.
-        let _permit = permit;
+        let _permits = (own, permit);
         enter_call(context.as_ref(), run)
     }));
     match (&mut task.0).await {

@@ -80,7 +80,6 @@ pub(crate) struct ContextParts {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The caller as authenticated by the transport.
     pub(crate) principal: Option<Box<str>>,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
@@ -319,13 +318,13 @@ impl Context {
     /// Returns the headers of the HTTP request, or `None` over other transports.
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
-        Some(self.inner.parts.head.as_deref()?.headers())
+        Some(self.head()?.headers())
     }
 
     /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
     #[cfg(feature = "http")]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.inner.parts.head.as_deref()?.extensions().get()
+        self.head()?.extensions().get()
     }
 
     /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy.
@@ -334,7 +333,7 @@ impl Context {
     /// [extension](Self::extension).
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
-        self.inner.parts.head.as_deref()?.peer_addr()
+        self.head()?.peer_addr()
     }
 
     /// Closes the SSE stream that would carry the response, which frees the connection during a long call.
@@ -715,6 +714,11 @@ impl Context {
 
     pub(crate) fn requester(&self) -> Option<&Arc<dyn ClientRequester>> {
         self.inner.parts.requester.as_ref()
+    }
+
+    /// Returns the head of the request, if the transport has one.
+    pub(crate) fn head(&self) -> Option<&dyn RequestHead> {
+        self.inner.parts.head.as_deref()
     }
 
     pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {

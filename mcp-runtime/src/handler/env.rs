@@ -1,5 +1,7 @@
 use std::{any::Any, sync::Arc};
 
+use tokio::sync::Semaphore;
+
 use super::{CompletionInput, Context, Encoding, Finished, HandlerResult, Reply, StateMap, blocking::run_blocking};
 use crate::error::Fault;
 
@@ -44,6 +46,12 @@ impl CallEnv {
         Finished { body, outcome }
     }
 
+    /// Returns the permits that limit the blocking functions of the request's sender, if the transport has several
+    /// senders.
+    pub(crate) fn blocking_share(&self) -> Option<Arc<Semaphore>> {
+        self.context.as_deref()?.head()?.blocking_share().map(Arc::clone)
+    }
+
     /// Runs a blocking function on the pool of blocking threads.
     ///
     /// # Cancel safety
@@ -51,7 +59,7 @@ impl CallEnv {
     /// A call that is cancelled before a thread is available does not run. If it is cancelled later, its response is
     /// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
     pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
-        let finished = run_blocking(move || call(&self)).await;
+        let finished = run_blocking(self.blocking_share(), move || call(&self)).await;
         finished.unwrap_or_else(|| {
             let fault = Fault::internal("the server is shutting down");
             Finished { body: Vec::new(), outcome: Err(fault.into()) }

@@ -1,6 +1,8 @@
 //! The connection of a call, and the client's description of itself.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::sync::Semaphore;
 
 use crate::model::Level;
 
@@ -29,6 +31,9 @@ pub(crate) trait RequestHead: Send + Sync {
 
     #[cfg(feature = "http")]
     fn peer_addr(&self) -> Option<std::net::SocketAddr>;
+
+    /// Returns the permits that limit the blocking functions of the sender.
+    fn blocking_share(&self) -> Option<&Arc<Semaphore>>;
 }
 
 /// Omits the contents: headers carry credentials.

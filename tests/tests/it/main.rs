@@ -10,6 +10,7 @@ mod flatten;
 mod forms;
 mod golden;
 mod http;
+mod installation;
 mod layers;
 mod lines;
 mod lock;

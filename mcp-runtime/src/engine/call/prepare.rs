@@ -150,7 +150,9 @@ pub(crate) fn prepare<'a>(
     let connection = request.connection;
     let engine = request.engine();
     let timeout = common.timeout.or(engine.limits.timeout);
-    let uses_context = uses_context || engine.forwards_log;
+    // A blocking function waits for a thread with other calls of its sender, which the context identifies.
+    let is_shared = common.blocking && connection.source.is_some();
+    let uses_context = uses_context || engine.forwards_log || is_shared;
     Ok(PreparedCall {
         in_flight: &connection.in_flight,
         outbox: &connection.outbox,
@@ -262,7 +264,8 @@ pub(crate) async fn run_server_fn(
         return (function.call)(env).await;
     }
     let runtime = tokio::runtime::Handle::current();
-    let produced = run_blocking(move || runtime.block_on((function.call)(env))).await;
+    let share = env.blocking_share();
+    let produced = run_blocking(share, move || runtime.block_on((function.call)(env))).await;
     produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
 }
 

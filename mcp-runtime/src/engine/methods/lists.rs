@@ -51,6 +51,7 @@ fn list_resources(
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { common, functions, uses_context } = lists;
+    let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
     let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());

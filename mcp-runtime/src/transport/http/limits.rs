@@ -57,7 +57,7 @@ impl SharedLimits {
     pub(super) fn new(options: &HttpOptions, sessions: Arc<Sessions>) -> Self {
         let pool = |resource, max| Pool::new(resource, max, options.max_peer_share);
         Self {
-            peers: Arc::default(),
+            peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),

@@ -211,7 +211,8 @@ impl HttpOptions {
     /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
     /// bits of an IPv6 address. Clients of a mounted service whose address is unknown are one peer (see
     /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
-    /// `subscriptions/listen` requests, and the memory of request bodies and unread responses.
+    /// `subscriptions/listen` requests, threads for blocking functions, and the memory of request bodies and unread
+    /// responses.
     ///
     /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
     /// there is always room for others. If all clients connect through one proxy and have no principals, read their

@@ -11,6 +11,8 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::handler::MAX_BLOCKING;
+
 /// The limited resources that peers share.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Resource {
@@ -29,8 +31,11 @@ const RESOURCES: usize = 6;
 ///
 /// The table has no bound of its own: a peer is removed when nothing refers to it, and the connections, sessions and
 /// calls that do are limited.
-#[derive(Debug, Default)]
-pub(super) struct Peers(Mutex<Table>);
+#[derive(Debug)]
+pub(super) struct Peers {
+    table: Mutex<Table>,
+    share: Share,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -46,6 +51,8 @@ pub(super) struct Peer {
     used: [AtomicUsize; RESOURCES],
     /// The number of bytes that the peer's streams keep.
     stream_bytes: Arc<AtomicUsize>,
+    /// One permit for each blocking function that may run at once.
+    blocking_share: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -56,9 +63,13 @@ enum Key {
 }
 
 impl Peers {
+    pub(super) fn new(share: Share) -> Self {
+        Self { table: Mutex::default(), share }
+    }
+
     /// Returns the peer with this principal.
     pub(super) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = table.principals.get(name).and_then(Weak::upgrade) {
             return peer;
         }
@@ -70,7 +81,7 @@ impl Peers {
     /// Returns the peer with this address. All clients whose address is unknown are one peer.
     pub(super) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
         let network = address.map(network);
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
             return peer;
         }
@@ -80,7 +91,7 @@ impl Peers {
     }
 
     fn remove(&self, key: &Key) {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         // A new peer with the same key may have replaced the one that is being dropped.
         match key {
             Key::Principal(name) => {
@@ -112,7 +123,8 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Peer {
     fn new(key: Key, peers: Arc<Peers>) -> Arc<Self> {
-        Arc::new(Self { key, peers, used: Default::default(), stream_bytes: Arc::default() })
+        let blocking_share = Arc::new(Semaphore::new(peers.share.of(MAX_BLOCKING)));
+        Arc::new(Self { key, peers, used: Default::default(), stream_bytes: Arc::default(), blocking_share })
     }
 
     /// Returns how much of a resource the peer uses.
@@ -123,6 +135,11 @@ impl Peer {
     /// Returns the counter of the bytes that the peer's streams keep.
     pub(super) fn stream_bytes(&self) -> &Arc<AtomicUsize> {
         &self.stream_bytes
+    }
+
+    /// Returns the permits that limit the blocking functions of the peer.
+    pub(super) fn blocking_share(&self) -> &Arc<Semaphore> {
+        &self.blocking_share
     }
 
     fn counter(&self, resource: Resource) -> &AtomicUsize {
@@ -249,7 +266,7 @@ mod tests {
 
     #[test]
     fn peers_are_principals_or_networks() {
-        let peers = Arc::new(Peers::default());
+        let peers = Arc::new(Peers::new(Share::new(0.75)));
         let address = |text: &str| peers.address(Some(text.parse().unwrap()));
         for (left, right, are_same) in [
             (address("10.0.0.1"), address("10.0.0.1"), true),
@@ -269,14 +286,14 @@ mod tests {
 
     #[test]
     fn the_table_contains_only_peers_in_use() {
-        let peers = Arc::new(Peers::default());
+        let peers = Arc::new(Peers::new(Share::new(0.75)));
         let kept = [peers.principal("ada"), peers.address(None)];
         for number in 0..100_u8 {
             peers.principal(&number.to_string());
             peers.address(Some([10, 0, 0, number].into()));
         }
         let count = || {
-            let table = peers.0.lock().unwrap();
+            let table = peers.table.lock().unwrap();
             (table.principals.len(), table.networks.len())
         };
         assert_eq!(count(), (1, 1));
@@ -296,7 +313,7 @@ mod tests {
             (1.0, 1000, &[1000, 0]),
             (0.0, 1000, &[1, 1, 1]),
         ] {
-            let peers = Arc::new(Peers::default());
+            let peers = Arc::new(Peers::new(Share::new(0.75)));
             let pool = Pool::new(Resource::Calls, max, Share::new(share));
             let mut permits = Vec::new();
             for (number, expected) in expected.iter().enumerate() {
@@ -314,7 +331,7 @@ mod tests {
 
     #[test]
     fn permits_can_be_extended() {
-        let peer = Arc::new(Peers::default()).principal("ada");
+        let peer = Arc::new(Peers::new(Share::new(0.75))).principal("ada");
         let pool = Pool::new(Resource::BodyBytes, 100, Share::new(0.5));
         let mut permit = pool.try_acquire(&peer, 30).unwrap();
         assert!(!pool.try_extend(&mut permit, 21));

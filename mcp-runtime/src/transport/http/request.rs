@@ -5,6 +5,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use http::{Extensions, HeaderMap, request::Parts};
+use tokio::sync::Semaphore;
 
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
@@ -68,6 +69,10 @@ impl RequestHead for HttpRequestSource {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
+        Some(self.peer.blocking_share())
     }
 }
 

@@ -415,9 +415,13 @@ pub(super) fn new_id() -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::http::peers::Peers;
+    use crate::transport::http::peers::{Peers, Share};
 
     const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
+
+    fn peers() -> Arc<Peers> {
+        Arc::new(Peers::new(Share::new(0.75)))
+    }
 
     fn open(sessions: &Sessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
         let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
@@ -434,7 +438,7 @@ mod tests {
     #[test]
     fn the_excess_of_a_peer_evicts_its_own_streams() {
         let sessions = Sessions::new(&HttpOptions::default());
-        let peers = Arc::new(Peers::default());
+        let peers = peers();
         let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
         // The stream of the other peer is the oldest, and has been sent.
         let stream = ada.open_stream(Outbox::for_test());
@@ -451,7 +455,7 @@ mod tests {
     #[test]
     fn sessions_beyond_a_limit_evict_idle_ones_of_the_largest_peer() {
         let sessions = Sessions::new(&HttpOptions::default().max_sessions(8));
-        let peers = Arc::new(Peers::default());
+        let peers = peers();
         let [ada, eve, bob] = ["ada", "eve", "bob"].map(|name| peers.principal(name));
         let counts = || [&ada, &eve, &bob].map(|peer| peer.used(Resource::Sessions));
         let first = open(&sessions, &ada);
@@ -473,7 +477,7 @@ mod tests {
     #[test]
     fn sessions_that_were_never_used_are_evicted_first() {
         let sessions = Sessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
-        let ada = Arc::<Peers>::default().principal("ada");
+        let ada = peers().principal("ada");
         let ids: Vec<_> = (0..4)
             .map(|_| sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened"))
             .collect();
@@ -490,7 +494,7 @@ mod tests {
     #[test]
     fn fully_sent_streams_are_evicted_before_older_ones() {
         let sessions = Sessions::new(&HttpOptions::default());
-        let session = open(&sessions, &Arc::<Peers>::default().principal("ada"));
+        let session = open(&sessions, &peers().principal("ada"));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {
             let stream = session.open_stream(Outbox::for_test());

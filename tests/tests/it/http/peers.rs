@@ -1,7 +1,12 @@
 //! One peer can use only its share of each limit, so that others are served.
 
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService};
+use mcp_runtime::{HttpBody, HttpOptions, HttpService, Server, tool};
 use serde_json::{Value, json};
 
 use super::{
@@ -34,10 +39,59 @@ fn waits(id: &str, number: usize) -> Request {
     )
 }
 
+/// Keeps the calls of `blocks` blocked until it is open.
+#[derive(Debug, Default)]
+struct Latch {
+    is_open: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Opens a latch when dropped, so that the threads end even if the test fails.
+struct OpenOnDrop(Arc<Latch>);
+
+impl Drop for OpenOnDrop {
+    fn drop(&mut self) {
+        *self.0.is_open.lock().unwrap() = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Block the thread until the test ends.
+#[tool(blocking)]
+fn blocks(latch: &Latch) {
+    let is_open = latch.is_open.lock().unwrap();
+    drop(latch.changed.wait_while(is_open, |is_open| !*is_open).unwrap());
+}
+
+/// Run on a thread for blocking functions.
+#[tool(blocking)]
+fn needs_thread() -> &'static str {
+    "done"
+}
+
+/// The process has 256 threads for blocking functions.
+#[tokio::test]
+async fn blocking_calls_of_one_peer_leave_threads_for_others() {
+    let latch = Arc::new(Latch::default());
+    let opening = OpenOnDrop(Arc::clone(&latch));
+    let server = Server::empty("busy", "1.0.0").with::<blocks>().with::<needs_thread>().with_shared(latch);
+    let service = service(server, HttpOptions::default().stream_after(Duration::ZERO));
+    let session = open(&service, EVE).await;
+    for number in 0..300 {
+        let params = json!({"name": "blocks"});
+        let call = post(&session, "tools/call", params).change(|message| message["id"] = json!(number));
+        assert_eq!(send_as(&service, EVE, call).await.status(), 200);
+    }
+    let response = send_as(&service, ADA, call("needs_thread")).await;
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("done"), "{body:?}");
+    drop(opening);
+}
+
 /// The abandoned calls of four sessions, 1,024 each, exceed the default limit of 4,096 calls together with any other.
 #[tokio::test]
 async fn abandoned_calls_and_sessions_of_one_peer_leave_room_for_others() {
-    let options = HttpOptions::default().stream_after(std::time::Duration::ZERO);
+    let options = HttpOptions::default().stream_after(Duration::ZERO);
     let service = service(server().1, options);
     let id = open(&service, ADA).await;
     let mut statuses = Vec::new();
