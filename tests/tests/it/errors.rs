@@ -48,7 +48,8 @@ const ILL_TYPED: [&str; 14] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "i64")]
 #[schemars(with = "i64")]
-struct Even(#[expect(dead_code, reason = "it is only printed")] i64);
+#[expect(dead_code, reason = "it is only printed")]
+struct Even(i64);
 
 impl TryFrom<i64> for Even {
     type Error = &'static str;
@@ -61,6 +62,7 @@ impl TryFrom<i64> for Even {
 /// One of two forms.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[expect(dead_code, reason = "it is only printed")]
 enum Form {
     Short(i8),
     Long { number: i64 },
@@ -113,6 +115,7 @@ fn strict(
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "it is only printed")]
 struct Flat {
     number: i64,
     even: Even,

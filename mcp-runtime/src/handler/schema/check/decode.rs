@@ -120,8 +120,10 @@ fn syntax_rule(message: &str) -> Option<&'static str> {
     })
 }
 
-/// The phrases with which serde begins a message, and functions that reword the rest of it.
-static PHRASES: [(&str, fn(&str) -> Rule); 9] = [
+/// A phrase with which serde begins a message, and a function that rewords the rest of it.
+type Phrase = (&'static str, fn(&str) -> Rule);
+
+static PHRASES: [Phrase; 9] = [
     ("invalid value: expected key to be a number in quotes", |_| {
         Rule::whole("must have only numbers as names of members")
     }),
