@@ -9,6 +9,7 @@ mod content;
 mod elicit;
 mod failure;
 mod host;
+mod limits;
 mod near;
 mod probe;
 mod program;

@@ -4,6 +4,8 @@
 //! the test compare it with the server. Both use the lists as a client receives them, so their results are identical.
 //! This crate performs no I/O and is independent of protocol revisions.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod change;
 mod entries;
 mod schema;

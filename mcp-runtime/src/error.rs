@@ -21,6 +21,21 @@ use crate::excerpt::excerpt;
 /// [`MissingCapability`](Self::MissingCapability) in revisions before 2026-07-28, which requires a protocol error for
 /// it.
 ///
+/// ```
+/// use mcp_runtime::{Fault, Revision, Server, tool};
+///
+/// /// Open the vault.
+/// #[tool]
+/// fn open() -> Result<(), Fault> {
+///     Err(Fault::custom(4003, "the vault opens at nine"))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("bank", "1.0.0").with::<open>().test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("open", ()).await.unwrap_err().code, 4003);
+/// # });
+/// ```
+///
 /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

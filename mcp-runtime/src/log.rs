@@ -20,6 +20,12 @@ use crate::{handler::current_call, model::Level, transport::stderr};
 ///
 /// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already includes it. The layer
 /// does nothing unless [`Server::forward_log`](crate::Server::forward_log) is set.
+///
+/// ```
+/// use tracing_subscriber::layer::SubscriberExt as _;
+///
+/// let subscriber = tracing_subscriber::registry().with(mcp_runtime::log_layer());
+/// ```
 pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
     ForwardToClient
 }

@@ -4,6 +4,13 @@ use crate::excerpt::excerpt;
 
 /// The severity of a log message, as defined by RFC 5424.
 ///
+/// ```
+/// use mcp_runtime::Level;
+///
+/// assert!(Level::Error > Level::Warning);
+/// assert_eq!("notice".parse(), Ok(Level::Notice));
+/// ```
+///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
