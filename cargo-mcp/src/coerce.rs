@@ -10,6 +10,7 @@ use crate::{
     limits::is_admitted,
     near::nearest,
     schema::{InvalidValue, Schema},
+    syntax_error,
 };
 
 /// The value of one `KEY=VALUE`.
@@ -226,7 +227,8 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
                 Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json).map_err(|error| format!("argument `{name}`: invalid JSON: {error}"))
+            serde_json::from_str(json)
+                .map_err(|error| format!("argument `{name}`: invalid JSON: {}", syntax_error::describe(&error)))
         }
         RawValue::File(path) if schema.is_base64() => {
             let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
