@@ -353,13 +353,14 @@ impl Server {
     /// # mod toolbox {
     /// /// Search the web.
     /// #[mcp_runtime::tool]
-    /// fn search(query: &str) {}
+    /// pub fn search(query: &str) {}
     /// # }
     /// use mcp_runtime::{Revision, Server};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// // A library would be selected with `entry.krate == "toolbox"`.
-    /// let server = Server::new("search", "1.0.0").prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
+    /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
     /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
     /// assert_eq!(tools[0]["name"], "web_search");
     /// # });
