@@ -1,6 +1,6 @@
 //! Arguments, fields and members have the order in which they are declared, wherever they are listed.
 
-use mcp_runtime::{Elicit, Elicitation, Json, Revision, Server, __private::encoded_question, prompt, tool};
+use mcp_runtime::{__private::encoded_question, Elicit, Elicitation, Json, Revision, Server, prompt, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -55,11 +55,8 @@ fn names(object: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn declared_order_is_kept() {
-    let server = Server::empty("order", "1.0.0")
-        .with::<parameters>()
-        .with::<flattened>()
-        .with::<result>()
-        .with::<arguments>();
+    let server =
+        Server::empty("order", "1.0.0").with::<parameters>().with::<flattened>().with::<result>().with::<arguments>();
     let mut client = server.test_client(Revision::V2025_11_25);
     let tools = client.tools().await.unwrap();
     let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap();
@@ -67,9 +64,10 @@ async fn declared_order_is_kept() {
     let arguments: Vec<&Value> =
         prompts["prompts"][0]["arguments"].as_array().unwrap().iter().map(|argument| &argument["name"]).collect();
     let called = client.call("result", &json!({})).await.unwrap();
-    let form: Value =
-        serde_json::from_str(&encoded_question(&Elicitation::<Form>::new("form", "Fill in."), Revision::V2025_11_25).unwrap())
-            .unwrap();
+    let form: Value = serde_json::from_str(
+        &encoded_question(&Elicitation::<Form>::new("form", "Fill in."), Revision::V2025_11_25).unwrap(),
+    )
+    .unwrap();
     for (listed, what) in [
         (&tool("parameters")["inputSchema"]["properties"], "parameters"),
         (&tool("parameters")["inputSchema"]["properties"]["area"]["anyOf"][0]["properties"], "a nested struct"),

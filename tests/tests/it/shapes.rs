@@ -343,7 +343,8 @@ async fn tools_are_listed_with_the_measured_form() {
         if shape["level"] == "property" {
             schema = schema["properties"]["value"].take();
         }
-        let order = |schema: &Value| schema["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
+        let order =
+            |schema: &Value| schema["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
         // An empty `required` is not listed.
         let mut expected = expected.clone();
         if expected["required"] == json!([]) {

@@ -262,7 +262,8 @@ fn explain(name: &str) -> Result<(), Failure> {
     }
     let code = code(name)?;
     let Code { name, level, summary, why, help } = code;
-    let frameworks = frameworks::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
+    let frameworks =
+        frameworks::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
     outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

@@ -401,9 +401,11 @@ fn every_code_is_reported() {
 fn frameworks_are_named() {
     let any = with_argument("a", json!({"description": "Anything."}));
     let report = Server::new(&any).run(&["check"]).expect_success();
-    let expected = "frameworks: autogen-ext 0.7 cannot list the tool, Mastra loses the argument\n    help: add the type";
+    let expected =
+        "frameworks: autogen-ext 0.7 cannot list the tool, Mastra loses the argument\n    help: add the type";
     assert!(report.contains(expected), "{report}");
-    let optional = with_argument("a", json!({"anyOf": [{"type": "string"}, {"type": "null"}], "description": "A text."}));
+    let optional =
+        with_argument("a", json!({"anyOf": [{"type": "string"}, {"type": "null"}], "description": "A text."}));
     Server::new(&optional).run(&["check", "--deny", "notes"]).expect_success();
 }
 

@@ -114,9 +114,8 @@ fn split_types(schema: &mut Map<String, Value>) {
     if let [only] = types.as_slice() {
         schema.shift_insert(0, "type".to_owned(), only.clone());
     } else {
-        let (annotations, constraints): (Map<_, _>, Map<_, _>) = std::mem::take(schema)
-            .into_iter()
-            .partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+        let (annotations, constraints): (Map<_, _>, Map<_, _>) =
+            std::mem::take(schema).into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
         let branch = |kind: Value| {
             let mut branch = Map::from_iter([("type".to_owned(), kind)]);
             branch.extend(constraints.clone());
