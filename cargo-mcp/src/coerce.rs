@@ -6,6 +6,7 @@ use base64::Engine;
 use serde_json::{Map, Value};
 
 use crate::{
+    exact,
     failure::Failure,
     near::nearest,
     schema::{InvalidValue, Schema},
@@ -214,13 +215,13 @@ fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut Argume
 
 fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, String> {
     match value {
-        RawValue::Text(text) => coerce(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
+        RawValue::Text(text) => exactly(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
         RawValue::Json(json) => {
             let json = match json.strip_prefix('@') {
                 Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json).map_err(|error| format!("argument `{name}`: invalid JSON: {error}"))
+            exact::parse(json).map_err(|error| format!("argument `{name}`: {error}"))
         }
         RawValue::File(path) if schema.is_base64() => {
             let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
@@ -229,10 +230,24 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
         RawValue::File(path) => {
             let text = read_text(path, name)?;
             // Editors end a file with a line break, which only strings keep.
-            coerce(&text, schema)
-                .or_else(|error| coerce(text.trim(), schema).map_err(|_| error))
+            exactly(&text, schema)
+                .or_else(|error| exactly(text.trim(), schema).map_err(|_| error))
                 .map_err(|error| format!("argument `{name}`: {error}"))
         }
+    }
+}
+
+/// Converts text to a value that matches the schema, and rejects integers that would be rounded.
+fn exactly(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+    match coerce(text, schema) {
+        Ok(value) => match exact::rounded(text, &value) {
+            Some(integer) => Err(exact::too_large(integer)),
+            None => Ok(value),
+        },
+        Err(_) if exact::large_integer(text) == Some(text) && schema.types().contains(&"integer") => {
+            Err(exact::too_large(text))
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
+    exact,
     failure::Failure,
     host::HostArgs,
     near::suggest,
@@ -121,11 +122,12 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
             .map_err(|error| Failure::usage(format_args!("cannot read `{path}`: {error}")))?,
         _ => json.to_owned(),
     };
-    match serde_json::from_str(&text) {
+    match exact::parse(&text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Failure::usage("`--json`: expected an object with the arguments by name")),
-        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {error}"))
-            .help("use `--raw` to print the result as JSON")),
+        Err(error) => {
+            Err(Failure::usage(format_args!("`--json`: {error}")).help("use `--raw` to print the result as JSON"))
+        }
     }
 }
 
