@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     exact,
     failure::Failure,
+    limits::is_admitted,
     near::nearest,
     schema::{InvalidValue, Schema},
 };
@@ -210,12 +211,17 @@ fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut Argume
     };
     let items = list.items();
     let values: Vec<_> = values.iter().map(|value| errors.ok(single(value, items, name))).collect();
-    values.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
+    let values = Value::Array(values.into_iter().collect::<Option<Vec<_>>>()?);
+    if !is_admitted(&values, *list) {
+        errors.add(format!("argument `{name}`: {}", InvalidValue::new(*list).found(&values.to_string())));
+        return None;
+    }
+    Some(values)
 }
 
 fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, String> {
     match value {
-        RawValue::Text(text) => exactly(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
+        RawValue::Text(text) => admitted(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
         RawValue::Json(json) => {
             let json = match json.strip_prefix('@') {
                 Some(path) => &read_text(path, name)?,
@@ -230,24 +236,27 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
         RawValue::File(path) => {
             let text = read_text(path, name)?;
             // Editors end a file with a line break, which only strings keep.
-            exactly(&text, schema)
-                .or_else(|error| exactly(text.trim(), schema).map_err(|_| error))
+            admitted(&text, schema)
+                .or_else(|error| admitted(text.trim(), schema).map_err(|_| error))
                 .map_err(|error| format!("argument `{name}`: {error}"))
         }
     }
 }
 
-/// Converts text to a value that matches the schema, and rejects integers that would be rounded.
-fn exactly(text: &str, schema: Schema<'_>) -> Result<Value, String> {
-    match coerce(text, schema) {
-        Ok(value) => match exact::rounded(text, &value) {
-            Some(integer) => Err(exact::too_large(integer)),
-            None => Ok(value),
-        },
+/// Converts text to a value that matches the schema, limits included, so that they are reported with all other errors
+/// and not by the server, once those have been corrected. Rejects integers that would be rounded.
+fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+    let value = match coerce(text, schema) {
+        Ok(value) => value,
         Err(_) if exact::large_integer(text) == Some(text) && schema.types().contains(&"integer") => {
-            Err(exact::too_large(text))
+            return Err(exact::too_large(text));
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => return Err(error.to_string()),
+    };
+    match exact::rounded(text, &value) {
+        Some(integer) => Err(exact::too_large(integer)),
+        None if is_admitted(&value, schema) => Ok(value),
+        None => Err(InvalidValue::new(schema).found(text).to_string()),
     }
 }
 

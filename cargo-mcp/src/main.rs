@@ -10,6 +10,7 @@ mod elicit;
 mod exact;
 mod failure;
 mod host;
+mod limits;
 mod near;
 mod probe;
 mod program;

@@ -8,6 +8,7 @@ mod crate_name;
 mod emit;
 mod errors;
 mod expand;
+mod libraries;
 mod model;
 mod nearest;
 mod syntax;
@@ -98,4 +99,12 @@ pub fn elicit(item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::server(options.into(), item.into()).into()
+}
+
+/// Expands to a slice of the names of local dependencies that have annotated functions. Not part of the public API.
+#[doc(hidden)]
+#[proc_macro]
+pub fn libraries(_: TokenStream) -> TokenStream {
+    let names = libraries::libraries();
+    quote::quote!(&[#(#names),*]).into()
 }

@@ -178,7 +178,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
+pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
@@ -189,7 +189,7 @@ macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
             "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
-             help: run `cargo add --dev mcp-runtime --features lock`"
+             help: enable it in `[dev-dependencies]`"
         );
     };
 }
@@ -199,6 +199,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
+    pub use mcp_runtime_macros::libraries;
     pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 

@@ -204,6 +204,13 @@ fn invalid_arguments_are_reported_before_the_call() {
              - unknown argument `colour`: expected `title`, `body`, `tags`\n  \
              - unknown argument `titel`; did you mean `title`?\n",
         ),
+        (
+            &["add_note", "title=", "colour=red"],
+            "error: `add_note`: 3 invalid arguments\n  \
+             - missing argument `body` (string)\n  \
+             - unknown argument `colour`: expected `title`, `body`, `tags`\n  \
+             - argument `title`: expected string, 1 to 200 characters, found ``\n",
+        ),
         (&["count_notes", "x=1"], "error: `count_notes`: unknown argument `x`: expected no arguments\n"),
         (
             &["count_notes", "--json", "x=1"],

@@ -29,7 +29,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .tools()
             .iter()
-            .map(|tool| signature(tool.function.common.name, &tool.function.contract, tool.function.common.description))
+            .map(|tool| signature(tool.function.name, &tool.function.contract, tool.function.common.description))
             .collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
@@ -44,9 +44,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| {
-                signature(prompt.entry.common.name, &prompt.function.contract, prompt.entry.common.description)
-            })
+            .map(|prompt| signature(prompt.function.name, &prompt.function.contract, prompt.entry.common.description))
             .collect(),
     );
     out

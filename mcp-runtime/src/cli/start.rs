@@ -3,14 +3,17 @@
 use std::{fmt::Display, io, process::ExitCode, sync::Arc};
 
 use super::{
-    help,
+    flags, help,
     main_fn::{MainFn, ServerFuture},
     options::{Mode, Options},
     package::Package,
     show,
 };
 use crate::{
-    handler::{Contract, Encoding, Input, StateMap, entry::ArgumentEntry, from_strings},
+    handler::{
+        Contract, Encoding, Input, StateMap,
+        entry::{ArgumentEntry, Entry},
+    },
     registry, revision,
     server::{BuiltServer, Server},
     testing::TestClient,
@@ -48,8 +51,11 @@ impl Failure {
         Self { exit_code: 1, message: error.to_string() }
     }
 
-    fn usage(package: &Package, error: impl Display) -> Self {
-        Self { exit_code: USAGE, message: format!("{error}\n\nfor more information, try `{} --help`", package.name) }
+    /// Creates the error of an invalid command line, in the layout of clap.
+    fn usage(package: &Package, contract: &Contract, error: impl Display) -> Self {
+        let (usage, program) = (help::usage(package, contract), help::program(package));
+        let message = format!("{error}\n\n{usage}\n\nfor more information, try `{program} --help`");
+        Self { exit_code: USAGE, message }
     }
 }
 
@@ -77,8 +83,8 @@ impl Drop for FlushLog {
 
 fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<ExitCode, Failure> {
     let contract = flags_contract(flags)?;
-    let options =
-        Options::parse(std::env::args_os().skip(1), &contract).map_err(|error| Failure::usage(package, error))?;
+    let options = Options::parse(std::env::args_os().skip(1), &contract)
+        .map_err(|error| Failure::usage(package, &contract, error))?;
     match options.mode {
         Mode::Help => return Ok(print(&help::help(package, &contract))),
         Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
@@ -163,6 +169,7 @@ async fn build(
 
 /// Calls the author's `main` with the flags of the command line.
 fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
+    warn_if_not_linked(package);
     let mut server = Server::new(package.name, package.version);
     if !package.description.is_empty() {
         server = server.description(package.description);
@@ -170,8 +177,8 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     if !package.homepage.is_empty() {
         server = server.website_url(package.homepage);
     }
-    let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
-    let arguments = from_strings(contract, strings);
+    let arguments = flags::arguments(contract, &options.flags);
+    let arguments = arguments.map_err(|error| Failure::usage(package, contract, error))?;
     let dialect = revision::newest();
     let encoding =
         Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
@@ -183,7 +190,22 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
+    main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, error)))
+}
+
+/// Warns about libraries with annotated functions that the program does not contain.
+fn warn_if_not_linked(package: &Package) {
+    for library in package.libraries {
+        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().krate == *library);
+        if !is_linked {
+            let name = library.replace('-', "_");
+            tracing::warn!(
+                library,
+                "the functions of this dependency are missing, because nothing in the program refers to it\n\
+                 help: add `use {name} as _;` to the file with `main`"
+            );
+        }
+    }
 }
 
 /// Returns the lock of the server that a command line describes.

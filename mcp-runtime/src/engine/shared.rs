@@ -21,7 +21,7 @@ use crate::{
     error::BuildError,
     handler::{Encoding, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    registry::{Pager, Registry},
+    registry::{Names, Pager, Registry},
     revision::{self, Dialect, Revision},
 };
 
@@ -42,6 +42,7 @@ pub(crate) struct Profile {
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
+    pub(crate) names: Names,
 }
 
 /// A built server: the state that its connections share.
@@ -66,6 +67,8 @@ pub(crate) struct Engine {
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
     pub(super) roots_hook: Option<RootsHook>,
+    /// The names of functions, including those that will be added.
+    pub(crate) names: Names,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -83,6 +86,7 @@ impl Engine {
             task_store,
             layers,
             roots_hook,
+            names,
         } = profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
@@ -103,6 +107,7 @@ impl Engine {
             visibility,
             layers,
             roots_hook,
+            names,
             encodings,
         }
     }

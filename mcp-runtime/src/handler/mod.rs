@@ -71,4 +71,4 @@ pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use peer::{Peer, RequestHead};
 pub(crate) use state::StateMap;
-pub(crate) use strings::from_strings;
+pub(crate) use strings::{from_strings, json_of_string};

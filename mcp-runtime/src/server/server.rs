@@ -1,4 +1,4 @@
-use std::{any::TypeId, fmt, sync::Arc, time::Duration};
+use std::{any::TypeId, fmt, panic::Location, sync::Arc, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,7 +13,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Registry, Selection, ServerCapabilities, Skills},
+    registry::{Change, Registry, Selection, ServerCapabilities, Skills},
 };
 
 /// A server under construction: annotated functions, the state they share, and options.
@@ -52,6 +52,10 @@ pub struct Server {
 
 impl Server {
     /// Creates a server with every annotated function of the program, in all crates.
+    ///
+    /// The program contains a library only if its code refers to it. If nothing else does, write
+    /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
+    /// dependencies with a path whose functions are missing.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
         server.entries.extend(inventory::iter::<Entry>().copied());
@@ -237,7 +241,15 @@ impl Server {
         self
     }
 
-    /// Keeps only the functions for which `keep` returns `true`.
+    /// Keeps only the functions for which `keep` returns `true`, of those added so far.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Everything except one method of a `#[tools]` block.
+    /// server.only(|entry| entry.function != "Notes::delete")
+    /// # }
+    /// ```
     pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
         self.entries.retain(|entry| keep(&entry.info()));
         self
@@ -253,6 +265,70 @@ impl Server {
     pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let crates: Vec<_> = crates.into_iter().collect();
         self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
+    }
+
+    /// Puts `prefix` in front of the names of the functions for which `applies` returns `true`, so that libraries whose
+    /// names clash can be used together.
+    ///
+    /// The new names are used everywhere: in lists, calls, completions, logs and lock files. URIs do not change. The rule
+    /// also applies to functions that are added later, by [`with`](Self::with) or by a [`Handle`]. Several rules may
+    /// apply to a function, in the order in which they are added. A rule that applies to no function is logged as a
+    /// warning when the server is built.
+    ///
+    /// ```
+    /// # mod toolbox {
+    /// /// Search the web.
+    /// #[mcp_runtime::tool]
+    /// fn search(query: &str) {}
+    /// # }
+    /// use mcp_runtime::{Revision, Server};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// // A library would be selected with `entry.krate == "toolbox"`.
+    /// let server = Server::new("search", "1.0.0").prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+    /// assert_eq!(tools[0]["name"], "web_search");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if a resulting name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn prefix(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        prefix: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Prefix(prefix.into()), Location::caller());
+        self
+    }
+
+    /// Renames the function for which `applies` returns `true`. Otherwise like [`prefix`](Self::prefix).
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Search the web.
+    /// #[tool]
+    /// fn search(query: &str) {}
+    ///
+    /// let server = Server::empty("search", "1.0.0").with::<search>();
+    /// let server = server.rename(|entry| entry.is::<search>(), "search_web");
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn rename(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        name: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Rename(name.into()), Location::caller());
+        self
     }
 
     /// Sets the programmatic name of the server.
@@ -533,7 +609,7 @@ impl Server {
         });
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
-        let selection = Selection { entries: self.entries, states: &self.states };
+        let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
         let registry = Registry::new(skills, self.profile.forwards_log);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
@@ -569,10 +645,13 @@ impl Server {
             let common = &tool.entry.common;
             let source = format_args!("{}:{}", common.source.file, common.source.line);
             tracing::warn!(
-                tool = common.name,
+                tool = tool.function.name,
                 %source,
                 "tool without a description: models need one to decide when to call it; add a doc comment to the function"
             );
+        }
+        for location in engine.names.unused() {
+            tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");
         }
         drop(registry);
         Ok(BuiltServer::new(engine, self.handle))

@@ -441,7 +441,7 @@ fn command_line_options_are_recognized() {
     assert_eq!(stdout(&["--version"]), format!("mcp-tests {}\n", env!("CARGO_PKG_VERSION")));
 
     let help = stdout(&["--help"]);
-    for part in ["--grace <GRACE>", "[default: 5000] [env: FIXTURE_GRACE]", "--forward-log", "--call <TOOL> [JSON]"] {
+    for part in ["--grace <GRACE>", "[env: FIXTURE_GRACE] [default: 5000]", "--forward-log", "--call <TOOL> [JSON]"] {
         assert!(help.contains(part), "{part} is missing from\n{help}");
     }
 
@@ -475,11 +475,11 @@ fn invalid_command_lines_are_rejected() {
     for (arguments, environment, code, why) in [
         (&["--grase", "1"][..], None, 2, "did you mean `--grace`?"),
         (&["--grace"], None, 2, "missing value for `--grace`, expected a value"),
-        (&["--grace", "soon"], None, 2, "`grace`: \"soon\" must be an integer"),
-        (&["--grace", "0"], None, 2, "`grace`: 0 must be at least 1"),
-        (&[], Some("never"), 2, "`grace`: \"never\" must be an integer"),
-        (&["--greeting", ""], None, 2, "`greeting`: \"\" must have at least 1 character"),
-        (&["--grace", "1", "--grace", "2"], None, 2, "duplicate option `--grace`"),
+        (&["--grace", "soon"], None, 2, "`--grace`: \"soon\" must be an integer"),
+        (&["--grace", "0"], None, 2, "`--grace`: 0 must be at least 1"),
+        (&[], Some("never"), 2, "`--grace`: \"never\" must be an integer"),
+        (&["--greeting", ""], None, 2, "`--greeting`: \"\" must have at least 1 character"),
+        (&["--grace", "1", "--grace", "2"], None, 2, "the option `--grace <GRACE>` cannot be used multiple times"),
         (&["--call", "add", "{"], None, 1, "the arguments are not valid JSON"),
     ] {
         let mut command = fixture();

@@ -41,7 +41,8 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     }
     let uses_context = matches!(source, CompletionSource::Function(_, true));
     let method = "completion/complete";
-    let mut call = prepare(request, referenced.common, method, false, uses_context, CallOptions::default())?;
+    let mut call =
+        prepare(request, (referenced.name, referenced.common), method, false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let completer = Completer {
         source,
