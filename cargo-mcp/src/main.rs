@@ -21,6 +21,7 @@ mod session;
 mod sse;
 mod stdout;
 mod style;
+mod syntax_error;
 mod table;
 mod target;
 mod temporary;

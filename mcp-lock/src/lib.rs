@@ -4,6 +4,8 @@
 //! the test compare it with the server. Both use the lists as a client receives them, so their results are identical.
 //! This crate performs no I/O and is independent of protocol revisions.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod change;
 mod entries;
 mod schema;
@@ -86,8 +88,11 @@ impl Lock {
     ///
     /// Fails if the text is not a JSON object or has an unsupported `lockVersion`.
     pub fn parse(text: &str) -> Result<Self, LockError> {
-        let lock: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| LockError(format!("not a JSON object: {error}")))?;
+        let lock = match serde_json::from_str(text) {
+            Ok(Value::Object(lock)) => lock,
+            Ok(_) => return Err(LockError("not a JSON object".to_owned())),
+            Err(error) => return Err(LockError(format!("not valid JSON: {error}"))),
+        };
         match lock.get("lockVersion") {
             Some(version) if version.as_u64() == Some(VERSION) => Ok(Self(lock)),
             Some(other) => Err(LockError(format!("unsupported `lockVersion` {other}, expected {VERSION}"))),

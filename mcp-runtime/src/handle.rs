@@ -152,6 +152,16 @@ impl Handle {
     ///
     /// Notifications about the same resource are coalesced until the client reads them. Without subscribers, the cost
     /// is negligible.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Handle, tool};
+    /// /// Set the temperature.
+    /// #[tool]
+    /// fn set_temperature(handle: &Handle, celsius: f64) {
+    ///     // … store it …
+    ///     handle.resource_updated("room://temperature");
+    /// }
+    /// ```
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());

@@ -127,6 +127,7 @@
 //! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(clippy::missing_errors_doc)]
 
 mod backend;
 mod cli;
@@ -170,7 +171,18 @@ pub use handler::{
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
-pub use mcp_runtime_macros::{Elicit, prompt, resource, server, tool, tools};
+#[doc = include_str!("../docs/macros/elicit.md")]
+pub use mcp_runtime_macros::Elicit;
+#[doc = include_str!("../docs/macros/prompt.md")]
+pub use mcp_runtime_macros::prompt;
+#[doc = include_str!("../docs/macros/resource.md")]
+pub use mcp_runtime_macros::resource;
+#[doc = include_str!("../docs/macros/server.md")]
+pub use mcp_runtime_macros::server;
+#[doc = include_str!("../docs/macros/tool.md")]
+pub use mcp_runtime_macros::tool;
+#[doc = include_str!("../docs/macros/tools.md")]
+pub use mcp_runtime_macros::tools;
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
     ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,

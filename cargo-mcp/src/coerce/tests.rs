@@ -141,7 +141,7 @@ fn invalid_arguments_are_reported_by_name() {
         ("count.a=1", "argument `count`: expected integer, found an object"),
         ("cuont=1", "unknown argument `cuont`; did you mean `count`?"),
         ("place.cty=x", "unknown argument `place.cty`; did you mean `city`?"),
-        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at byte 1"),
         ("count", "invalid argument `count`: expected KEY=VALUE or KEY:=JSON"),
         ("=5", "invalid argument `=5`: expected KEY=VALUE or KEY:=JSON"),
         ("text=@/nowhere", "argument `text`: `/nowhere`: No such file or directory (os error 2)"),

@@ -238,7 +238,7 @@ fn invalid_command_lines_are_rejected() {
         (
             &["check", "--locked=Cargo.toml", "--", &hello],
             2,
-            "error: `Cargo.toml` is not a lock file: not a JSON object: invalid type: sequence, expected a map at line 1 column 0\nhelp: run `cargo mcp lock` to recreate it\n",
+            "error: `Cargo.toml` is not a lock file: not valid JSON: expected value at line 1 column 2\nhelp: run `cargo mcp lock` to recreate it\n",
         ),
         (
             &["lock", "--revision", "2025-11-25", "--", &hello],

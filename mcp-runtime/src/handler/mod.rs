@@ -57,7 +57,7 @@ pub use state::{Dependency, SharedState, dependency};
 #[cfg(feature = "http")]
 pub(crate) use blocking::MAX_BLOCKING;
 pub(crate) use blocking::run_blocking;
-pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
+pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, StatusMessages, TaskHandoff,

@@ -99,6 +99,28 @@ impl Server {
     }
 
     /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`] enables them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Handle, Revision, Server, tool};
+    ///
+    /// /// Delete everything.
+    /// #[tool(destructive)]
+    /// fn delete() {}
+    ///
+    /// /// Enable `delete`.
+    /// #[tool]
+    /// fn unlock(handle: &Handle) -> bool {
+    ///     handle.enable::<delete>()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// assert!(client.call("delete", ()).await.is_err());
+    /// client.call("unlock", ()).await.unwrap();
+    /// assert!(client.call("delete", ()).await.is_ok());
+    /// # });
+    /// ```
     pub fn disabled<C: Collect>(mut self) -> Self {
         self.disabled.extend_from_slice(C::entries());
         self.with::<C>()
@@ -106,6 +128,16 @@ impl Server {
 
     /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists
     /// can change.
+    ///
+    /// ```
+    /// use mcp_runtime::Server;
+    ///
+    /// let server = Server::empty("clock", "1.0.0");
+    /// let handle = server.handle();
+    /// let server = server.build().unwrap();
+    /// handle.resource_updated("clock://now");
+    /// # drop(server);
+    /// ```
     pub fn handle(&self) -> Handle {
         self.handle.issue()
     }
@@ -225,6 +257,20 @@ impl Server {
 
     /// Adds shared state of type `T`. Functions receive it as `&T`.
     ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// struct Greeting(&'static str);
+    ///
+    /// /// Greet a person.
+    /// #[tool]
+    /// fn greet(greeting: &Greeting, name: String) -> String {
+    ///     format!("{}, {name}!", greeting.0)
+    /// }
+    ///
+    /// let server = Server::empty("greeter", "1.0.0").with::<greet>().with_state(Greeting("Hello"));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`build`](Self::build) fails if there are two values of the same type.
@@ -233,6 +279,20 @@ impl Server {
     }
 
     /// Adds shared state that is also used elsewhere, like [`with_state`](Self::with_state). `T` may be a trait object.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// use std::sync::{Arc, atomic::AtomicU32};
+    ///
+    /// /// Return the number of visitors.
+    /// #[tool]
+    /// fn visitors(count: &AtomicU32) -> u32 {
+    ///     count.load(std::sync::atomic::Ordering::Relaxed)
+    /// }
+    ///
+    /// let count = Arc::new(AtomicU32::new(0));
+    /// let server = Server::empty("shop", "1.0.0").with::<visitors>().with_shared(Arc::clone(&count));
+    /// ```
     pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
         if !self.states.insert(value) {
             let name = std::any::type_name::<T>();
@@ -256,12 +316,26 @@ impl Server {
     }
 
     /// Keeps only the functions with at least one of these tags.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_tags(["search", "files"])
+    /// # }
+    /// ```
     pub fn only_tags(self, tags: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let tags: Vec<_> = tags.into_iter().collect();
         self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag.as_ref())))
     }
 
     /// Keeps only the functions of these crates, named as in their `Cargo.toml`.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_crates([env!("CARGO_PKG_NAME"), "toolbox"])
+    /// # }
+    /// ```
     pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let crates: Vec<_> = crates.into_iter().collect();
         self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
@@ -279,13 +353,14 @@ impl Server {
     /// # mod toolbox {
     /// /// Search the web.
     /// #[mcp_runtime::tool]
-    /// fn search(query: &str) {}
+    /// pub fn search(query: &str) {}
     /// # }
     /// use mcp_runtime::{Revision, Server};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// // A library would be selected with `entry.krate == "toolbox"`.
-    /// let server = Server::new("search", "1.0.0").prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
+    /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
     /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
     /// assert_eq!(tools[0]["name"], "web_search");
     /// # });
@@ -362,12 +437,26 @@ impl Server {
     }
 
     /// Adds an icon.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Icon, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// server.icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
+    /// # }
+    /// ```
     pub fn icon(mut self, icon: Icon) -> Self {
         self.profile.identity.icons.push(icon);
         self
     }
 
     /// Sets instructions that tell the model how to use the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.instructions("Search before you add a note. Titles are unique.")
+    /// # }
+    /// ```
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.profile.instructions = Some(instructions.into());
         self
@@ -421,6 +510,14 @@ impl Server {
 
     /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
     /// timeout.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.timeout(Duration::from_secs(30))
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.profile.limits.timeout = timeout.into();
         self
@@ -514,6 +611,14 @@ impl Server {
     /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
     /// of the request and its questions, and is accepted only together with them.
     ///
+    /// ```
+    /// # use mcp_runtime::{Server, StateKey, StateKeyError};
+    /// # fn configure(server: Server, new: &str, old: &str) -> Result<Server, StateKeyError> {
+    /// let keys: [StateKey; 2] = [new.parse()?, old.parse()?];
+    /// Ok(server.state_keys(keys))
+    /// # }
+    /// ```
+    ///
     /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
     pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
         self.profile.state_keys = keys.into_iter().collect();
@@ -547,6 +652,13 @@ impl Server {
 
     /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
     /// or run as plain calls if their tool allows it.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, TaskLimits};
+    /// # fn configure(server: Server) -> Server {
+    /// server.max_tasks(TaskLimits::default().total(10_000).per_owner(50))
+    /// # }
+    /// ```
     pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
         self.profile.limits.tasks.limits = limits;
         self
@@ -564,6 +676,22 @@ impl Server {
 
     /// Checks that the server can be built, for use in a test.
     ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// struct Db;
+    ///
+    /// /// Count the rows.
+    /// #[tool]
+    /// fn rows(db: &Db) -> u64 {
+    ///     0
+    /// }
+    ///
+    /// let error = Server::empty("db", "1.0.0").with::<rows>().check().unwrap_err();
+    /// assert!(error.to_string().contains("Db"));
+    /// assert!(Server::empty("db", "1.0.0").with::<rows>().with_state(Db).check().is_ok());
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
@@ -573,6 +701,14 @@ impl Server {
 
     /// Builds the server and serves stdio. See [`BuiltServer::serve_stdio`].
     ///
+    /// ```
+    /// # use mcp_runtime::{ServeError, Server};
+    /// # #[allow(dead_code)]
+    /// async fn run() -> Result<(), ServeError> {
+    ///     Server::new("notes", "1.0.0").serve_stdio().await
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns an error if the server cannot be built, or if stdin or stdout fails.
@@ -581,6 +717,19 @@ impl Server {
     }
 
     /// Builds the server and serves one client over a pair of byte streams. See [`BuiltServer::serve`].
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Add two numbers.
+    /// # #[tool]
+    /// # fn add(a: f64, b: f64) -> f64 { a + b }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (client, server) = tokio::io::duplex(4096);
+    /// let (reader, writer) = tokio::io::split(server);
+    /// # drop(client);
+    /// Server::empty("adder", "1.0.0").with::<add>().serve(reader, writer).await.unwrap();
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///

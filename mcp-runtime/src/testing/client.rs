@@ -183,6 +183,22 @@ impl TestClient {
 
     /// Reads a resource and returns its contents.
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, resource};
+    ///
+    /// /// The time.
+    /// #[resource("clock://{zone}")]
+    /// fn time(zone: String) -> Option<&'static str> {
+    ///     (zone == "utc").then_some("12:00")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("clock", "1.0.0").with::<time>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.read("clock://utc").await.unwrap()[0]["text"], "12:00");
+    /// assert!(client.read("clock://moon").await.is_err());
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
@@ -192,6 +208,22 @@ impl TestClient {
     }
 
     /// Gets a prompt and returns the result.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Greet a person.
+    /// #[prompt]
+    /// fn greet(name: String) -> String {
+    ///     format!("Greet {name}.")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("texts", "1.0.0").with::<greet>().test_client(Revision::V2026_07_28);
+    /// let prompt = client.prompt("greet", serde_json::json!({"name": "Ada"})).await.unwrap();
+    /// assert_eq!(prompt["messages"][0]["content"]["text"], "Greet Ada.");
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -257,6 +289,26 @@ impl TestClient {
     /// Completes an argument and returns the suggested values. `reference` is the `ref` of the request, such as
     /// `{"type": "ref/prompt", "name": "review"}`. [`complete_prompt`](Self::complete_prompt) and
     /// [`complete_resource`](Self::complete_resource) need no JSON.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Write in a language.
+    /// #[prompt]
+    /// fn write(#[arg(complete = languages)] language: String) -> String {
+    ///     language
+    /// }
+    ///
+    /// fn languages() -> [&'static str; 2] {
+    ///     ["French", "German"]
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("texts", "1.0.0").with::<write>().test_client(Revision::V2026_07_28);
+    /// let prompt = serde_json::json!({"type": "ref/prompt", "name": "write"});
+    /// assert_eq!(client.complete(prompt, "language", "").await.unwrap(), ["French", "German"]);
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -427,6 +479,19 @@ impl TestClient {
 
     /// Lists the tools of all pages.
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    ///
+    /// /// Do nothing.
+    /// #[tool(read_only)]
+    /// fn rest() {}
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("empty", "1.0.0").with::<rest>().test_client(Revision::V2025_11_25);
+    /// assert_eq!(client.tools().await.unwrap()[0]["annotations"]["readOnlyHint"], true);
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
@@ -449,6 +514,20 @@ impl TestClient {
     }
 
     /// Sends a request and waits for its response. Adds the `_meta` members that the revision requires to `params`.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    ///
+    /// /// Do nothing.
+    /// #[tool]
+    /// fn rest() {}
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("empty", "1.0.0").with::<rest>().test_client(Revision::V2025_11_25);
+    /// let page = client.request("tools/list", serde_json::json!({})).await.unwrap();
+    /// assert_eq!(page["tools"][0]["name"], "rest");
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///

@@ -4,6 +4,7 @@ mod asking;
 mod building;
 mod calls;
 mod changes;
+mod errors;
 mod failures;
 mod flags;
 mod flatten;

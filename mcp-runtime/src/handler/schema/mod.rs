@@ -7,7 +7,7 @@ mod nearest;
 mod pointer;
 mod subschemas;
 
-pub(crate) use check::{Checker, Violation};
+pub(crate) use check::{Checker, Violation, decoding_violation};
 pub(crate) use error::SchemaError;
 pub(crate) use generate::{
     Keyword, Property, generator, input, is_object, output, output_generator, whole_input, wrap,
