@@ -135,6 +135,9 @@ fn object(
         }
     }
     let mut object = Map::new();
+    let mut inputs: Vec<(String, Input)> = inputs.into_iter().collect();
+    let rank = |name: &str| properties.iter().position(|(each, _)| *each == name).unwrap_or(usize::MAX);
+    inputs.sort_by_key(|(name, _)| rank(name));
     for (name, input) in inputs {
         let full_name = full_name(&name);
         let known = properties.iter().find(|(each, _)| *each == name).map(|(_, schema)| *schema);
