@@ -10,7 +10,8 @@ use crate::syntax_error;
 ///
 /// Fails if the text is not JSON, or if it contains an integer of more than 64 bits.
 pub(crate) fn parse(json: &str) -> Result<Value, String> {
-    let value = serde_json::from_str(json).map_err(|error| format!("invalid JSON: {}", syntax_error::describe(&error)))?;
+    let value =
+        serde_json::from_str(json).map_err(|error| format!("invalid JSON: {}", syntax_error::describe(&error)))?;
     match rounded(json, &value) {
         Some(integer) => Err(too_large(integer)),
         None => Ok(value),
