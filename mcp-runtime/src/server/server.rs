@@ -9,7 +9,7 @@ use crate::{
     error::BuildError,
     handle::Handle,
     handler::{
-        Session, StateMap,
+        SchemaProfile, Session, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
@@ -674,6 +674,13 @@ impl Server {
         self
     }
 
+    /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
+    /// are checked against the whole contract, whatever is listed.
+    pub fn schemas(mut self, profile: SchemaProfile) -> Self {
+        self.profile.schemas = profile;
+        self
+    }
+
     /// Checks that the server can be built, for use in a test.
     ///
     /// ```
@@ -759,7 +766,7 @@ impl Server {
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
         let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
-        let registry = Registry::new(skills, self.profile.forwards_log);
+        let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),

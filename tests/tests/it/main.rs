@@ -18,10 +18,12 @@ mod lock;
 mod macros;
 mod metadata;
 mod names;
+mod order;
 mod property;
 mod rates;
 mod requirements;
 mod sessions;
+mod shapes;
 mod skills;
 mod specification;
 #[cfg(unix)]

@@ -22,7 +22,7 @@ async fn a_task_is_created_polled_and_completed() {
     let created = client.request("tools/call", params).await.unwrap();
     let task = &created["task"];
     let members: Vec<_> = task.as_object().unwrap().keys().collect();
-    assert_eq!(members, ["createdAt", "lastUpdatedAt", "pollInterval", "status", "taskId", "ttl"]);
+    assert_eq!(members, ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"]);
     assert_eq!(
         (&task["ttl"], &task["pollInterval"], &task["status"]),
         (&json!(60000), &json!(1000), &json!("working"))
