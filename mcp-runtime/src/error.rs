@@ -62,6 +62,7 @@ pub enum Fault {
         elicitations: Vec<RequiredElicitation>,
     },
     /// The client did not answer a request of the function in time.
+    #[non_exhaustive]
     AnswerTimeout {
         /// The key of the request.
         key: String,
