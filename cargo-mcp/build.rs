@@ -1,5 +1,14 @@
-//! Rebuilds the program when files of the examples, which are its templates, are added or removed.
+//! Rebuilds the program when files of the examples, which are its templates, are added or removed, and tells it whether
+//! it is built from a published package.
+
+use std::path::Path;
 
 fn main() {
     println!("cargo::rerun-if-changed=templates");
+    // Cargo adds this file to packages; a checkout does not contain it.
+    println!("cargo::rerun-if-changed=Cargo.toml.orig");
+    println!("cargo::rustc-check-cfg=cfg(published)");
+    if Path::new("Cargo.toml.orig").exists() {
+        println!("cargo::rustc-cfg=published");
+    }
 }

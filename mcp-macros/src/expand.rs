@@ -1,7 +1,7 @@
 //! Runs the three stages of each macro and keeps items with errors.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::{Attribute, ItemImpl};
 
 use crate::{
@@ -46,28 +46,29 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
         return with_errors(item, errors);
     };
     if function.is_bodiless() {
-        errors.on(
-            function.signature.fn_token,
-            format_args!("`{}` can only be applied to a function with a body", kind.attribute()),
-        );
+        let message = format!("`{}` cannot be applied to a function without a body, as in a trait", kind.attribute());
+        let help = "annotate a function, or the methods of an inherent `impl` block with `#[tools]`";
+        errors.help(function.signature.fn_token, message, help);
+        return with_errors(unused(&function), errors);
     }
     // `impl` blocks and traits cannot contain other items.
-    let is_associated = function.receiver.is_some() || function.is_bodiless();
+    let is_associated = function.receiver.is_some();
     let (function, krate, emit) = stages(function, &mut errors);
     let private = crate_name::private(krate.as_ref());
     let conditions: Vec<Attribute> = function.conditions().cloned().collect();
-    let name = &function.signature.ident;
-    let marker = emit::marker(name, &function.visibility, &conditions);
+    let marker = |entries: &[emit::Entry]| {
+        emit::marker(&function.signature.ident, &function.visibility, &conditions, entries, &private)
+    };
     if errors.is_empty() {
-        let collected = emit::collected(name, &conditions, &[emit(&private)], &private);
-        return quote!(#function #marker #collected);
+        let marker = marker(&[emit(&private)]);
+        return quote!(#function #marker);
     }
     let unused = unused(&function);
     if is_associated {
         return with_errors(unused, errors);
     }
-    let collected = emit::collected(name, &conditions, &[], &private);
-    with_errors(quote!(#unused #marker #collected), errors)
+    let marker = marker(&[]);
+    with_errors(quote!(#unused #marker), errors)
 }
 
 pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -87,11 +88,11 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     let tools = Tools::check((*block.self_ty).clone(), methods, krate, &mut errors);
     let private = crate_name::private(tools.krate.as_ref());
     if errors.is_empty() {
-        let collected = emit::tools(&tools, &private);
-        return quote!(#block #collected);
+        let tools = emit::tools(&tools, true, &private);
+        return quote!(#block #tools);
     }
-    let collected = is_collectable.then(|| emit::collected(tools.ty.to_token_stream(), &[], &[], &private));
-    with_errors(quote!(#[allow(dead_code)] #block #collected), errors)
+    let tools = is_collectable.then(|| emit::tools(&tools, false, &private));
+    with_errors(quote!(#[allow(dead_code)] #block #tools), errors)
 }
 
 pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {

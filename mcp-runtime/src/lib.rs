@@ -189,7 +189,7 @@ macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
             "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
-             help: run `cargo add --dev mcp-runtime --features lock`"
+             help: enable it in `[dev-dependencies]`"
         );
     };
 }
@@ -205,15 +205,20 @@ pub mod __private {
     #[cfg(feature = "lock")]
     pub use crate::lock::{locked_main, locked_server};
 
+    #[cfg(not(feature = "http"))]
+    pub use crate::server::HttpFeature;
+    #[cfg(not(feature = "skills"))]
+    pub use crate::server::SkillsFeature;
+
     pub use crate::{
         __mapped as mapped, __package as package,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause, ByLocalCause,
-            ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping, Finished,
-            HandlerError, HandlerResult, Input, ListKind, PromptOutput, PromptReply, Reply, ResourceOutput,
-            ResourceReply, Returned, ServerFnFuture, ServerFnOutput, ServerFnReturn, SharedState, SyncFn, ToolOutput,
-            ToolReply, Unmapped,
+            AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause,
+            ByLocalCause, ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping,
+            Finished, HandlerError, HandlerResult, Input, Kind, ListKind, PromptOutput, PromptReply,
+            ProvidedByReference, Reply, ResourceOutput, ResourceReply, Returned, ServerFnFuture, ServerFnOutput,
+            ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput, ToolReply, Unmapped, Unused,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

@@ -487,11 +487,27 @@ impl TestClient {
         }
     }
 
+    /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.
+    pub(crate) async fn exchange(&mut self, message: &str) -> String {
+        self.connection.receive(message.as_bytes(), Instant::now(), &mut self.unread);
+        let mut output = self.output();
+        while self.in_flight() > 0 {
+            self.wait().await;
+            output.append(&mut self.output());
+        }
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    fn output(&mut self) -> Vec<u8> {
+        let mut output = Vec::new();
+        self.connection.drain(&mut output);
+        output.append(&mut self.unread);
+        output
+    }
+
     fn lines(&mut self) -> Vec<Value> {
-        let mut lines = Vec::new();
-        self.connection.drain(&mut lines);
-        lines.append(&mut self.unread);
-        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        let output = self.output();
+        output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     /// Takes the response to a request from the received lines and keeps everything else.

@@ -10,7 +10,7 @@ use mcp_runtime::Revision;
 use serde_json::Value;
 
 /// The command that writes every golden file, including those of a new revision.
-pub const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden";
+pub const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test --workspace --test it golden";
 
 /// The golden files of one revision in one folder.
 #[derive(Debug)]

@@ -13,7 +13,9 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 ///     let mut a0 = slot::<String>();
 ///     let mut a1 = slot_or_json::<usize>("10");
 ///     input.decode(&mut [&mut a0, &mut a1])?;
-///     write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, search(input.get::<Db>(), &a0.take(), a1.take())))
+///     let a0 = a0.take();
+///     let a1 = a1.take();
+///     write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, search(input.get::<Db>(), &a0, a1)))
 /// })
 ///
 /// Handler::Async(|input| {
@@ -44,17 +46,16 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
     let slots: Vec<Ident> = (0..call.arguments.len()).map(slot_name).collect();
     let decode = decode(&call.arguments, private);
     if call.execution == Execution::Sync {
-        let source = Ident::new("input", here);
-        let values = values(call, &source, |slot| quote_spanned!(here=> #slot.take()));
+        let values = values(call, &Ident::new("input", here));
         return quote_spanned! {here=>
             #private::Handler::Sync(|input, reply| {
                 #decode
+                #(let #slots = #slots.take();)*
                 #private::#write::<#output>(reply, #private::mapped!(#output, #path(#values)))
             })
         };
     }
-    let source = Ident::new("env", here);
-    let values = values(call, &source, |slot| quote_spanned!(here=> #slot));
+    let values = values(call, &Ident::new("env", here));
     let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, #private::mapped!(#output, value))));
     let future = match call.execution {
         Execution::Blocking => quote_spanned! {here=>
@@ -95,13 +96,13 @@ pub(super) fn slot_name(index: usize) -> Ident {
 }
 
 /// Emits the values that the function is called with.
-fn values(call: &Call, source: &Ident, take: impl Fn(Ident) -> TokenStream) -> TokenStream {
+fn values(call: &Call, source: &Ident) -> TokenStream {
     let here = super::here();
     let values = call.parameters.iter().map(|parameter| match parameter {
         ParameterSource::Server(_, ty) => quote_spanned!(here=> #source.get::<#ty>()),
         ParameterSource::Caller(index) => {
-            let value = take(slot_name(*index));
-            if call.arguments[*index].borrowed { quote_spanned!(here=> &#value) } else { value }
+            let slot = slot_name(*index);
+            if call.arguments[*index].borrowed { quote_spanned!(here=> &#slot) } else { quote_spanned!(here=> #slot) }
         }
     });
     quote_spanned!(here=> #(#values),*)

@@ -13,25 +13,70 @@ pub(crate) struct Entry {
     pub(super) conditions: Vec<Attribute>,
 }
 
-/// Emits the type with the name of a function, by which the function is registered.
+/// Emits the type with the name of a function, by which the function is registered, with its registration.
+///
+/// The registration is inside of the type, so that there is only one item beside the function. If the function is in an
+/// `impl` block without `#[tools]`, the compiler rejects that item, and nothing else.
 ///
 /// ```text
 /// #[doc = "…"]
 /// #[allow(non_camel_case_types)]
-/// #[non_exhaustive]
-/// pub struct add {}
+/// pub struct add {
+///     #[allow(dead_code)]
+///     registration: [(); {
+///         static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
+///         …
+///         0
+///     }],
+/// }
 /// ```
-pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[Attribute]) -> TokenStream {
+pub(crate) fn marker(
+    function: &Ident,
+    visibility: &Visibility,
+    conditions: &[Attribute],
+    entries: &[Entry],
+    private: &TokenStream,
+) -> TokenStream {
     let here = function.span().resolved_at(Span::mixed_site());
     let mut name = function.clone();
     name.set_span(here);
     let doc = format!(" Registers the function `{}`, as in `Server::with::<{0}>()`.", function.unraw());
+    let registration = registration(function, entries, private);
     quote_spanned! {here=>
         #(#conditions)*
         #[doc = #doc]
         #[allow(non_camel_case_types)]
-        #[non_exhaustive]
-        #visibility struct #name {}
+        #visibility struct #name {
+            #[allow(dead_code)]
+            registration: [(); {
+                #registration
+                0
+            }],
+        }
+    }
+}
+
+/// Emits the static data of the methods of a type and their registration, or only an empty registration if there are
+/// errors.
+///
+/// ```text
+/// const _: () = {
+///     static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
+///     …
+/// };
+/// ```
+pub(crate) fn tools(tools: &Tools, are_valid: bool, private: &TokenStream) -> TokenStream {
+    let entry = |entry: &model::Entry| match entry {
+        model::Entry::Tool(entry) => tool(entry, private),
+        model::Entry::Resource(entry) => resource(entry, private),
+        model::Entry::Prompt(entry) => prompt(entry, private),
+    };
+    let entries: Vec<Entry> = tools.entries.iter().filter(|_| are_valid).map(entry).collect();
+    let registration = registration(&tools.ty, &entries, private);
+    quote_spanned! {here()=>
+        const _: () = {
+            #registration
+        };
     }
 }
 
@@ -40,26 +85,20 @@ pub(crate) fn marker(function: &Ident, visibility: &Visibility, conditions: &[At
 /// Deprecation warnings are suppressed, because the compiler already reports them in the author's code.
 ///
 /// ```text
-/// const _: () = {
-///     #[allow(deprecated)]
-///     static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
-///     static __MCP_ENTRIES: &[Entry] = &[Entry::Tool(&__MCP_ENTRY_0)];
+/// #[allow(deprecated)]
+/// static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
+/// inventory::submit! { Entry::Tool(&__MCP_ENTRY_0) }
 ///
-///     impl Collect for add {
-///         fn entries() -> &'static [Entry] {
-///             __MCP_ENTRIES
-///         }
+/// static __MCP_ENTRIES: &[Entry] = &[Entry::Tool(&__MCP_ENTRY_0)];
+///
+/// #[allow(non_local_definitions)]
+/// impl Collect for add {
+///     fn entries() -> &'static [Entry] {
+///         __MCP_ENTRIES
 ///     }
-///
-///     inventory::submit! { Entry::Tool(&__MCP_ENTRY_0) }
-/// };
+/// }
 /// ```
-pub(crate) fn collected(
-    ty: impl ToTokens,
-    conditions: &[Attribute],
-    entries: &[Entry],
-    private: &TokenStream,
-) -> TokenStream {
+fn registration(ty: impl ToTokens, entries: &[Entry], private: &TokenStream) -> TokenStream {
     let here = here();
     let mut statics = TokenStream::new();
     let mut references = Vec::new();
@@ -77,28 +116,15 @@ pub(crate) fn collected(
         references.push(quote_spanned!(here=> #(#conditions)* #private::Entry::#kind(&#name)));
     }
     quote_spanned! {here=>
-        #(#conditions)*
-        const _: () = {
-            #statics
-            static __MCP_ENTRIES: &[#private::Entry] = &[#(#references),*];
+        #statics
+        static __MCP_ENTRIES: &[#private::Entry] = &[#(#references),*];
 
-            #[automatically_derived]
-            impl #private::Collect for #ty {
-                fn entries() -> &'static [#private::Entry] {
-                    __MCP_ENTRIES
-                }
+        #[allow(non_local_definitions)]
+        #[automatically_derived]
+        impl #private::Collect for #ty {
+            fn entries() -> &'static [#private::Entry] {
+                __MCP_ENTRIES
             }
-        };
+        }
     }
-}
-
-/// Emits the static data of the methods of a type.
-pub(crate) fn tools(tools: &Tools, private: &TokenStream) -> TokenStream {
-    let entry = |entry: &model::Entry| match entry {
-        model::Entry::Tool(entry) => tool(entry, private),
-        model::Entry::Resource(entry) => resource(entry, private),
-        model::Entry::Prompt(entry) => prompt(entry, private),
-    };
-    let entries: Vec<Entry> = tools.entries.iter().map(entry).collect();
-    collected(&tools.ty, &[], &entries, private)
 }

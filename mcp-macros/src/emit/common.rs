@@ -20,7 +20,10 @@ use crate::model::{Call, Common, Execution, ParameterSource};
 ///     blocking: false,
 ///     source: SourceLocation { … },
 ///     arguments: &[ArgumentEntry { … }],
-///     dependencies: &[dependency::<Db>("db")],
+///     dependencies: &[{
+///         use AnyState as _;
+///         dependency::<Db, _>("db", StateOrData::<Db>::KIND)
+///     }],
 ///     handler: Handler::Async(|input| { … }),
 /// }
 /// ```
@@ -60,7 +63,12 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
 
 fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {
     match parameter {
-        ParameterSource::Server(name, ty) => Some(quote_spanned!(here()=> #private::dependency::<#ty>(#name))),
+        ParameterSource::Server(name, ty) => Some(quote_spanned! {here()=>
+            {
+                use #private::AnyState as _;
+                #private::dependency::<#ty, _>(#name, #private::StateOrData::<#ty>::KIND)
+            }
+        }),
         ParameterSource::Caller(_) => None,
     }
 }

@@ -11,7 +11,7 @@ mod resource;
 mod server;
 mod tool;
 
-pub(crate) use collected::{Entry, collected, marker, tools};
+pub(crate) use collected::{Entry, marker, tools};
 pub(crate) use elicit::{elicit, elicit_stub};
 pub(crate) use prompt::prompt;
 pub(crate) use resource::resource;

@@ -2,7 +2,7 @@
 
 use syn::{Expr, ExprRange, RangeLimits};
 
-use super::literal::Number;
+use super::{literal::Number, type_class::TypeClass};
 use crate::errors::Errors;
 
 /// A range of numbers.
@@ -19,7 +19,30 @@ pub(super) struct Length {
 }
 
 impl Range {
-    pub(super) fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
+    /// Checks a range of numbers of a type.
+    pub(super) fn of_numbers(given: &Expr, type_class: TypeClass, errors: &mut Errors) -> Option<Self> {
+        let range = Self::check(given, errors)?;
+        let TypeClass::Integer { min, max: greatest } = type_class else { return Some(range) };
+        let fits = |bound: &Number, max: i128| match bound {
+            Number::Integer(integer) => (min..=max).contains(integer),
+            // The bound is not an integer, so it never equals a value.
+            Number::Float(..) => true,
+        };
+        let (start, end) = as_range(given).map(|range| (range.start.as_deref(), range.end.as_deref())).unzip();
+        let exclusive = i128::from(range.half_open);
+        for (bound, tokens, max) in
+            [(&range.low, start.flatten(), greatest), (&range.high, end.flatten(), greatest.saturating_add(exclusive))]
+        {
+            if let Some(bound) = bound.as_ref().filter(|bound| !fits(bound, max)) {
+                let message = format!("the bound `{bound}` is outside the range of the type, `{min}..={greatest}`");
+                errors.help(tokens.unwrap_or(given), message, "use a type that contains the range");
+                return None;
+            }
+        }
+        Some(range)
+    }
+
+    fn check(given: &Expr, errors: &mut Errors) -> Option<Self> {
         let Some(range) = as_range(given) else {
             errors.on(given, "invalid value for the option `range`, expected `range = 1..=100`");
             return None;

@@ -10,6 +10,7 @@ mod elicit;
 mod enclosing_type;
 mod flatten;
 mod kind;
+mod lifetimes;
 mod literal;
 mod prompt;
 mod resource;

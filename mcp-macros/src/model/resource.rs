@@ -4,7 +4,7 @@ use mcp_runtime_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{Common, EnclosingType, Kind, date_time::is_date_or_date_time, literal::Number};
+use super::{Common, EnclosingType, Kind, ParameterSource, date_time::is_date_or_date_time, literal::Number};
 use crate::{
     errors::{Errors, one_of},
     nearest::nearest,
@@ -96,7 +96,14 @@ fn check_variables(uri: &LitStr, parts: &[Part], common: &Common, errors: &mut E
     let is_missing = |variable: &str| !arguments.iter().any(|argument| argument.name == variable);
     for variable in variables.iter().filter(|variable| is_missing(variable)) {
         let free = arguments.iter().map(|argument| argument.name.as_str()).filter(|name| is_free(name));
+        let is_state = |parameter: &ParameterSource| match parameter {
+            ParameterSource::Server(name, _) => name == variable,
+            ParameterSource::Caller(_) => false,
+        };
         let help = match nearest(variable, free) {
+            _ if common.call.parameters.iter().any(is_state) => {
+                format!("take the parameter by value, `{variable}: String`, because a reference is server state")
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add the parameter `{variable}: String` to `{function}`"),
         };

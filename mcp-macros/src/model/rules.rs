@@ -69,7 +69,10 @@ impl Rules {
             not_applicable(header, "header", "strings, integers and `bool`");
         }
         let mut rules = Self {
-            range: given.range.filter(|_| type_class.has_range()).and_then(|range| Range::check(&range, errors)),
+            range: given
+                .range
+                .filter(|_| type_class.has_range())
+                .and_then(|range| Range::of_numbers(&range, type_class, errors)),
             length: given.length.filter(|_| type_class.has_length()).and_then(|length| Length::check(&length, errors)),
             pattern: given.pattern.filter(|_| type_class.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
             format: given.format,
@@ -161,23 +164,31 @@ impl Rules {
 }
 
 /// Returns the expected kind of value if this literal does not have the type.
-fn expected_instead(value: &Literal, type_class: TypeClass) -> Option<&'static str> {
-    match (type_class, value) {
+fn expected_instead(value: &Literal, type_class: TypeClass) -> Option<String> {
+    let expected = match (type_class, value) {
         (TypeClass::Unknown, _)
         | (TypeClass::Str | TypeClass::Char, Literal::Str(_))
         | (TypeClass::Slice, Literal::Array(_))
         | (TypeClass::Bool, Literal::Bool(_))
-        | (TypeClass::Float, Literal::Number(_))
-        | (TypeClass::Integer { signed: true }, Literal::Number(Number::Integer(_))) => None,
-        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(integer))) if *integer >= 0 => None,
-        (TypeClass::Integer { signed: false }, Literal::Number(Number::Integer(_))) => Some("a non-negative integer"),
-        (TypeClass::Integer { .. }, _) => Some("an integer"),
-        (TypeClass::Float, _) => Some("a number"),
-        (TypeClass::Str, _) => Some("a string"),
-        (TypeClass::Char, _) => Some("a single character"),
-        (TypeClass::Slice, _) => Some("an array"),
-        (TypeClass::Bool, _) => Some("`true` or `false`"),
-    }
+        | (TypeClass::Float, Literal::Number(_)) => return None,
+        (TypeClass::Integer { min, max }, Literal::Number(Number::Integer(integer))) => {
+            if (min..=max).contains(integer) {
+                return None;
+            }
+            if min == 0 && *integer < 0 {
+                "a non-negative integer"
+            } else {
+                return Some(format!("an integer from {min} to {max}"));
+            }
+        }
+        (TypeClass::Integer { .. }, _) => "an integer",
+        (TypeClass::Float, _) => "a number",
+        (TypeClass::Str, _) => "a string",
+        (TypeClass::Char, _) => "a single character",
+        (TypeClass::Slice, _) => "an array",
+        (TypeClass::Bool, _) => "`true` or `false`",
+    };
+    Some(expected.to_owned())
 }
 
 fn length_of(value: &Literal) -> Option<u64> {

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Path, Type, spanned::Spanned};
 
-use super::{Argument, EnclosingType, Kind, ParameterSource, signature};
+use super::{Argument, EnclosingType, Kind, ParameterSource, signature, source_text::source_text};
 use crate::{
     errors::Errors,
     syntax::{Function, ServerSyntax},
@@ -28,7 +28,16 @@ pub(crate) struct Server {
 impl Server {
     /// Checks a `main` and returns it with its function.
     pub(crate) fn check(given: ServerSyntax, errors: &mut Errors) -> (Self, Function) {
-        let ServerSyntax { mut function, krate } = given;
+        let ServerSyntax { mut function, runtimes, runtime_above, krate } = given;
+        for runtime in runtimes {
+            let message = format!("`#[{}]` cannot be combined with `#[server]`", source_text(runtime.path()));
+            errors.help(runtime.path(), message, "remove it: `#[server]` starts the runtime");
+        }
+        if let Some(runtime) = runtime_above {
+            let help = format!("remove `{runtime}`: `#[server]` starts the runtime");
+            let message = format!("`#[server]` cannot be combined with `{runtime}`");
+            errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
+        }
         let name = function.signature.ident.clone();
         if name != "main" {
             let message = format!("a `#[server]` function must be named `main`, not `{name}`");

@@ -6,7 +6,7 @@ use syn::{GenericParam, Pat, Receiver, ReceiverKind, ReturnType, Safety, Type, T
 
 use super::{
     Argument, Call, EnclosingType, Execution, Kind, ParameterSource, argument::reject_borrowed, flatten,
-    source_text::source_text, type_class::ungrouped,
+    lifetimes::LifetimeParameters, source_text::source_text, type_class::ungrouped,
 };
 use crate::{
     errors::Errors,
@@ -23,12 +23,14 @@ pub(super) fn check(
 ) -> Call {
     check_qualifiers(kind, function, errors);
     check_generics(kind, function, errors);
+    let lifetimes = LifetimeParameters::of(function);
     let mut parameters = Vec::new();
     if let Some(receiver) = &function.receiver {
         parameters.extend(check_receiver(kind, enclosing_type, receiver, errors));
     }
     let mut arguments = Vec::new();
-    for parameter in std::mem::take(&mut function.parameters) {
+    for mut parameter in std::mem::take(&mut function.parameters) {
+        parameter.ty = lifetimes.elide(parameter.ty);
         parameters.extend(check_parameter(kind, enclosing_type, parameter, &mut arguments, errors));
     }
     check_conflicts(&arguments, errors);
@@ -39,7 +41,7 @@ pub(super) fn check(
         execution: execution(function, blocking, errors),
         parameters,
         arguments,
-        output: output(kind, enclosing_type, function, errors),
+        output: output(kind, enclosing_type, function, &lifetimes, errors),
         conditions: function.conditions().cloned().collect(),
     }
 }
@@ -84,11 +86,8 @@ fn check_generics(kind: Kind, function: &Function, errors: &mut Errors) {
         match generic {
             GenericParam::Type(param) => errors.help(&param.ident, message, "use a concrete type"),
             GenericParam::Const(param) => errors.help(&param.ident, message, "use a concrete value"),
-            GenericParam::Lifetime(param) => errors.help(
-                &param.lifetime,
-                format_args!("{name} cannot have the lifetime parameter `{}`", param.lifetime),
-                "elide lifetimes: write `&T` and `T<'_>`",
-            ),
+            // The references live as long as the call, so the compiler infers the lifetime.
+            GenericParam::Lifetime(_) => {}
         }
     }
 }
@@ -111,11 +110,17 @@ fn check_receiver(
         return None;
     };
     match &receiver.kind {
-        ReceiverKind::Reference(_, None, None) => {
+        ReceiverKind::Reference(_, lifetime, None)
+            if lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
+        {
             Some(ParameterSource::Server("self".to_owned(), ty.to_token_stream()))
         }
         ReceiverKind::Reference(_, Some(lifetime), None) => {
-            errors.help(lifetime, "the receiver of a method lives only as long as the call", "take `&self`");
+            errors.help(
+                lifetime,
+                "the receiver of a method lives only as long as the call, not `'static`",
+                "take `&self`",
+            );
             None
         }
         _ => {
@@ -191,7 +196,7 @@ fn check_reference<'a>(kind: Kind, reference: &'a TypeReference, errors: &mut Er
             Type::Slice(_) => format!("use `&{ty}`"),
             Type::Path(path) if path.path.is_ident("str") => format!("use `&{ty}`"),
             _ => format!(
-                "for state use `&{ty}` with interior mutability, such as a `Mutex` or an atomic; for an argument use `{ty}`"
+                "use `&{ty}` for what the server provides (state that changes needs a `Mutex` or an atomic), and `{ty}` for an argument"
             ),
         };
         errors.help(quote!(#and #mutability), message, help);
@@ -246,7 +251,13 @@ fn check_conflicts(arguments: &[Argument], errors: &mut Errors) {
     }
 }
 
-fn output(kind: Kind, enclosing_type: &EnclosingType, function: &Function, errors: &mut Errors) -> TokenStream {
+fn output(
+    kind: Kind,
+    enclosing_type: &EnclosingType,
+    function: &Function,
+    lifetimes: &LifetimeParameters,
+    errors: &mut Errors,
+) -> TokenStream {
     match &function.signature.output {
         ReturnType::Default => {
             let here = function.signature.ident.span().resolved_at(Span::mixed_site());
@@ -260,7 +271,7 @@ fn output(kind: Kind, enclosing_type: &EnclosingType, function: &Function, error
                     "write an `async fn` instead of returning a future",
                 );
             }
-            enclosing_type.concrete(ty)
+            enclosing_type.concrete(lifetimes.elide((**ty).clone()))
         }
     }
 }

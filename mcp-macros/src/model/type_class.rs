@@ -9,28 +9,50 @@ pub(super) enum TypeClass {
     Slice,
     Bool,
     Char,
-    Integer { signed: bool },
+    /// An integer with the least and the greatest value of its type, as far as `i128` can represent them.
+    Integer {
+        min: i128,
+        max: i128,
+    },
     Float,
     Unknown,
 }
 
 impl TypeClass {
     pub(super) fn of(parameter: &Type) -> Self {
-        match parameter {
+        match ungrouped(parameter) {
             Type::Reference(reference) => match ungrouped(&reference.elem) {
                 Type::Slice(_) => Self::Slice,
                 Type::Path(path) if path.path.is_ident("str") => Self::Str,
                 _ => Self::Unknown,
             },
-            Type::Path(path) if path.qself.is_none() => match path.path.get_ident().map(ToString::to_string).as_deref()
-            {
-                Some("bool") => Self::Bool,
-                Some("char") => Self::Char,
-                Some("u8" | "u16" | "u32" | "u64" | "u128" | "usize") => Self::Integer { signed: false },
-                Some("i8" | "i16" | "i32" | "i64" | "i128" | "isize") => Self::Integer { signed: true },
-                Some("f32" | "f64") => Self::Float,
-                _ => Self::Unknown,
+            Type::Path(path) if path.qself.is_none() => match of_prelude(path) {
+                Some(("Box" | "Option", inner)) => Self::of(inner),
+                Some(_) => Self::Slice,
+                None => path.path.get_ident().map_or(Self::Unknown, |name| Self::named(&name.to_string())),
             },
+            _ => Self::Unknown,
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        let unsigned = |max: u64| Self::Integer { min: 0, max: max.into() };
+        let signed = |min: i64, max: i64| Self::Integer { min: min.into(), max: max.into() };
+        match name {
+            "bool" => Self::Bool,
+            "char" => Self::Char,
+            "String" => Self::Str,
+            "u8" => unsigned(u8::MAX.into()),
+            "u16" => unsigned(u16::MAX.into()),
+            "u32" => unsigned(u32::MAX.into()),
+            "u64" | "usize" => unsigned(u64::MAX),
+            "u128" => Self::Integer { min: 0, max: i128::MAX },
+            "i8" => signed(i8::MIN.into(), i8::MAX.into()),
+            "i16" => signed(i16::MIN.into(), i16::MAX.into()),
+            "i32" => signed(i32::MIN.into(), i32::MAX.into()),
+            "i64" | "isize" => signed(i64::MIN, i64::MAX),
+            "i128" => Self::Integer { min: i128::MIN, max: i128::MAX },
+            "f32" | "f64" => Self::Float,
             _ => Self::Unknown,
         }
     }

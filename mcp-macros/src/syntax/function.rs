@@ -36,7 +36,11 @@ pub(crate) struct Parameter {
 impl Function {
     /// Parses a function and removes the attributes of the macros from its parameters.
     pub(super) fn new(raw: RawFunction, errors: &mut Errors) -> Self {
-        let RawFunction { attributes, visibility, mut signature, body } = raw;
+        let RawFunction { mut attributes, visibility, mut signature, body } = raw;
+        for misplaced in attributes.extract_if(.., |attribute| attribute.path().is_ident("arg")) {
+            let help = "write it before the parameter: `fn add(#[arg(range = 1..=9)] count: u8)`";
+            errors.help(misplaced.path(), "`#[arg(…)]` belongs to a parameter, not to the function", help);
+        }
         let mut receiver = None;
         let mut parameters = Vec::new();
         for input in &mut signature.inputs {

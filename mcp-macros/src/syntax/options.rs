@@ -26,6 +26,33 @@ pub(super) const fn spec(name: &'static str, example: &'static str) -> OptionSpe
     OptionSpec { name, example }
 }
 
+/// Names that options have in JSON Schema, in the protocol and in other crates, each with the name of the option here.
+const OTHER_NAMES: [(&str, &str); 23] = [
+    ("annotations", "read_only"),
+    ("read_only_hint", "read_only"),
+    ("readOnlyHint", "read_only"),
+    ("destructive_hint", "destructive"),
+    ("destructiveHint", "destructive"),
+    ("idempotent_hint", "idempotent"),
+    ("idempotentHint", "idempotent"),
+    ("open_world_hint", "open_world"),
+    ("openWorldHint", "open_world"),
+    ("about", "description"),
+    ("desc", "description"),
+    ("doc", "description"),
+    ("help", "description"),
+    ("min", "range"),
+    ("max", "range"),
+    ("minimum", "range"),
+    ("maximum", "range"),
+    ("min_length", "length"),
+    ("max_length", "length"),
+    ("min_items", "length"),
+    ("max_items", "length"),
+    ("regex", "pattern"),
+    ("mime_type", "mime"),
+];
+
 /// The parsed options of an attribute. Reading an option removes it.
 pub(super) struct Options {
     attribute: &'static str,
@@ -93,9 +120,11 @@ impl Options {
         if !known().any(|known| known == name) {
             let expected = one_of(known());
             let message = format!("unknown `{}` option `{name}`, expected {expected}", self.attribute);
-            return match nearest(&name, known()) {
-                Some(nearest) => errors.help(&given.name, message, format_args!("did you mean `{nearest}`?")),
-                None => errors.on(&given.name, message),
+            let other = OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, known)| *known);
+            return match (self.spec(other), nearest(&name, known())) {
+                (Some(known), _) => errors.help(&given.name, message, format_args!("write `{}`", known.example)),
+                (None, Some(nearest)) => errors.help(&given.name, message, format_args!("did you mean `{nearest}`?")),
+                (None, None) => errors.on(&given.name, message),
             };
         }
         if self.given.iter().any(|other| other.name.unraw() == name) {
@@ -117,11 +146,11 @@ impl Options {
         }
     }
 
-    /// Reads a string or a macro, such as `include_str!("…")`.
+    /// Reads a string, a constant, or a macro such as `include_str!("…")`.
     pub(super) fn text_or_macro(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match &given.value {
-            OptionValue::Single(value @ Expr::Macro(_)) => Some(value.clone()),
+            OptionValue::Single(value @ (Expr::Macro(_) | Expr::Path(_))) => Some(value.clone()),
             OptionValue::Single(value @ Expr::Lit(literal)) if matches!(literal.lit, Lit::Str(_)) => {
                 Some(value.clone())
             }
@@ -193,6 +222,10 @@ impl Options {
         }
     }
 
+    fn spec(&self, name: Option<&str>) -> Option<&'static OptionSpec> {
+        self.known.iter().find(|known| Some(known.name) == name).copied()
+    }
+
     fn take(&mut self, name: &str) -> Option<GivenOption> {
         let index = self.given.iter().position(|given| given.name.unraw() == name)?;
         Some(self.given.swap_remove(index))
@@ -200,7 +233,7 @@ impl Options {
 
     fn invalid_value<T>(&self, given: &GivenOption, errors: &mut Errors) -> Option<T> {
         let name = given.name.unraw().to_string();
-        let example = self.known.iter().find(|known| known.name == name).map_or("", |known| known.example);
+        let example = self.spec(Some(&name)).map_or("", |known| known.example);
         errors.on(given.tokens(), format_args!("invalid value for the option `{name}`, expected `{example}`"));
         None
     }

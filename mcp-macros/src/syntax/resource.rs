@@ -55,7 +55,7 @@ impl ResourceSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
         static KNOWN: [&[OptionSpec]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
         let mut options = Options::new("resource", KNOWN.into_iter().flatten());
-        let (uri, rest) = uri_and_rest.parse2(given).unwrap_or_default();
+        let (uri, rest) = (|input: ParseStream<'_>| uri_and_rest(input, errors)).parse2(given).unwrap_or_default();
         options.read(rest, errors);
         Self {
             function,
@@ -72,7 +72,12 @@ impl ResourceSyntax {
     }
 }
 
-fn uri_and_rest(input: ParseStream<'_>) -> syn::Result<(Option<LitStr>, TokenStream)> {
+fn uri_and_rest(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<(Option<LitStr>, TokenStream)> {
+    if input.peek(Ident) && input.peek2(Token![=]) && input.peek3(LitStr) && input.fork().parse::<Ident>()? == "uri" {
+        let name: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        errors.help(name, "the URI of a resource has no name", r#"write `#[resource("notes://all")]`"#);
+    }
     let uri: Option<LitStr> = if input.peek(LitStr) { Some(input.parse()?) } else { None };
     if uri.is_some() && input.peek(Token![,]) {
         input.parse::<Token![,]>()?;

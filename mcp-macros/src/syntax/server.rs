@@ -1,7 +1,9 @@
 //! `#[server]`
 
-use proc_macro2::TokenStream;
-use syn::Path;
+use std::fs;
+
+use proc_macro2::{Span, TokenStream};
+use syn::{Attribute, Path};
 
 use super::{
     Function, common,
@@ -12,13 +14,40 @@ use crate::errors::Errors;
 /// The parsed options and function of `#[server]`.
 pub(crate) struct ServerSyntax {
     pub(crate) function: Function,
+    /// Attributes such as `#[tokio::main]` below `#[server]`, which are removed from the function.
+    pub(crate) runtimes: Vec<Attribute>,
+    /// The line of an attribute such as `#[tokio::main]` above `#[server]`.
+    pub(crate) runtime_above: Option<String>,
     pub(crate) krate: Option<Path>,
 }
 
 impl ServerSyntax {
-    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        Self { function, krate: only_crate("server", given, errors) }
+    pub(crate) fn read(given: TokenStream, mut function: Function, errors: &mut Errors) -> Self {
+        let is_runtime = |attribute: &mut Attribute| is_runtime(attribute.path());
+        let runtimes = function.attributes.extract_if(.., is_runtime).collect();
+        Self { function, runtimes, runtime_above: runtime_above(), krate: only_crate("server", given, errors) }
     }
+}
+
+/// Returns whether an attribute starts an asynchronous runtime, as `#[tokio::main]` does.
+fn is_runtime(path: &Path) -> bool {
+    path.segments.len() > 1 && path.segments.last().is_some_and(|last| last.ident == "main")
+}
+
+/// Returns the line of an attribute above `#[server]` that starts a runtime.
+///
+/// Such an attribute is expanded first, rejects the parameters of the function, and leaves no trace in its tokens. The
+/// source tells why it did.
+fn runtime_above() -> Option<String> {
+    let here = proc_macro::is_available().then(|| Span::call_site().unwrap())?;
+    let source = fs::read_to_string(here.local_file()?).ok()?;
+    let above: Vec<&str> = source.lines().take(here.line() - 1).map(str::trim).collect();
+    let mut attributes = above.into_iter().rev().take_while(|line| line.starts_with(['#', '/']));
+    let is_runtime = |line: &&str| {
+        let name = line.strip_prefix("#[").and_then(|rest| rest.split([']', '(']).next());
+        name.is_some_and(|name| name.ends_with("::main"))
+    };
+    attributes.find(is_runtime).map(str::to_owned)
 }
 
 /// Parses the options of an attribute whose only option is `crate`.

@@ -93,6 +93,11 @@ impl Function {
             Err(error) => {
                 match syn::parse2(item) {
                     Ok(syn::Item::Fn(_)) | Err(_) => errors.push(error),
+                    Ok(syn::Item::Impl(_)) => {
+                        let message = format!("`{attribute}` can only be applied to a function");
+                        let help = "annotate the `impl` block with `#[tools]`, and its methods with";
+                        errors.at(Span::call_site(), format_args!("{message}\nhelp: {help} `{attribute}`"));
+                    }
                     Ok(_) => {
                         errors.at(Span::call_site(), format_args!("`{attribute}` can only be applied to a function"))
                     }

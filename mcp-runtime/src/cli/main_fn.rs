@@ -29,7 +29,8 @@ impl Display for MainError {
 /// The return types of `#[server]` functions.
 #[diagnostic::on_unimplemented(
     message = "a `#[server]` function cannot return `{Self}`",
-    label = "expected `Server`, or a `Result` of it"
+    label = "expected `Server`, or a `Result` of it",
+    note = "return the server without building it: `#[server]` builds and serves it"
 )]
 pub trait IntoServer {
     /// Converts the returned value into the server.

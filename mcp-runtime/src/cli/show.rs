@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
 
 use super::package::Package;
 use crate::{engine::Engine, handler::Contract, testing::TestClient};
@@ -124,30 +125,43 @@ impl fmt::Display for ArgumentsError {
 ///
 /// Returns an error if `arguments` is not JSON.
 pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
-    let arguments: Value = serde_json::from_str(arguments).map_err(ArgumentsError)?;
-    let params = json!({ "name": name, "arguments": arguments });
-    let request = client.request_message(1, "tools/call", params.clone());
-    let response = client.request("tools/call", params).await;
-    let mut text = format!("-> {request}\n");
-    for notification in client.notifications() {
-        let _ = writeln!(text, "<- {notification}");
-    }
-    let failed = match &response {
-        Ok(result) => result["isError"] == true,
-        Err(_) => true,
+    // JSON has line breaks only between its tokens, and a message is a line.
+    let arguments = arguments.replace(['\r', '\n'], " ");
+    let mut request = client.request_message(1, "tools/call", json!({ "name": name }));
+    let request = Request {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: Params {
+            name,
+            arguments: serde_json::from_str(&arguments).map_err(ArgumentsError)?,
+            meta: request["params"]["_meta"].take(),
+        },
     };
-    let response = match response {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": 1, "result": result }),
-        Err(error) => {
-            let mut object = json!({ "code": error.code, "message": error.message });
-            if let Some(data) = error.data {
-                object["data"] = data;
-            }
-            json!({ "jsonrpc": "2.0", "id": 1, "error": object })
-        }
-    };
-    let _ = writeln!(text, "<- {response}");
+    let request = serde_json::to_string(&request).map_err(ArgumentsError)?;
+    let output = client.exchange(&request).await;
+    let lines = output.lines().map(|line| format!("<- {line}\n"));
+    let text = std::iter::once(format!("-> {request}\n")).chain(lines).collect();
+    let response: Value = output.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    let failed = response.get("error").is_some() || response["result"]["isError"] == true;
     Ok(CallOutput { text, failed })
+}
+
+/// A `tools/call` request. Its arguments are unchanged text, because a [`Value`] cannot represent every number.
+#[derive(Serialize)]
+struct Request<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'static str,
+    params: Params<'a>,
+}
+
+#[derive(Serialize)]
+struct Params<'a> {
+    name: &'a str,
+    arguments: &'a RawValue,
+    #[serde(rename = "_meta")]
+    meta: Value,
 }
 
 /// Returns the text that explains how to connect a client, for users who start the server in a terminal.

@@ -9,7 +9,8 @@ use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
     message = "`{Self}` cannot be an argument: it must implement `serde::Deserialize` and `schemars::JsonSchema`",
     label = "this type, or a type inside it, does not implement both traits",
     note = "for a type of your own, add `#[derive(serde::Deserialize, schemars::JsonSchema)]`, with `schemars` 1.x as a dependency",
-    note = "a value that the server provides (shared state, `&Context`) is taken by reference: `&{Self}`"
+    note = "for a type of another crate, enable its feature `serde`, and the feature of `schemars` that has its name and version: `chrono04`, `jiff02`, `uuid1`, `url2`, `semver1`, …; without such a feature, take a `String`",
+    note = "a value that the server provides is taken by reference: `&Context`, or `&T` for shared state of type `T` or `Arc<T>`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema + Send + 'static {}
 

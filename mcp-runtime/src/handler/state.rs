@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use super::data::{Kind, ProvidedByReference};
+
 /// The shared state of a server, at most one value of each type.
 #[derive(Default)]
 pub(crate) struct StateMap {
@@ -83,6 +85,9 @@ impl Dependency {
 }
 
 /// Describes a parameter of type `&T` of an annotated function.
-pub const fn dependency<T: ?Sized + SharedState>(parameter: &'static str) -> Dependency {
+pub const fn dependency<T: ?Sized + SharedState + ProvidedByReference<K>, K>(
+    parameter: &'static str,
+    _: Kind<K>,
+) -> Dependency {
     Dependency::of::<T>(parameter)
 }

@@ -16,7 +16,7 @@ const UPDATE: &str = "MCP_UPDATE_LOCK";
 /// `1`. `cargo mcp check --locked` makes the same comparison. The test reports for each change whether it breaks
 /// callers.
 ///
-/// The macro requires the feature `lock`: `cargo add --dev mcp-runtime --features lock`.
+/// The macro requires the feature `lock`, which belongs into `[dev-dependencies]`.
 ///
 /// In a program with `main!()` or `#[server]`, the test compares the server that `main` would serve:
 ///

@@ -88,7 +88,12 @@ impl<'a> Builder<'a> {
         mime_type: Option<&'static str>,
     ) -> Option<Function> {
         for dependency in common.dependencies {
-            self.check_dependency(&common.source, &format!("its parameter `{}`", dependency.parameter), dependency);
+            let name = dependency.parameter;
+            let help = match name {
+                "self" => "add `.with_state(…)`".to_owned(),
+                _ => format!("add `.with_state(…)`; if `{name}` is an argument, take it by value"),
+            };
+            self.check_dependency(&common.source, &format!("its parameter `{name}`"), dependency, &help);
         }
         for argument in common.arguments {
             if let Some(function) = &argument.complete {
@@ -98,6 +103,9 @@ impl<'a> Builder<'a> {
         }
         match contract {
             Ok(contract) => {
+                if kind == EntryKind::Prompt {
+                    self.check_prompt_arguments(common, &contract);
+                }
                 let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
@@ -106,6 +114,21 @@ impl<'a> Builder<'a> {
             Err(error) => {
                 self.report_schema(common, &error);
                 None
+            }
+        }
+    }
+
+    /// Reports arguments of prompts that are objects or lists: the protocol has strings only.
+    fn check_prompt_arguments(&mut self, common: &CommonEntry, contract: &Contract) {
+        for argument in contract.arguments {
+            let schema = &contract.schema["properties"][argument.name];
+            if let Some(found) = structure(schema, &contract.schema) {
+                self.problems.push(format!(
+                    "the argument `{}` of the prompt {} is {found}, but arguments of prompts are strings\n\
+                     help: take text, a number, a `bool` or an enum without data",
+                    argument.name,
+                    describe(&common.source)
+                ));
             }
         }
     }
@@ -119,28 +142,38 @@ impl<'a> Builder<'a> {
         let mut dependencies = Vec::new();
         (function.dependencies)(&mut dependencies);
         for dependency in dependencies.iter().filter(|dependency| !provided.contains(&(dependency.type_id)())) {
-            self.check_dependency(&common.source, &format!("its function `{}`", function.function), dependency);
+            let user = format!("its function `{}`", function.function);
+            self.check_dependency(&common.source, &user, dependency, "add `.with_state(…)`");
         }
     }
 
     /// Checks that the server has the state that a dependency refers to. `user` is the parameter or function that needs
-    /// it.
-    fn check_dependency(&mut self, source: &SourceLocation, user: &str, dependency: &Dependency) {
+    /// it, and `help` says how to provide it.
+    fn check_dependency(&mut self, source: &SourceLocation, user: &str, dependency: &Dependency, help: &str) {
         let type_id = (dependency.type_id)();
         if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
         }
         let wanted = (dependency.type_name)();
-        let available = match self.states.type_names().as_slice() {
+        let names = self.states.type_names();
+        let arc = "alloc::sync::Arc<";
+        let shared =
+            names.iter().find(|name| name.strip_prefix(arc).and_then(|name| name.strip_suffix('>')) == Some(wanted));
+        let inner = wanted.strip_prefix(arc).and_then(|name| name.strip_suffix('>'));
+        let help = match (shared, inner.filter(|inner| names.contains(inner))) {
+            (Some(shared), _) => format!("add the `{shared}` with `.with_shared(…)` instead of `.with_state(…)`"),
+            (None, Some(inner)) => format!("take `&{inner}`: functions take shared state without its `Arc`"),
+            (None, None) => help.to_owned(),
+        };
+        let available = match names.as_slice() {
             [] => "no state".to_owned(),
             names => {
                 format!("only {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
             }
         };
         let source = describe(source);
-        self.problems.push(format!(
-            "{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: add `.with_state(…)`"
-        ));
+        self.problems
+            .push(format!("{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: {help}"));
     }
 
     /// Reports entries with the same key. `entries` are sorted by key, and `relation` relates an entry to its key.
@@ -227,6 +260,22 @@ fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)>
         let compiled = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
         compiled.flatten().collect()
     })
+}
+
+/// Returns `an object` or `a list` if no other value matches a schema. `root` contains the definitions.
+fn structure(schema: &Value, root: &Value) -> Option<&'static str> {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("object") => return Some("an object"),
+        Some("array") => return Some("a list"),
+        Some(_) => return None,
+        None => {}
+    }
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        return structure(root.pointer(reference.strip_prefix('#')?)?, root);
+    }
+    let branches = ["anyOf", "oneOf"].iter().find_map(|keyword| schema.get(*keyword)?.as_array())?;
+    let found: Option<Vec<_>> = branches.iter().map(|branch| structure(branch, root)).collect();
+    found?.first().copied()
 }
 
 /// Returns the permitted values of an argument. Empty if its schema does not list them.

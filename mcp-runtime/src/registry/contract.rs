@@ -22,6 +22,13 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     }
     let mut properties = Vec::with_capacity(arguments.len());
     for argument in arguments {
+        if (argument.ty.has_structured_keys)() {
+            return Err(SchemaError::new(format!(
+                "argument `{}`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
+                 help: take a list of pairs, as `Vec<(K, V)>`",
+                argument.name
+            )));
+        }
         let default = match argument.default {
             None => None,
             Some(ArgumentDefault::Json(json)) => Some(serde_json::from_str(json)),

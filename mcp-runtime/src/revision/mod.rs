@@ -4,7 +4,7 @@
 //! This module is the only place that compares revisions; all other code asks `has(Feature::…)`.
 //!
 //! To add a revision, add a file with its dialect, a `mod` line below and a row in [`table`], and write its golden
-//! files with `UPDATE_GOLDEN=1 cargo test -p mcp-tests --all-features --test it -- golden`. They are in two folders,
+//! files with `UPDATE_GOLDEN=1 cargo test --workspace --test it golden`. They are in two folders,
 //! `tests/golden/<revision>` and `tests/golden/conversations/<revision>`.
 
 mod codes;

@@ -3,9 +3,15 @@
 mod built;
 mod capabilities;
 mod error;
+#[cfg(not(all(feature = "http", feature = "skills")))]
+mod missing_features;
 #[allow(clippy::module_inception)]
 mod server;
 
 pub use built::BuiltServer;
 pub use error::ServeError;
+#[cfg(not(feature = "http"))]
+pub use missing_features::HttpFeature;
+#[cfg(not(feature = "skills"))]
+pub use missing_features::SkillsFeature;
 pub use server::Server;

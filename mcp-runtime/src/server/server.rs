@@ -566,8 +566,13 @@ impl Server {
             tracing::warn!("the skill directories contain no `SKILL.md`");
         }
         for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
-            let tool = tool.entry.common.name;
-            tracing::warn!(tool, "tool without a description: models need one to decide when to call it");
+            let common = &tool.entry.common;
+            let source = format_args!("{}:{}", common.source.file, common.source.line);
+            tracing::warn!(
+                tool = common.name,
+                %source,
+                "tool without a description: models need one to decide when to call it; add a doc comment to the function"
+            );
         }
         drop(registry);
         Ok(BuiltServer::new(engine, self.handle))

@@ -85,7 +85,7 @@ def record(lines: list[dict]) -> None:
             continue
         rows = [found[key] for key in order if key in found]
         results = {"framework": framework, "version": rows[0]["version"], "results": [result(row) for row in rows]}
-        name = re.sub(r"[^a-z0-9]+", "-", framework.lower()).strip("-")
+        name = re.sub(r"[^a-z0-9@]+", "-", framework.lower()).strip("-")
         RESULTS.joinpath(f"{name}.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 

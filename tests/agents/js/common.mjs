@@ -246,6 +246,8 @@ function textOf(value) {
 
 function describe(error) {
     const causes = [];
-    for (let cause = error; cause && causes.length < 3; cause = cause.cause) causes.push(`${cause.name ?? 'Error'}: ${cause.message ?? textOf(cause)}`);
+    for (let cause = error; cause && causes.length < 3; cause = cause.cause) {
+        causes.push(`${cause.name ?? 'Error'}: ${cause.message ?? textOf(cause)}`);
+    }
     return causes.join('; caused by ').slice(0, 800);
 }

@@ -1,7 +1,7 @@
 //! Requests from a function to its client: the same functions in every revision, with complete conversations as golden
 //! files.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p mcp-tests --test it -- asking` regenerates the files. Every message of the server is
+//! `UPDATE_GOLDEN=1 cargo test --workspace --test it asking` regenerates the files. Every message of the server is
 //! also validated against the official schema of its revision, if the schema is available.
 
 mod bad_input;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 struct Db;
 
-const LIMIT: usize = 7;
+const LIMIT: i64 = 7;
 
 /// Find notes.
 ///
@@ -39,7 +39,7 @@ async fn search(
     #[arg(length = 1..=80, pattern = "^[a-z]+$", examples("a", "b"))]
     words: &str,
     #[arg(default = 10, range = 1..=100)] limit: usize,
-    #[arg(default = LIMIT, range = -2..9)] more: usize,
+    #[arg(default = LIMIT, range = -2..9)] more: i64,
     #[arg(default)] offset: u8,
     #[arg(rename = "as", title = "As", description = "How.", format = "uuid", header = "As")] r#as: Option<String>,
     #[arg(length = 2)] pair: &[u8],

@@ -9,6 +9,7 @@ mod flatten;
 mod forms;
 mod golden;
 mod http;
+mod installation;
 mod layers;
 mod lines;
 mod lock;

@@ -460,6 +460,14 @@ fn command_line_options_are_recognized() {
 
     let called = stdout(&["--call", "greet", r#"{"name":"Ada"}"#, "--greeting=Good morning"]);
     assert!(called.contains(r#""text":"Good morning, Ada!""#), "{called}");
+
+    let large = r#"{"a": 340282366920938463463374607431768211455, "b": 18446744073709551615}"#;
+    let called = stdout(&["--call", "add", large]);
+    assert!(
+        called.starts_with(r#"-> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add""#),
+        "{called}"
+    );
+    assert!(called.contains(&format!(r#""arguments":{large}"#)), "{called}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// List the examples
     #[arg(long, conflicts_with_all = ["path", "from", "http", "runtime_path", "vcs"])]
     pub(super) list: bool,
-    /// Use `mcp-runtime` from this directory instead of crates.io
+    /// Directory of `mcp-runtime` [default: in the checkout from which `cargo mcp` was installed]
     #[arg(long, value_name = "PATH")]
     pub(super) runtime_path: Option<PathBuf>,
     /// Initialize a repository [default: git, unless the directory is in a repository]

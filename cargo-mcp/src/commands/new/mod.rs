@@ -124,7 +124,13 @@ impl Project {
     }
 }
 
-/// Returns the source of the framework: the given path, a checkout that contains this program, or crates.io.
+/// Returns the source of the framework: the given path, the checkout from which this program was built, or the version
+/// that was published with it.
+///
+/// # Errors
+///
+/// Fails if there is no framework at the given path, or if the checkout no longer exists. A version from crates.io is
+/// not a substitute: it may not exist yet, and would differ from the checkout.
 fn runtime(given: Option<&Path>) -> Result<Runtime, Failure> {
     match given {
         Some(path) => {
@@ -135,13 +141,20 @@ fn runtime(given: Option<&Path>) -> Result<Runtime, Failure> {
                     .help("`--runtime-path` must be the directory of its `Cargo.toml` in a checkout of the framework")
             })
         }
-        None => {
-            let sibling = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-runtime");
-            Ok(match is_runtime(&sibling).then(|| canonicalize(&sibling).ok()).flatten() {
-                Some(path) => Runtime::Path(path),
-                None => Runtime::Version,
-            })
-        }
+        None if cfg!(published) => Ok(Runtime::Version),
+        None => checkout(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-runtime")),
+    }
+}
+
+/// Returns the framework in the checkout from which this program was built.
+fn checkout(path: &Path) -> Result<Runtime, Failure> {
+    match is_runtime(path).then(|| canonicalize(path).ok()).flatten() {
+        Some(path) => Ok(Runtime::Path(path)),
+        None => Err(Failure::usage(format_args!(
+            "the checkout of `mcp-runtime` from which this program was built no longer exists: `{}` is missing",
+            path.display()
+        ))
+        .help("specify another checkout with `--runtime-path`")),
     }
 }
 
@@ -188,4 +201,20 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Runtime, checkout};
+
+    #[test]
+    fn a_missing_checkout_is_not_replaced_by_a_version_from_the_registry() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("mcp-runtime");
+        let failure = checkout(&path).expect_err("there is no checkout");
+        assert!(format!("{failure:?}").contains("specify another checkout with `--runtime-path`"), "{failure:?}");
+        std::fs::create_dir(&path).expect("a directory");
+        std::fs::write(path.join("Cargo.toml"), "[package]\nname = \"mcp-runtime\"\n").expect("a manifest");
+        assert!(matches!(checkout(&path), Ok(Runtime::Path(_))));
+    }
 }

@@ -4,7 +4,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use super::rule::{ArgumentDefault, Rule};
-use crate::handler::{Argument, CallEnv, Dependency, output::ToolOutput, server_fn::ServerFnFuture, slot::is_optional};
+use crate::handler::{
+    Argument, CallEnv, Dependency, map_keys::has_structured_keys, output::ToolOutput, server_fn::ServerFnFuture,
+    slot::is_optional,
+};
 
 /// One argument.
 #[derive(Debug)]
@@ -34,12 +37,13 @@ pub struct ArgumentEntry {
 pub struct ArgumentType {
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) optional: fn() -> bool,
+    pub(crate) has_structured_keys: fn() -> bool,
 }
 
 impl ArgumentType {
     /// Describes the type `T`.
     pub const fn of<T: Argument>() -> Self {
-        Self { schema: schema_of::<T>, optional: is_optional::<T> }
+        Self { schema: schema_of::<T>, optional: is_optional::<T>, has_structured_keys: has_structured_keys::<T> }
     }
 }
 

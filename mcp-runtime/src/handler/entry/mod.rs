@@ -91,6 +91,10 @@ inventory::collect!(Entry);
 /// `#[tools]` block.
 ///
 /// Pass it to [`Server::with`](crate::Server::with) to register functions explicitly instead of collecting all of them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an annotated function",
+    label = "expected the name of a function with `#[tool]`, `#[resource]` or `#[prompt]`, or a type with a `#[tools]` block"
+)]
 pub trait Collect {
     /// Returns the functions.
     #[doc(hidden)]

@@ -18,7 +18,8 @@ class ServerTester extends Client {
     }
 
     async call(name, args) {
-        const result = await this.fixture.callTool(name, args);
+        const result = await this.fixture.callTool(name, args).catch(error => error);
+        if (result instanceof Error) return result.message; // the author of a test reads it
         return { isError: result.isError, text: extractText(result), normalized: normalizeToolResponse(result) };
     }
 }

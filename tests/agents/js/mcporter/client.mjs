@@ -30,7 +30,8 @@ class Mcporter extends Client {
     }
 
     async call(name, args) {
-        return this.runtime.callTool('server', name, { args });
+        // The command line prints errors, and the agent reads them.
+        return this.runtime.callTool('server', name, { args }).catch(error => error.message);
     }
 
     async callWithPositions(name, values) {

@@ -42,7 +42,8 @@ export class OpenAiAgents extends Client {
 
     async tools() {
         const [{ tools }] = await this.run();
-        return Object.fromEntries(tools.map(tool => [tool.name, tool.parameters]));
+        const note = tool => (this.strict && !tool.strict ? { 'x-note': 'not strict' } : {});
+        return Object.fromEntries(tools.map(tool => [tool.name, { ...tool.parameters, ...note(tool) }]));
     }
 
     async call(name, args) {

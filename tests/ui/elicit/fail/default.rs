@@ -18,14 +18,18 @@ struct Order {
     gift: bool,
 }
 
+// The macro does not know what an alias stands for: the compiler evaluates the checks of its fields.
+type Count = Option<u8>;
+type Sizes = Vec<Size>;
+
 #[derive(Elicit)]
 struct ConstEvaluated {
     #[elicit(default = "many")]
-    count: Option<u8>,
+    count: Count,
     #[elicit(default = "small")]
     size: Size,
     #[elicit(default = "Small")]
-    sizes: Vec<Size>,
+    sizes: Sizes,
     #[elicit(default = Size::Tiny)]
     tiny: Size,
 }

@@ -10,10 +10,12 @@ struct Person {
     age: u8,
 }
 
+type Age = Option<u8>;
+
 #[derive(Elicit)]
 struct Unknown {
     #[elicit(format = "email")]
-    age: Option<u8>,
+    age: Age,
 }
 
 fn main() {}

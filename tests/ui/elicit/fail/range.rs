@@ -12,16 +12,20 @@ struct Order {
     gift: bool,
 }
 
+type Text = Option<String>;
+type Byte = Option<u8>;
+type Share = Option<f64>;
+
 #[derive(Elicit)]
 struct ConstEvaluated {
     #[elicit(range = 1..=2)]
-    text: Option<String>,
+    text: Text,
     #[elicit(length = 1..=2)]
-    count: Option<u8>,
+    count: Byte,
     #[elicit(range = 0..300)]
-    byte: Option<u8>,
+    byte: Byte,
     #[elicit(range = 0..1)]
-    share: Option<f64>,
+    share: Share,
 }
 
 fn main() {}

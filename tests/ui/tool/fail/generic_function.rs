@@ -13,11 +13,6 @@ fn of_length<const N: usize>(values: [u8; N]) -> usize {
 }
 
 #[tool]
-fn with_lifetime<'a>(text: &'a str) -> &'a str {
-    text
-}
-
-#[tool]
 fn existential(value: impl ToString, list: Vec<impl ToString>) -> impl ToString {
     let _ = list;
     value

@@ -109,7 +109,11 @@ pub(super) fn apply(
     }
 }
 
-/// Sets a bound unless the type has a tighter one.
+/// Sets a bound.
+///
+/// # Errors
+///
+/// Fails if the type has a tighter bound, or if no value would be valid.
 fn tighten(
     schema: &mut Map<String, Value>,
     keyword: &str,
@@ -117,9 +121,10 @@ fn tighten(
     tighter: Ordering,
 ) -> Result<(), SchemaError> {
     let present = schema.get(keyword).and_then(Value::as_number);
-    if present.is_none_or(|present| compare(&bound, present) == tighter) {
-        schema.insert(keyword.to_owned(), Value::Number(bound));
+    if let Some(present) = present.filter(|present| compare(&bound, present) == tighter.reverse()) {
+        return Err(SchemaError::new(format!("`{keyword}` is {bound}, but that of the type is {present}")));
     }
+    schema.insert(keyword.to_owned(), Value::Number(bound));
     let number = |keyword: &str| schema.get(keyword).and_then(Value::as_number);
     for (low, high) in [
         ("minimum", "maximum"),

@@ -6,7 +6,7 @@ fn keywords_are_added_to_schemas() {
     let length = || vec![Keyword::MinLength(1), Keyword::MaxLength(3)];
     for (found, expected) in [
         (with::<usize>(|p| p.keywords = range(1, 100)), json!({"type": "integer", "minimum": 1, "maximum": 100})),
-        (with::<u8>(|p| p.keywords = range(-5, 1000)), json!({"type": "integer", "minimum": 0, "maximum": 255})),
+        (with::<u8>(|p| p.keywords = range(0, 255)), json!({"type": "integer", "minimum": 0, "maximum": 255})),
         (
             with::<f64>(|p| {
                 p.keywords = vec![Keyword::ExclusiveMinimum(0.into()), Keyword::ExclusiveMaximum(1.into())]
@@ -73,6 +73,14 @@ fn inapplicable_keywords_are_rejected() {
         (
             with::<u8>(|p| p.keywords = vec![Keyword::Minimum(300.into())]),
             "no value is valid: `minimum` is 300, but `maximum` is 255",
+        ),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Maximum(1000.into())]),
+            "`maximum` is 1000, but that of the type is 255",
+        ),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Minimum((-5).into())]),
+            "`minimum` is -5, but that of the type is 0",
         ),
         (
             with::<u8>(|p| p.default = Some(json!(256))),

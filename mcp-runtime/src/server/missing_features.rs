@@ -1,0 +1,84 @@
+//! Methods of features that are not enabled.
+//!
+//! Each of them has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
+//! would suggest a method with a similar name.
+
+#[cfg(not(feature = "http"))]
+use std::{
+    future::{Ready, ready},
+    io,
+};
+
+#[cfg(not(feature = "http"))]
+use super::BuiltServer;
+#[cfg(not(feature = "skills"))]
+use super::Server;
+
+/// A bound that nothing satisfies, because the feature `http` is not enabled.
+///
+/// ```compile_fail,E0277
+/// # use mcp_runtime::Server;
+/// # async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
+/// server.build()?.serve_http(([127, 0, 0, 1], 8080), Default::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(not(feature = "http"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `http` of `mcp-runtime`",
+    label = "the feature `http` is not enabled",
+    note = "run `cargo add mcp-runtime --features http`"
+)]
+pub trait HttpFeature {}
+
+/// A bound that nothing satisfies, because the feature `skills` is not enabled.
+///
+/// ```compile_fail,E0277
+/// mcp_runtime::Server::new("billing", "1.0.0").skills("skills");
+/// ```
+#[cfg(not(feature = "skills"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `skills` of `mcp-runtime`",
+    label = "the feature `skills` is not enabled",
+    note = "run `cargo add mcp-runtime --features skills`"
+)]
+pub trait SkillsFeature {}
+
+// The lifetime delays the check of a bound that is never satisfied until the method is called.
+#[cfg(not(feature = "http"))]
+impl BuiltServer {
+    #[doc(hidden)]
+    pub fn serve_http<A>(&self, _: A, _: ()) -> Ready<io::Result<()>>
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        ready(Ok(()))
+    }
+
+    #[doc(hidden)]
+    pub fn serve_http_until<A, S, R>(&self, _: A, _: (), _: S, _: R) -> Ready<io::Result<()>>
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        ready(Ok(()))
+    }
+
+    #[doc(hidden)]
+    pub fn into_http_service(self, _: ())
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+    }
+}
+
+#[cfg(not(feature = "skills"))]
+impl Server {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn skills<D>(self, _: D) -> Self
+    where
+        for<'a> &'a Self: SkillsFeature,
+    {
+        self
+    }
+}

@@ -1,0 +1,17 @@
+#![allow(unused_variables)]
+
+use mcp_runtime::{resource, tool};
+
+#[tool(annotations(read_only_hint = true), desc = "Adds.")]
+fn add(#[arg(min = 1)] a: u8, #[arg(max_length = 5)] b: String, #[arg(regex = "^a")] c: String) {}
+
+#[tool]
+#[arg(range = 1..=9)]
+fn misplaced(count: u8) {}
+
+#[resource(uri = "notes://all", mime_type = "text/plain")]
+fn notes() -> String {
+    String::new()
+}
+
+fn main() {}
