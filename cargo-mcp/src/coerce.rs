@@ -7,8 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     failure::Failure,
+    limits::is_admitted,
     near::nearest,
     schema::{InvalidValue, Schema},
+    syntax_error,
 };
 
 /// The value of one `KEY=VALUE`.
@@ -133,6 +135,9 @@ fn object(
         }
     }
     let mut object = Map::new();
+    let mut inputs: Vec<(String, Input)> = inputs.into_iter().collect();
+    let rank = |name: &str| properties.iter().position(|(each, _)| *each == name).unwrap_or(usize::MAX);
+    inputs.sort_by_key(|(name, _)| rank(name));
     for (name, input) in inputs {
         let full_name = full_name(&name);
         let known = properties.iter().find(|(each, _)| *each == name).map(|(_, schema)| *schema);
@@ -209,18 +214,24 @@ fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut Argume
     };
     let items = list.items();
     let values: Vec<_> = values.iter().map(|value| errors.ok(single(value, items, name))).collect();
-    values.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
+    let values = Value::Array(values.into_iter().collect::<Option<Vec<_>>>()?);
+    if !is_admitted(&values, *list) {
+        errors.add(format!("argument `{name}`: {}", InvalidValue::new(*list).found(&values.to_string())));
+        return None;
+    }
+    Some(values)
 }
 
 fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, String> {
     match value {
-        RawValue::Text(text) => coerce(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
+        RawValue::Text(text) => admitted(text, schema).map_err(|error| format!("argument `{name}`: {error}")),
         RawValue::Json(json) => {
             let json = match json.strip_prefix('@') {
                 Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json).map_err(|error| format!("argument `{name}`: invalid JSON: {error}"))
+            serde_json::from_str(json)
+                .map_err(|error| format!("argument `{name}`: invalid JSON: {}", syntax_error::describe(&error)))
         }
         RawValue::File(path) if schema.is_base64() => {
             let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
@@ -229,11 +240,18 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
         RawValue::File(path) => {
             let text = read_text(path, name)?;
             // Editors end a file with a line break, which only strings keep.
-            coerce(&text, schema)
-                .or_else(|error| coerce(text.trim(), schema).map_err(|_| error))
+            admitted(&text, schema)
+                .or_else(|error| admitted(text.trim(), schema).map_err(|_| error))
                 .map_err(|error| format!("argument `{name}`: {error}"))
         }
     }
+}
+
+/// Converts text to a value that matches the schema, limits included, so that they are reported with all other errors
+/// and not by the server, once those have been corrected.
+fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, InvalidValue> {
+    let value = coerce(text, schema)?;
+    if is_admitted(&value, schema) { Ok(value) } else { Err(InvalidValue::new(schema).found(text)) }
 }
 
 fn read_text(path: &str, name: &str) -> Result<String, String> {

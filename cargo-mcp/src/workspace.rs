@@ -1,11 +1,12 @@
 //! The cargo workspace that contains the current directory.
 
 use std::{
+    io::IsTerminal as _,
     path::PathBuf,
     process::{Command, Stdio},
 };
 
-use cargo_metadata::{Message, Metadata, MetadataCommand, Package, TargetKind};
+use cargo_metadata::{CompilerMessage, Message, Metadata, MetadataCommand, Package, TargetKind};
 
 use crate::{
     failure::Failure,
@@ -162,7 +163,8 @@ impl Workspace {
         }
     }
 
-    /// Builds a server and returns the path of the program. Cargo's diagnostics are shown.
+    /// Builds a server and returns the path of the program. Shows the compiler's diagnostics only if the build fails:
+    /// cargo repeats warnings in every build, and they would hide the output of the server.
     ///
     /// # Errors
     ///
@@ -170,13 +172,8 @@ impl Workspace {
     pub(crate) fn build(&self, server: &Server, args: &BuildArgs) -> Result<PathBuf, Failure> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.args([
-            "build",
-            "--quiet",
-            "--message-format=json-render-diagnostics",
-            "--package",
-            &server.package.name,
-        ]);
+        let format = if std::io::stderr().is_terminal() { "json-diagnostic-rendered-ansi" } else { "json" };
+        command.args(["build", "--quiet", "--message-format", format, "--package", &server.package.name]);
         command.args(["--bin", &server.bin, "--manifest-path"]).arg(&server.package.manifest_path);
         if args.release {
             command.arg("--release");
@@ -190,6 +187,11 @@ impl Workspace {
             .output()
             .map_err(|error| Failure::connection(format_args!("cannot start cargo: {error}")))?;
         if !output.status.success() {
+            for message in Message::parse_stream(&*output.stdout).filter_map(Result::ok) {
+                if let Message::CompilerMessage(CompilerMessage { message, .. }) = message {
+                    eprint!("{}", message.rendered.unwrap_or(message.message));
+                }
+            }
             return Err(Failure::connection(format_args!("package `{}` failed to build", server.package.name)));
         }
         let executable = |message: Message| match message {

@@ -1,6 +1,6 @@
 //! The name of `mcp-runtime` in the crate that is being compiled.
 
-mod manifest;
+pub(crate) mod manifest;
 
 use std::{
     env, fs,
@@ -13,7 +13,7 @@ use quote::quote_spanned;
 
 use manifest::Manifest;
 
-const PACKAGE: &str = "mcp-runtime";
+pub(crate) const PACKAGE: &str = "mcp-runtime";
 
 /// Returns the path of `__private`, with which all paths in an expansion start.
 pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
@@ -35,14 +35,14 @@ fn name() -> &'static str {
 fn find() -> Option<String> {
     let directory = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let manifest = Manifest::parse(&fs::read_to_string(directory.join("Cargo.toml")).ok()?);
-    manifest.name_of(PACKAGE, || workspace_of(&directory))
+    manifest.name_of(PACKAGE, || Some(workspace_of(&directory)?.1))
 }
 
-/// Reads the manifest of the workspace of a package.
-fn workspace_of(directory: &Path) -> Option<Manifest> {
+/// Reads the manifest of the workspace of a package. Returns it with its directory.
+pub(crate) fn workspace_of(directory: &Path) -> Option<(&Path, Manifest)> {
     directory
         .ancestors()
-        .filter_map(|directory| fs::read_to_string(directory.join("Cargo.toml")).ok())
-        .map(|text| Manifest::parse(&text))
-        .find(|manifest| manifest.is_workspace)
+        .filter_map(|directory| Some((directory, fs::read_to_string(directory.join("Cargo.toml")).ok()?)))
+        .map(|(directory, text)| (directory, Manifest::parse(&text)))
+        .find(|(_, manifest)| manifest.is_workspace)
 }

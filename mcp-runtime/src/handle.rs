@@ -101,7 +101,8 @@ impl Handle {
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added = engine.change(|registry| registry.with(Selection { entries, states: &states }));
+        let added =
+            engine.change(|registry| registry.with(Selection { entries, names: &engine.names, states: &states }));
         added.map(drop)
     }
 
@@ -151,6 +152,16 @@ impl Handle {
     ///
     /// Notifications about the same resource are coalesced until the client reads them. Without subscribers, the cost
     /// is negligible.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Handle, tool};
+    /// /// Set the temperature.
+    /// #[tool]
+    /// fn set_temperature(handle: &Handle, celsius: f64) {
+    ///     // … store it …
+    ///     handle.resource_updated("room://temperature");
+    /// }
+    /// ```
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());

@@ -127,6 +127,7 @@
 //! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(clippy::missing_errors_doc)]
 
 mod backend;
 mod cli;
@@ -160,7 +161,8 @@ pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
+    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, Session,
+    ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
@@ -170,7 +172,18 @@ pub use handler::{
 };
 #[cfg(feature = "log")]
 pub use log::log_layer;
-pub use mcp_runtime_macros::{Elicit, prompt, resource, server, tool, tools};
+#[doc = include_str!("../docs/macros/elicit.md")]
+pub use mcp_runtime_macros::Elicit;
+#[doc = include_str!("../docs/macros/prompt.md")]
+pub use mcp_runtime_macros::prompt;
+#[doc = include_str!("../docs/macros/resource.md")]
+pub use mcp_runtime_macros::resource;
+#[doc = include_str!("../docs/macros/server.md")]
+pub use mcp_runtime_macros::server;
+#[doc = include_str!("../docs/macros/tool.md")]
+pub use mcp_runtime_macros::tool;
+#[doc = include_str!("../docs/macros/tools.md")]
+pub use mcp_runtime_macros::tools;
 pub use model::{
     Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
     ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,
@@ -178,7 +191,7 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{CallResult, RpcError, ServerRequest, TestClient};
+pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
 pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
 
@@ -199,6 +212,7 @@ macro_rules! locked_test {
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
+    pub use mcp_runtime_macros::libraries;
     pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 

@@ -7,6 +7,8 @@
 //! Other crates do not suffice: `uri-template-system` 0.1 and `iri-string` only expand, and `uri-template-ex` 0.0.2
 //! matches level 2.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod expand;
 mod matching;
 mod parse;

@@ -32,6 +32,9 @@ fn schema() -> Map<String, Value> {
             "map": {"type": "object", "additionalProperties": {"type": "integer"}},
             "free": {"type": "object"},
             "dotted.name": {"type": "integer"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+            "word": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]},
+            "pair": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
         },
         "additionalProperties": false,
     }) else {
@@ -105,6 +108,9 @@ fn words_are_converted_according_to_the_schema() {
 fn invalid_arguments_are_reported_by_name() {
     for (word, expected) in [
         ("count=five", "argument `count`: expected integer, found `five`"),
+        ("limit=0", "argument `limit`: expected integer, 1 to 100, found `0`"),
+        ("word=abcd", "argument `word`: expected string, at most 3 characters, found `abcd`"),
+        ("pair=[1]", "argument `pair`: expected array of (integer, at least 0), 2 items, found `[1]`"),
         ("count=1.5", "argument `count`: expected integer, found `1.5`"),
         ("ratio=x", "argument `ratio`: expected number, found `x`"),
         ("sure=yes", "argument `sure`: expected boolean, found `yes`"),
@@ -120,7 +126,7 @@ fn invalid_arguments_are_reported_by_name() {
         ("count.a=1", "argument `count`: expected integer, found an object"),
         ("cuont=1", "unknown argument `cuont`; did you mean `count`?"),
         ("place.cty=x", "unknown argument `place.cty`; did you mean `city`?"),
-        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at byte 1"),
         ("count", "invalid argument `count`: expected KEY=VALUE or KEY:=JSON"),
         ("=5", "invalid argument `=5`: expected KEY=VALUE or KEY:=JSON"),
         ("text=@/nowhere", "argument `text`: `/nowhere`: No such file or directory (os error 2)"),
@@ -143,6 +149,22 @@ fn all_errors_are_reported() {
             "argument `sure`: expected boolean, found `1`",
         ]
     );
+}
+
+/// Neither a wrong type nor a limit hides the others.
+#[test]
+fn types_and_limits_are_reported_together() {
+    for (words, expected) in [
+        (&["limit=0", "count=x", "word=abcd", "pair=1", "pair=-1"][..], 4),
+        (&["pair=1", "pair=2", "pair=3", "limit=500"], 2),
+        (&["limit=100", "word=abc", "word=null", "pair=1", "pair=2"], 1),
+        (&["limit=100", "word=null", "pair=1", "pair=2"], 0),
+        // JSON is sent without conversion, so that the server can be tested.
+        (&["limit:=500"], 0),
+    ] {
+        let errors = given(words).err().unwrap_or_default();
+        assert_eq!(errors.len(), expected, "{words:?}: {errors:?}");
+    }
 }
 
 #[test]

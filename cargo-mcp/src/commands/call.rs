@@ -21,7 +21,7 @@ use crate::{
         RequestOptions, Round, Rounds, Server, Session, SessionArgs, missing_capability_help, print_raw, rejection,
         with,
     },
-    table,
+    syntax_error, table,
 };
 
 /// Call a tool
@@ -124,7 +124,7 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Failure::usage("`--json`: expected an object with the arguments by name")),
-        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {error}"))
+        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {}", syntax_error::describe(&error)))
             .help("use `--raw` to print the result as JSON")),
     }
 }

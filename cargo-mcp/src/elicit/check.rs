@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     coerce::ArgumentErrors,
+    limits::is_within_limits,
     schema::{InvalidValue, Schema},
 };
 
@@ -36,7 +37,7 @@ pub(crate) fn required(form: &Map<String, Value>, schema: Schema<'_>, errors: &m
 pub(crate) fn field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValue> {
     let matches = match schema.choices() {
         Some(choices) => choices.iter().any(|choice| choice.value == value),
-        None => schema.alternatives().into_iter().any(|one| has_type(value, one) && is_within_limits(value, one)),
+        None => schema.alternatives().into_iter().any(|one| has_type(value, one) && fits(value, one)),
     };
     if matches { Ok(()) } else { Err(InvalidValue::new(schema)) }
 }
@@ -56,27 +57,14 @@ fn has_type(value: &Value, schema: Schema<'_>) -> bool {
     types.is_empty() || types.iter().any(is)
 }
 
-fn is_within_limits(value: &Value, schema: Schema<'_>) -> bool {
-    let at_least = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number >= limit);
-    let at_most = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number <= limit);
-    match value {
-        Value::String(text) => {
-            let length = text.chars().count() as f64;
-            at_least("minLength", length) && at_most("maxLength", length) && has_format(text, schema.format())
+/// Returns whether a value, and each item of a list, has the length, range and format that the schema demands.
+fn fits(value: &Value, schema: Schema<'_>) -> bool {
+    is_within_limits(value, schema)
+        && match value {
+            Value::String(text) => has_format(text, schema.format()),
+            Value::Array(items) => items.iter().all(|item| field(item, schema.items()).is_ok()),
+            _ => true,
         }
-        Value::Number(number) => {
-            let number = number.as_f64().unwrap_or(f64::NAN);
-            let above = schema.number("exclusiveMinimum").is_none_or(|limit| number > limit);
-            let below = schema.number("exclusiveMaximum").is_none_or(|limit| number < limit);
-            at_least("minimum", number) && at_most("maximum", number) && above && below
-        }
-        Value::Array(items) => {
-            let count = items.len() as f64;
-            let each = items.iter().all(|item| field(item, schema.items()).is_ok());
-            at_least("minItems", count) && at_most("maxItems", count) && each
-        }
-        _ => true,
-    }
 }
 
 fn has_format(text: &str, format: Option<&str>) -> bool {

@@ -1,6 +1,7 @@
 //! End-to-end tests of every command, with real servers. `tests/projects` tests what builds whole packages.
 
 mod broken;
+mod building;
 mod bundle;
 mod call;
 mod check;

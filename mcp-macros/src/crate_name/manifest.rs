@@ -2,8 +2,8 @@
 
 /// The dependencies in a manifest.
 #[derive(Debug, Default)]
-pub(super) struct Manifest {
-    pub(super) is_workspace: bool,
+pub(crate) struct Manifest {
+    pub(crate) is_workspace: bool,
     dependencies: Vec<Dependency>,
     workspace_dependencies: Vec<Dependency>,
 }
@@ -12,13 +12,23 @@ pub(super) struct Manifest {
 struct Dependency {
     key: String,
     package: Option<String>,
+    path: Option<String>,
     inherited: bool,
     /// Whether the dependency is in `[dependencies]`.
     normal: bool,
 }
 
+/// A dependency in a directory on this machine.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LocalDependency<'a> {
+    pub(crate) package: &'a str,
+    pub(crate) path: &'a str,
+    /// Whether the path is relative to the workspace.
+    pub(crate) is_inherited: bool,
+}
+
 impl Manifest {
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut manifest = Self::default();
         let mut section: Vec<String> = Vec::new();
         let mut lines = text.lines();
@@ -42,7 +52,7 @@ impl Manifest {
     }
 
     /// Returns the name of a package in this manifest. Calls `workspace` for inherited dependencies.
-    pub(super) fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
+    pub(crate) fn name_of(&self, package: &str, workspace: impl FnOnce() -> Option<Self>) -> Option<String> {
         let inherited = || self.dependencies.iter().filter(|dependency| dependency.inherited);
         let is_inherited = |key: &str, workspace: &Self| {
             let mut found = workspace.workspace_dependencies.iter().filter(|dependency| dependency.key == key);
@@ -55,6 +65,22 @@ impl Manifest {
             candidates.extend(inherited().filter(|dependency| is_inherited(&dependency.key, &workspace)));
         }
         candidates.iter().max_by_key(|found| (found.normal, found.key == package)).map(|found| found.key.clone())
+    }
+
+    /// Returns the package names and the paths of the normal dependencies that have a path. The paths of inherited ones
+    /// are in `workspace`, and relative to it.
+    pub(crate) fn local_dependencies<'a>(
+        &'a self,
+        workspace: Option<&'a Self>,
+    ) -> impl Iterator<Item = LocalDependency<'a>> {
+        self.dependencies.iter().filter(|dependency| dependency.normal).filter_map(move |dependency| {
+            let declared = match workspace.filter(|_| dependency.inherited) {
+                Some(workspace) => workspace.workspace_dependencies.iter().find(|found| found.key == dependency.key)?,
+                None => dependency,
+            };
+            let package = declared.package.as_deref().unwrap_or(&declared.key);
+            Some(LocalDependency { package, path: declared.path.as_deref()?, is_inherited: dependency.inherited })
+        })
     }
 
     fn read(&mut self, path: &[String], value: &str) {
@@ -71,7 +97,7 @@ impl Manifest {
         let list = if workspace { &mut self.workspace_dependencies } else { &mut self.dependencies };
         let normal = table == "dependencies";
         let index = list.iter().position(|found| found.key == *key && found.normal == normal).unwrap_or_else(|| {
-            list.push(Dependency { key: (*key).to_owned(), package: None, inherited: false, normal });
+            list.push(Dependency { key: (*key).to_owned(), package: None, path: None, inherited: false, normal });
             list.len() - 1
         });
         list[index].read(rest, value);
@@ -86,6 +112,7 @@ impl Dependency {
     fn read(&mut self, path: &[&str], value: &str) {
         match path {
             ["package"] => self.package = Some(unquoted(value)),
+            ["path"] => self.path = Some(unquoted(value)),
             ["workspace"] => self.inherited = value == "true",
             [] => {
                 let Some(table) = value.strip_prefix('{') else { return };
@@ -165,6 +192,26 @@ mod tests {
     fn name(manifest: &str) -> Option<String> {
         let workspace = "[workspace.dependencies]\nshared = { version = \"1\", package = 'mcp-runtime' }\nserde = '1'";
         Manifest::parse(manifest).name_of("mcp-runtime", || Some(Manifest::parse(workspace)))
+    }
+
+    #[test]
+    fn local_dependencies_have_a_path() {
+        let workspace = "[workspace.dependencies]\ntools = { path = \"crates/tools\" }\nserde = '1'";
+        let workspace = Manifest::parse(workspace);
+        for (manifest, expected) in [
+            ("[dependencies]\na = { path = \"../a\" }\nb = \"1\"", Some(("a", "../a", false))),
+            ("[dependencies.x]\npath = '../a'\npackage = 'a'", Some(("a", "../a", false))),
+            ("[dependencies]\ntools.workspace = true\nserde.workspace = true", Some(("tools", "crates/tools", true))),
+            ("[dev-dependencies]\na = { path = \"../a\" }", None),
+            ("[dependencies]\nother.workspace = true", None),
+        ] {
+            let manifest = Manifest::parse(manifest);
+            let found: Vec<_> = manifest
+                .local_dependencies(Some(&workspace))
+                .map(|found| (found.package, found.path, found.is_inherited))
+                .collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use syn::{Attribute, Expr, LitStr, Meta, Path};
 use super::options::{OptionSpec, Options, spec};
 use crate::errors::Errors;
 
-static KNOWN: [OptionSpec; 13] = [
+pub(super) static KNOWN: [OptionSpec; 13] = [
     spec("default", "default` or `default = 10"),
     spec("range", "range = 1..=100"),
     spec("length", "length = 1..=80"),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::errors::Errors;
 
-static FIELD: [OptionSpec; 7] = [
+pub(super) static FIELD: [OptionSpec; 7] = [
     spec("default", "default` or `default = 10"),
     spec("range", "range = 1..=100"),
     spec("length", "length = 1..=80"),
@@ -21,9 +21,10 @@ static FIELD: [OptionSpec; 7] = [
     spec("description", r#"description = "What to enter""#),
 ];
 
-static VARIANT: [OptionSpec; 2] = [spec("rename", r#"rename = "aName""#), spec("title", r#"title = "For people""#)];
+pub(super) static VARIANT: [OptionSpec; 2] =
+    [spec("rename", r#"rename = "aName""#), spec("title", r#"title = "For people""#)];
 
-static ENUM: [OptionSpec; 1] = [spec("legacy_names", "legacy_names` or `legacy_names = true")];
+pub(super) static ENUM: [OptionSpec; 1] = [spec("legacy_names", "legacy_names` or `legacy_names = true")];
 
 /// The parsed item of `#[derive(Elicit)]`.
 pub(crate) struct ElicitSyntax {

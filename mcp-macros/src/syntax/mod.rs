@@ -22,3 +22,31 @@ pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
 pub(crate) use server::ServerSyntax;
 pub(crate) use tool::ToolSyntax;
 pub(crate) use tools::{Method, ToolsSyntax};
+
+/// A heading in the documentation of a macro, and the names of the options in the table below it.
+#[cfg(test)]
+pub(crate) type OptionTable = (String, Vec<String>);
+
+/// Returns the tables that the documentation of each macro must contain: all options that the macro accepts.
+#[cfg(test)]
+pub(crate) fn option_tables() -> [(&'static str, Vec<OptionTable>); 6] {
+    use self::options::OptionSpec;
+
+    fn table(heading: &str, known: &[&[OptionSpec]]) -> OptionTable {
+        (heading.to_owned(), known.iter().copied().flatten().map(|option| option.name.to_owned()).collect())
+    }
+
+    let only_crate = || vec![("Options".to_owned(), vec!["crate".to_owned()])];
+    let mut of_type = table("Options of the type", &[&elicit::ENUM]);
+    of_type.1.push("crate".to_owned());
+    let fields = table("Options of fields", &[&elicit::FIELD]);
+    let variants = table("Options of variants", &[&elicit::VARIANT]);
+    [
+        ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
+        ("resource", vec![table("Options", &resource::KNOWN)]),
+        ("prompt", vec![table("Options", &prompt::KNOWN)]),
+        ("tools", only_crate()),
+        ("elicit", vec![of_type, fields, variants]),
+        ("server", only_crate()),
+    ]
+}

@@ -8,6 +8,8 @@ use super::{
 };
 use crate::errors::Errors;
 
+pub(super) static KNOWN: [&[OptionSpec]; 2] = [&common::NAMES, &common::OTHERS];
+
 /// The parsed options and function of `#[prompt]`.
 pub(crate) struct PromptSyntax {
     pub(crate) function: Function,
@@ -16,7 +18,6 @@ pub(crate) struct PromptSyntax {
 
 impl PromptSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[OptionSpec]; 2] = [&common::NAMES, &common::OTHERS];
         let mut options = Options::new("prompt", KNOWN.into_iter().flatten());
         options.read(given, errors);
         Self { function, common: CommonSyntax::read(&mut options, errors) }

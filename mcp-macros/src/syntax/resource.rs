@@ -23,6 +23,8 @@ const OWN: [OptionSpec; 7] = [
     spec("complete", "complete(variable = path::to::function, …)"),
 ];
 
+pub(super) static KNOWN: [&[OptionSpec]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
+
 /// The parsed options and function of `#[resource]`.
 pub(crate) struct ResourceSyntax {
     pub(crate) function: Function,
@@ -53,7 +55,6 @@ impl Parse for CompleteSyntax {
 
 impl ResourceSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[OptionSpec]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
         let mut options = Options::new("resource", KNOWN.into_iter().flatten());
         let (uri, rest) = (|input: ParseStream<'_>| uri_and_rest(input, errors)).parse2(given).unwrap_or_default();
         options.read(rest, errors);

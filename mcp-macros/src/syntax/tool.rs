@@ -18,6 +18,8 @@ const HINTS: [OptionSpec; 4] = [
 
 const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task` or `task = "required""#)];
 
+pub(super) static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
+
 /// The parsed options and function of `#[tool]`.
 pub(crate) struct ToolSyntax {
     pub(crate) function: Function,
@@ -32,7 +34,6 @@ pub(crate) struct ToolSyntax {
 
 impl ToolSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
-        static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
         let mut options = Options::new("tool", KNOWN.into_iter().flatten());
         options.read(given, errors);
         Self {

@@ -106,6 +106,13 @@ impl<T: TaskStore + ?Sized> TaskStore for Arc<T> {
 }
 
 /// The maximum numbers of tasks in a store, including finished ones.
+///
+/// ```
+/// use mcp_runtime::TaskLimits;
+///
+/// let limits = TaskLimits::default().total(4096).per_owner(16);
+/// assert_eq!(limits.per_owner, 16);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskLimits {

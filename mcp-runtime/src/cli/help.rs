@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{options::flag_name, package::Package};
-use crate::handler::{Contract, HandlerError, HandlerErrorKind};
+use super::{
+    flags::{Flag, FlagKind},
+    package::Package,
+};
+use crate::handler::{Contract, HandlerError, HandlerErrorKind, schema::Violation};
 
 /// The width of the column of option names.
 const COLUMN: usize = 26;
@@ -19,25 +22,11 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
     let _ = write!(
         out,
         "\nA Model Context Protocol (MCP) server. MCP clients start it and communicate with it over stdin and stdout.\n\
-         \nUsage: {name} [OPTIONS]\n\nOptions:\n"
+         \n{}\n\nOptions:\n",
+        usage(package, contract)
     );
-    for flag in contract.arguments {
-        let schema = &contract.schema["properties"][flag.name];
-        let name = flag_name(flag);
-        let left = if schema["type"] == "boolean" {
-            format!("--{name}")
-        } else {
-            format!("--{name} <{}>", name.replace('-', "_").to_uppercase())
-        };
-        let mut right = flag.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some(default) = schema.get("default") {
-            let _ =
-                write!(right, " [default: {}]", default.as_str().map_or_else(|| default.to_string(), str::to_owned));
-        }
-        if let Some(variable) = flag.env {
-            let _ = write!(right, " [env: {variable}]");
-        }
-        line(&mut out, &left, right.trim_start());
+    for flag in Flag::all(contract) {
+        line(&mut out, &flag.usage(), &describe(&flag));
     }
     #[cfg(feature = "http")]
     for (left, right) in [
@@ -62,7 +51,11 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         line(&mut out, left, right);
     }
     out.push_str("\nEnvironment:\n");
-    line(&mut out, "RUST_LOG", "Log filter, such as `debug` or `info,my_crate=debug`; the log is written to stderr");
+    line(
+        &mut out,
+        "RUST_LOG",
+        "Log filter, such as `debug` or `info,my_crate=debug` (default: `warn`); the log is written to stderr",
+    );
     #[cfg(feature = "http")]
     line(
         &mut out,
@@ -70,6 +63,44 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         "File to which `--http` writes the URL of the endpoint once the server is ready",
     );
     out
+}
+
+/// Returns the line that shows how the program is called: with its name, and the flags that are required.
+pub(super) fn usage(package: &Package, contract: &Contract) -> String {
+    let mut usage = format!("Usage: {} [OPTIONS]", program(package));
+    for flag in Flag::all(contract).filter(|flag| flag.is_required) {
+        let _ = write!(usage, " {}", flag.usage());
+    }
+    usage
+}
+
+/// Returns the name of the program, under which it was started.
+pub(super) fn program(package: &Package) -> String {
+    let path = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| package.name.to_owned())
+}
+
+/// Returns the description of a flag, with what clap adds to one.
+fn describe(flag: &Flag<'_>) -> String {
+    let description = flag.entry.description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = description.strip_suffix('.').unwrap_or(&description).to_owned();
+    if flag.kind == FlagKind::List {
+        text.push_str(if text.is_empty() { "May be repeated" } else { "; may be repeated" });
+    }
+    if let Some(variable) = flag.entry.env {
+        let _ = write!(text, " [env: {variable}]");
+    }
+    // The default of a switch goes without saying.
+    let default = flag.schema.get("default").filter(|default| flag.kind != FlagKind::Switch || **default != false);
+    if let Some(default) = default {
+        let _ = write!(text, " [default: {}]", default.as_str().map_or_else(|| default.to_string(), str::to_owned));
+    }
+    if let Some(values) = flag.schema["enum"].as_array() {
+        let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let _ = write!(text, " [possible values: {}]", values.collect::<Vec<_>>().join(", "));
+    }
+    text.trim_start().to_owned()
 }
 
 /// Adds a line with two columns.
@@ -85,14 +116,25 @@ fn line(out: &mut String, left: &str, right: &str) {
 }
 
 /// Returns the message for invalid values of the author's flags.
-pub(super) fn invalid_flags(error: HandlerError) -> String {
+pub(super) fn invalid_flags(contract: &Contract, error: HandlerError) -> String {
     match error.into_kind() {
         HandlerErrorKind::Fault(fault) => fault.to_string(),
         HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => message,
         HandlerErrorKind::Masked(reference) => format!("see the log, reference {reference}"),
         HandlerErrorKind::InvalidArguments(violations) => {
-            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            let lines: Vec<String> = violations.into_iter().map(|violation| of_flag(contract, violation)).collect();
             lines.join("\n")
         }
     }
+}
+
+/// Words a violation with the name that the flag has on the command line.
+fn of_flag(contract: &Contract, violation: Violation) -> String {
+    let end = violation.path.find(['[', '.']).unwrap_or(violation.path.len());
+    let (name, rest) = violation.path.split_at(end);
+    let path = match Flag::find(contract, name) {
+        Some(flag) => format!("--{}{rest}", flag.name()),
+        None => violation.path,
+    };
+    Violation { path, ..violation }.to_string()
 }

@@ -55,6 +55,10 @@ impl<E: Display> IntoServer for Result<Server, E> {
 }
 
 /// Returns the server unchanged. This is the [`MainFn`] of `main!()`.
+///
+/// # Errors
+///
+/// Never fails: the return type is that of [`MainFn`].
 pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }

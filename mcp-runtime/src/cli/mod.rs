@@ -2,6 +2,7 @@
 
 #[cfg(feature = "http")]
 mod address;
+mod flags;
 mod help;
 mod main_fn;
 mod options;

@@ -2,18 +2,19 @@
 
 use std::{ffi::OsString, fmt};
 
+use super::flags::{Flag, FlagKind};
 #[cfg(feature = "http")]
 use crate::transport::http::HttpOptions;
 use crate::{
     engine::StateKey,
-    handler::{Contract, entry::ArgumentEntry, schema::nearest},
+    handler::{Contract, schema::nearest},
 };
 
 /// The options of a command line.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) mode: Mode,
-    /// The values of the author's flags, from the command line or the environment.
+    /// The values of the author's flags on the command line, by the name of the parameter.
     pub(super) flags: Vec<(&'static str, String)>,
     /// The keys that seal the state of requests, from the command line or the environment.
     pub(super) state_keys: Vec<StateKey>,
@@ -23,7 +24,7 @@ pub(super) struct Options {
 
 /// Why a command line is invalid.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct UsageError(String);
+pub(super) struct UsageError(pub(super) String);
 
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +65,7 @@ const ONE_OF: &str = "`--list`, `--schema` and `--call`";
 const ONE_OF: &str = "`--http`, `--list`, `--schema` and `--call`";
 
 impl Options {
-    /// Parses a command line. Flags that are missing from it are read from the environment.
+    /// Parses a command line.
     ///
     /// # Errors
     ///
@@ -117,7 +118,6 @@ impl Options {
         }
         #[cfg(feature = "http")]
         options.check_http_options(http_option.as_deref())?;
-        options.add_environment(contract);
         if options.state_keys.is_empty()
             && let Ok(keys) = std::env::var(STATE_KEY)
         {
@@ -167,7 +167,7 @@ impl Options {
         Ok(())
     }
 
-    /// Parses one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a boolean.
+    /// Parses one of the author's flags: `--name value`, `--name=value`, or `--name` alone for a switch.
     fn flag(&mut self, word: &str, words: &mut Words, contract: &Contract) -> Result<(), UsageError> {
         let Some(name) = word.strip_prefix("--") else {
             return Err(if word.len() > 1 && word.starts_with('-') {
@@ -176,41 +176,22 @@ impl Options {
                 UsageError(format!("unexpected argument `{word}`"))
             });
         };
-        let Some(flag) = contract.arguments.iter().find(|flag| flag_name(flag) == name || flag.name == name) else {
-            return Err(unknown_option(word, contract));
-        };
-        if self.flags.iter().any(|(known, _)| *known == flag.name) {
-            return Err(UsageError(format!("duplicate option `--{name}`")));
+        let Some(flag) = Flag::find(contract, name) else { return Err(unknown_option(word, contract)) };
+        let is_repeated = self.flags.iter().any(|(known, _)| *known == flag.entry.name);
+        if is_repeated && flag.kind != FlagKind::List {
+            return Err(UsageError(format!("the option `{}` cannot be used multiple times", flag.usage())));
         }
-        let is_switch = contract.schema["properties"][flag.name]["type"] == "boolean";
-        let value = if is_switch {
+        let value = if flag.kind == FlagKind::Switch {
             words.inline.take().unwrap_or_else(|| "true".to_owned())
         } else {
             words.value(word, "a value")?
         };
-        self.flags.push((flag.name, value));
+        self.flags.push((flag.entry.name, value));
         Ok(())
-    }
-
-    /// Reads the flags that the command line does not set from the environment.
-    fn add_environment(&mut self, contract: &Contract) {
-        for flag in contract.arguments {
-            let is_set = self.flags.iter().any(|(name, _)| *name == flag.name);
-            let value = flag.env.filter(|_| !is_set).and_then(|name| std::env::var(name).ok());
-            if let Some(value) = value {
-                self.flags.push((flag.name, value));
-            }
-        }
     }
 }
 
 impl Mode {
-    /// Returns whether the program serves clients.
-    #[cfg(feature = "log")]
-    pub(super) fn serves(&self) -> bool {
-        !matches!(self, Self::List | Self::Schema | Self::Call { .. } | Self::Help | Self::Version)
-    }
-
     /// Returns the runtime for this mode: a single thread for a single client, or all cores for many clients.
     pub(super) fn runtime(&self) -> tokio::runtime::Builder {
         match self {
@@ -253,7 +234,9 @@ impl Words {
 
     /// Returns the value of an option.
     fn value(&mut self, option: &str, expected: &str) -> Result<String, UsageError> {
-        let value = self.inline.take().or_else(|| self.words.next());
+        // Like clap, takes an option for a forgotten value, except for a negative number.
+        let is_value = |word: &String| !word.starts_with('-') || word.len() < 2 || word.parse::<f64>().is_ok();
+        let value = self.inline.take().or_else(|| self.words.next_if(is_value));
         value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
     }
 
@@ -266,13 +249,8 @@ impl Words {
     }
 }
 
-/// Returns the name of a flag on the command line.
-pub(super) fn flag_name(flag: &ArgumentEntry) -> String {
-    flag.name.replace('_', "-")
-}
-
 fn unknown_option(option: &str, contract: &Contract) -> UsageError {
-    let mut names: Vec<String> = contract.arguments.iter().map(flag_name).collect();
+    let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();

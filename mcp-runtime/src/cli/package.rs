@@ -9,6 +9,8 @@ pub struct Package {
     pub description: &'static str,
     /// `CARGO_PKG_HOMEPAGE`
     pub homepage: &'static str,
+    /// The dependencies with a path that have annotated functions.
+    pub libraries: &'static [&'static str],
 }
 
 /// Returns the [`Package`] of the crate that invokes the macro.
@@ -21,6 +23,7 @@ macro_rules! __package {
             version: ::core::env!("CARGO_PKG_VERSION"),
             description: ::core::env!("CARGO_PKG_DESCRIPTION"),
             homepage: ::core::env!("CARGO_PKG_HOMEPAGE"),
+            libraries: $crate::__private::libraries!(),
         }
     };
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::package::Package;
-use crate::{engine::Engine, handler::Contract, testing::TestClient};
+use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error, testing::TestClient};
 
 /// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
@@ -29,7 +29,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .tools()
             .iter()
-            .map(|tool| signature(tool.function.common.name, &tool.function.contract, tool.function.common.description))
+            .map(|tool| signature(tool.function.name, &tool.function.contract, tool.function.common.description))
             .collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
@@ -44,9 +44,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| {
-                signature(prompt.entry.common.name, &prompt.function.contract, prompt.entry.common.description)
-            })
+            .map(|prompt| signature(prompt.function.name, &prompt.function.contract, prompt.entry.common.description))
             .collect(),
     );
     out
@@ -115,7 +113,7 @@ pub(super) struct ArgumentsError(serde_json::Error);
 
 impl fmt::Display for ArgumentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the arguments are not valid JSON: {}", self.0)
+        write!(f, "the arguments are not valid JSON: {}", syntax_error(&self.0))
     }
 }
 

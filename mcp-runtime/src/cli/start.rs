@@ -3,14 +3,17 @@
 use std::{fmt::Display, io, process::ExitCode, sync::Arc};
 
 use super::{
-    help,
+    flags, help,
     main_fn::{MainFn, ServerFuture},
     options::{Mode, Options},
     package::Package,
     show,
 };
 use crate::{
-    handler::{Contract, Encoding, Input, StateMap, entry::ArgumentEntry, from_strings},
+    handler::{
+        Contract, Encoding, Input, StateMap,
+        entry::{ArgumentEntry, Entry},
+    },
     registry, revision,
     server::{BuiltServer, Server},
     testing::TestClient,
@@ -24,6 +27,9 @@ const USAGE: u8 = 2;
 ///
 /// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration,
 /// write a `main` function with [`#[server]`](crate::server) instead.
+///
+/// The program logs warnings and errors to stderr; the environment variable `RUST_LOG` sets another filter. In addition,
+/// a server that was started with `--http` prints its URL.
 ///
 /// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
 /// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
@@ -48,8 +54,11 @@ impl Failure {
         Self { exit_code: 1, message: error.to_string() }
     }
 
-    fn usage(package: &Package, error: impl Display) -> Self {
-        Self { exit_code: USAGE, message: format!("{error}\n\nfor more information, try `{} --help`", package.name) }
+    /// Creates the error of an invalid command line, in the layout of clap.
+    fn usage(package: &Package, contract: &Contract, error: impl Display) -> Self {
+        let (usage, program) = (help::usage(package, contract), help::program(package));
+        let message = format!("{error}\n\n{usage}\n\nfor more information, try `{program} --help`");
+        Self { exit_code: USAGE, message }
     }
 }
 
@@ -77,8 +86,8 @@ impl Drop for FlushLog {
 
 fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -> Result<ExitCode, Failure> {
     let contract = flags_contract(flags)?;
-    let options =
-        Options::parse(std::env::args_os().skip(1), &contract).map_err(|error| Failure::usage(package, error))?;
+    let options = Options::parse(std::env::args_os().skip(1), &contract)
+        .map_err(|error| Failure::usage(package, &contract, error))?;
     match options.mode {
         Mode::Help => return Ok(print(&help::help(package, &contract))),
         Mode::Version => return Ok(print(&format!("{} {}\n", package.name, package.version))),
@@ -88,7 +97,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
     stderr::set_panic_hook();
     #[cfg(feature = "log")]
-    crate::log::install(options.mode.serves());
+    crate::log::install();
     let runtime = options.mode.runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(run(package, &contract, options, main, stdio));
@@ -163,6 +172,7 @@ async fn build(
 
 /// Calls the author's `main` with the flags of the command line.
 fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
+    warn_if_not_linked(package);
     let mut server = Server::new(package.name, package.version);
     if !package.description.is_empty() {
         server = server.description(package.description);
@@ -170,8 +180,8 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     if !package.homepage.is_empty() {
         server = server.website_url(package.homepage);
     }
-    let strings = options.flags.iter().map(|(name, value)| ((*name).into(), value.as_str().into()));
-    let arguments = from_strings(contract, strings);
+    let arguments = flags::arguments(contract, &options.flags);
+    let arguments = arguments.map_err(|error| Failure::usage(package, contract, error))?;
     let dialect = revision::newest();
     let encoding =
         Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
@@ -183,7 +193,22 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|error| Failure::usage(package, help::invalid_flags(error)))
+    main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, error)))
+}
+
+/// Warns about libraries with annotated functions that the program does not contain.
+fn warn_if_not_linked(package: &Package) {
+    for library in package.libraries {
+        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().krate == *library);
+        if !is_linked {
+            let name = library.replace('-', "_");
+            tracing::warn!(
+                library,
+                "the functions of this dependency are missing, because nothing in the program refers to it\n\
+                 help: add `use {name} as _;` to the file with `main`"
+            );
+        }
+    }
 }
 
 /// Returns the lock of the server that a command line describes.

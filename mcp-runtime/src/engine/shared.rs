@@ -19,9 +19,9 @@ use super::{
 use crate::{
     backend::TaskStore,
     error::BuildError,
-    handler::{Encoding, SessionPeer, StateMap},
+    handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    registry::{Pager, Registry},
+    registry::{Names, Pager, Registry},
     revision::{self, Dialect, Revision},
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct Profile {
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
+    /// The form in which the schemas of tools are listed.
+    pub(crate) schemas: SchemaProfile,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
@@ -42,6 +44,7 @@ pub(crate) struct Profile {
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
+    pub(crate) names: Names,
 }
 
 /// A built server: the state that its connections share.
@@ -66,6 +69,8 @@ pub(crate) struct Engine {
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
     pub(super) roots_hook: Option<RootsHook>,
+    /// The names of functions, including those that will be added.
+    pub(crate) names: Names,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -78,11 +83,13 @@ impl Engine {
             declared,
             limits,
             forwards_log,
+            schemas: _,
             state_keys,
             visibility,
             task_store,
             layers,
             roots_hook,
+            names,
         } = profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
@@ -103,6 +110,7 @@ impl Engine {
             visibility,
             layers,
             roots_hook,
+            names,
             encodings,
         }
     }

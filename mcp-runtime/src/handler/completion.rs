@@ -16,6 +16,19 @@ use crate::{
 const MAX_VALUES: usize = 100;
 
 /// The values of the arguments that the user has already filled in, by name.
+///
+/// ```
+/// use mcp_runtime::EarlierArguments;
+///
+/// /// Completes a city of the country that was chosen first.
+/// fn cities(earlier: &EarlierArguments, start: &str) -> Vec<&'static str> {
+///     let cities = match earlier.get("country") {
+///         Some("Switzerland") => ["Basel", "Bern"],
+///         _ => ["Berlin", "Paris"],
+///     };
+///     cities.into_iter().filter(|city| city.starts_with(start)).collect()
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EarlierArguments(pub(crate) BTreeMap<String, String>);
 

@@ -151,6 +151,16 @@ impl Context {
     /// `data` is text or any serializable value; a value that fails to serialize is dropped. Messages must not contain
     /// secrets.
     ///
+    /// ```
+    /// # use mcp_runtime::{Context, Level, tool};
+    /// /// Reload the index.
+    /// #[tool]
+    /// fn reload(ctx: &Context) {
+    ///     ctx.log(Level::Notice, "reloading");
+    ///     ctx.log(Level::Info, serde_json::json!({"files": 7, "milliseconds": 12}));
+    /// }
+    /// ```
+    ///
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
     pub fn log(&self, level: Level, data: impl Serialize) {
         self.log_as("", level, data);
@@ -224,6 +234,15 @@ impl Context {
     ///
     /// Blocking code should check this periodically. The future of an async function is dropped when its call is
     /// cancelled, so it does not need to.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Search for a number whose square ends with the given digits.
+    /// #[tool(read_only, blocking)]
+    /// fn square_root(ctx: &Context, digits: u64, modulus: u64) -> Option<u64> {
+    ///     (0..modulus).take_while(|_| !ctx.is_cancelled()).find(|number| number * number % modulus == digits)
+    /// }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.inner.lifetime.is_cancelled()
     }
@@ -231,6 +250,23 @@ impl Context {
     /// Waits until the call ends, because it was cancelled or because it has returned its result.
     ///
     /// Use it in spawned tasks that should stop with their call.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Do something slow.
+    /// #[tool]
+    /// async fn slow(ctx: &Context) {
+    ///     let ctx = ctx.clone();
+    ///     tokio::spawn(async move {
+    ///         tokio::select! {
+    ///             () = ctx.ended() => {}
+    ///             () = tokio::time::sleep(Duration::from_secs(60)) => ctx.info("this takes longer than a minute"),
+    ///         }
+    ///     });
+    ///     // …
+    /// }
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -261,11 +297,29 @@ impl Context {
 
     /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the
     /// extensions of the request.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the name of the user.
+    /// #[tool(read_only)]
+    /// fn whoami(ctx: &Context) -> Result<String, &'static str> {
+    ///     ctx.principal().map(str::to_owned).ok_or("sign in first")
+    /// }
+    /// ```
     pub fn principal(&self) -> Option<&str> {
         self.inner.parts.principal.as_deref()
     }
 
     /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the trace of the request.
+    /// #[tool(read_only)]
+    /// fn trace(ctx: &Context) -> Option<String> {
+    ///     ctx.meta("traceparent")?.as_str().map(str::to_owned)
+    /// }
+    /// ```
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
         let value = raw::member(self.inner.parts.meta.as_deref()?, key)?;
         serde_json::from_str(value).ok()
@@ -316,6 +370,15 @@ impl Context {
     }
 
     /// Returns the headers of the HTTP request, or `None` over other transports.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the language of the user.
+    /// #[tool(read_only)]
+    /// fn language(ctx: &Context) -> Option<String> {
+    ///     ctx.headers()?.get("accept-language")?.to_str().ok().map(str::to_owned)
+    /// }
+    /// ```
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
         Some(self.head()?.headers())
@@ -393,6 +456,19 @@ impl Context {
     ///
     /// [`Answer::Accept`] means that the user agreed to open the page, not that the interaction there is complete.
     ///
+    /// ```
+    /// # use mcp_runtime::{Answer, Context, Fault, tool};
+    /// /// Connect the calendar of the user.
+    /// #[tool]
+    /// async fn connect(ctx: &Context) -> Result<String, Fault> {
+    ///     let page = "https://example.com/connect";
+    ///     Ok(match ctx.elicit_url("connect", page, "Sign in to connect your calendar.").await? {
+    ///         Answer::Accept(()) => "waiting for the user to sign in".to_owned(),
+    ///         Answer::Decline | Answer::Cancel => "the calendar is not connected".to_owned(),
+    ///     })
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`elicit`](Self::elicit). Revisions before 2025-11-25 do not support it.
@@ -445,6 +521,16 @@ impl Context {
 
     /// Requests a completion from the client's model.
     ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, SampleRequest, tool};
+    /// /// Translate a text.
+    /// #[tool(read_only)]
+    /// async fn translate(ctx: &Context, text: String, language: String) -> Result<String, Fault> {
+    ///     let request = SampleRequest::new(text).system_prompt(format!("Translate to {language}.")).max_tokens(500);
+    ///     Ok(ctx.sample(request).await?.text())
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Same as [`elicit`](Self::elicit).
@@ -458,6 +544,15 @@ impl Context {
     ///
     /// If the client announces changes of its roots, the answer is cached in the session until the next change. See
     /// [`Server::on_roots_changed`](crate::Server::on_roots_changed).
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, tool};
+    /// /// List the directories of the project.
+    /// #[tool(read_only)]
+    /// async fn directories(ctx: &Context) -> Result<Vec<String>, Fault> {
+    ///     Ok(ctx.roots().await?.into_iter().map(|root| root.uri).collect())
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
@@ -622,6 +717,17 @@ impl Context {
     }
 
     /// Fails the call early if the client does not support a capability.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Capability, Context, Fault, tool};
+    /// /// Index the project, then ask what to search for.
+    /// #[tool]
+    /// async fn search(ctx: &Context) -> Result<String, Fault> {
+    ///     ctx.require(Capability::Elicitation)?;
+    ///     // … an index that takes a minute …
+    ///     Ok("indexed".to_owned())
+    /// }
+    /// ```
     ///
     /// # Errors
     ///

@@ -24,14 +24,25 @@ pub(crate) fn from_strings<'a>(
         comma(&mut out);
         write::string(&mut out, &name);
         out.push(b':');
-        if !accepts_strings(property) && is_other_json(&text) {
-            out.extend_from_slice(text.trim().as_bytes());
-        } else {
-            write::string(&mut out, &text);
-        }
+        write_string_as(&mut out, property, &text);
     }
     out.push(b'}');
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Converts a string to the JSON that the schema describes.
+pub(crate) fn json_of_string(schema: Option<&Value>, text: &str) -> String {
+    let mut out = Vec::new();
+    write_string_as(&mut out, schema, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_string_as(out: &mut Vec<u8>, schema: Option<&Value>, text: &str) {
+    if !accepts_strings(schema) && is_other_json(text) {
+        out.extend_from_slice(text.trim().as_bytes());
+    } else {
+        write::string(out, text);
+    }
 }
 
 fn is_required(contract: &Contract, name: &str) -> bool {

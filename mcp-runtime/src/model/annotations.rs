@@ -18,6 +18,12 @@ impl Role {
 
 /// Hints about how a client should use or display content.
 ///
+/// ```
+/// use mcp_runtime::{Annotations, Role};
+///
+/// let hints = Annotations::default().for_audience([Role::Assistant]).with_priority(0.9);
+/// ```
+///
 /// See [Annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]

@@ -6,6 +6,20 @@ use super::{Annotations, Resource, ResourceLink};
 
 /// A content block of a tool result or a prompt message.
 ///
+/// ```
+/// use mcp_runtime::{Annotations, Content, Image, Role, tool};
+///
+/// /// Compare two maps.
+/// #[tool(read_only)]
+/// fn compare() -> Vec<Content> {
+///     let map = Image::jpeg(vec![/* … */]);
+///     vec![
+///         Content::text("The river has moved."),
+///         Content::from(map).with_annotations(Annotations::default().for_audience([Role::User])),
+///     ]
+/// }
+/// ```
+///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -11,6 +11,12 @@ pub enum Theme {
 
 /// An icon that a client may display next to a name. Sent since revision 2025-11-25.
 ///
+/// ```
+/// use mcp_runtime::{Icon, Theme};
+///
+/// let icon = Icon::new("https://example.com/dark.png").with_size("48x48").with_theme(Theme::Dark);
+/// ```
+///
 /// See [Icons](https://modelcontextprotocol.io/specification/2025-11-25/basic#icons).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,6 +1,15 @@
 use std::{fmt, str::FromStr};
 
+use crate::excerpt::excerpt;
+
 /// The severity of a log message, as defined by RFC 5424.
+///
+/// ```
+/// use mcp_runtime::Level;
+///
+/// assert!(Level::Error > Level::Warning);
+/// assert_eq!("notice".parse(), Ok(Level::Notice));
+/// ```
 ///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +70,10 @@ impl FromStr for Level {
     type Err = ParseLevelError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| ParseLevelError(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|level| level.as_str() == name)
+            .ok_or_else(|| ParseLevelError(excerpt(name).into_owned()))
     }
 }
 

@@ -6,6 +6,19 @@ use super::{Content, Role};
 ///
 /// A message has no `_meta` of its own in any revision; its content has, see [`Content::with_meta`].
 ///
+/// ```
+/// use mcp_runtime::{PromptMessage, prompt};
+///
+/// /// Practise small talk.
+/// #[prompt]
+/// fn small_talk() -> Vec<PromptMessage> {
+///     vec![
+///         PromptMessage::user("Let us practise small talk. You begin."),
+///         PromptMessage::assistant("Lovely weather today, is it not?"),
+///     ]
+/// }
+/// ```
+///
 /// See [PromptMessage](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts#promptmessage).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptMessage {
@@ -28,6 +41,17 @@ impl PromptMessage {
 }
 
 /// The complete result of `prompts/get`, for prompts that set more than messages.
+///
+/// ```
+/// use mcp_runtime::{PromptMessage, PromptResult, prompt};
+///
+/// /// Review a text.
+/// #[prompt]
+/// fn review(text: String) -> PromptResult {
+///     let description = format!("Reviews {} characters", text.len());
+///     PromptResult::new([PromptMessage::user(format!("Review this text:\n{text}"))]).with_description(description)
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PromptResult {

@@ -6,6 +6,16 @@ use super::{Annotations, Icon};
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
+/// ```
+/// use mcp_runtime::{Resource, tool};
+///
+/// /// Return the latest report.
+/// #[tool(read_only)]
+/// fn report() -> Resource {
+///     Resource::text("reports://2026-07", "# July\n\nAll is well.").with_mime_type("text/markdown")
+/// }
+/// ```
+///
 /// See [contents](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#resource-contents).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -119,6 +129,21 @@ impl ResourceResult {
 ///
 /// As content of a tool or prompt, it is sent to clients of revision 2025-06-18 or later. Older clients receive a line
 /// of text with the link.
+///
+/// ```
+/// use mcp_runtime::{ResourceLink, tool};
+///
+/// /// Find reports.
+/// #[tool(read_only)]
+/// fn find_reports() -> Vec<ResourceLink> {
+///     vec![
+///         ResourceLink::new("reports://2026-07", "july")
+///             .with_title("July 2026")
+///             .with_mime_type("text/markdown")
+///             .with_size(2048),
+///     ]
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceLink {

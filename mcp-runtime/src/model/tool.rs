@@ -8,6 +8,30 @@ use super::Content;
 /// Clients of revisions before 2025-06-18 receive only the text. Revisions 2025-06-18 and 2025-11-25 require an object:
 /// for them, other values are wrapped as `{"result": …}`, and the schema is wrapped to match.
 ///
+/// ```
+/// use mcp_runtime::{Json, Revision, Server, tool};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema)]
+/// struct Weather {
+///     /// The temperature in degrees Celsius.
+///     celsius: f64,
+/// }
+///
+/// /// Return the weather.
+/// #[tool(read_only)]
+/// fn weather() -> Json<Weather> {
+///     Json(Weather { celsius: 21.5 })
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("weather", "1.0.0").with::<weather>().test_client(Revision::V2025_11_25);
+/// assert_eq!(client.tools().await.unwrap()[0]["outputSchema"]["properties"]["celsius"]["type"], "number");
+/// assert_eq!(client.call("weather", ()).await.unwrap().structured().unwrap()["celsius"], 21.5);
+/// # });
+/// ```
+///
 /// See [Structured content](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#structured-content).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
@@ -69,6 +93,22 @@ impl<T> Structured<T> {
 }
 
 /// The complete result of a tool, for tools that set more than content.
+///
+/// ```
+/// use mcp_runtime::{Content, Image, ToolResult, tool};
+/// use serde_json::json;
+///
+/// /// Draw a chart.
+/// #[tool(read_only)]
+/// fn chart(title: String) -> ToolResult {
+///     if title.is_empty() {
+///         return ToolResult::error("the title is empty; pass a short one");
+///     }
+///     let picture = Content::from(Image::png(vec![/* … */]));
+///     ToolResult::new([Content::text(title), picture]).with_structured(json!({"points": 12}))
+/// }
+/// # assert!(chart(String::new()).is_error);
+/// ```
 ///
 /// See [Tool result](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result).
 #[derive(Debug, Clone, Default, PartialEq)]

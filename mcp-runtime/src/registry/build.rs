@@ -8,12 +8,13 @@ use super::{
     contract::contract,
     entries::{Function, Prompt, Registered, Resource, Tool},
     headers::headers,
+    names::Names,
     skills::Skills,
 };
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, StateMap,
+        Context, Contract, Dependency, EarlierArguments, SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
         schema::SchemaError,
     },
@@ -33,39 +34,45 @@ pub(super) struct NewEntries {
 
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
+    names: &'a Names,
     states: &'a StateMap,
+    schemas: SchemaProfile,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(states: &'a StateMap) -> Self {
-        Self { states, problems: Vec::new() }
+    pub(super) fn new(names: &'a Names, states: &'a StateMap, schemas: SchemaProfile) -> Self {
+        Self { names, states, schemas, problems: Vec::new() }
     }
 
     /// Registers entries. Those with problems are left out.
     pub(super) fn register(&mut self, entries: Vec<Entry>) -> NewEntries {
         let mut registered = NewEntries::default();
         for (entry, contract) in contracts(entries) {
+            let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
+                self.problems.push(problem);
+                entry.common().name
+            });
             match entry {
                 Entry::Tool(entry) => {
                     let contract = contract.map(|contract| contract.with_output(entry.output));
-                    let Some(function) = self.function(EntryKind::Tool, &entry.common, contract, None) else {
+                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, contract, None) else {
                         continue;
                     };
                     match headers(&function.contract.schema) {
-                        Ok(headers) => registered.tools.push(Tool { entry, function, headers }),
+                        Ok(headers) => registered.tools.push(Tool { entry, function, schemas: self.schemas, headers }),
                         Err(error) => self.report_schema(&entry.common, &error),
                     }
                 }
                 Entry::Prompt(entry) => {
-                    let function = self.function(EntryKind::Prompt, &entry.common, contract, None);
+                    let function = self.function(EntryKind::Prompt, name, &entry.common, contract, None);
                     registered.prompts.extend(function.map(|function| Prompt { entry, function }));
                 }
                 Entry::Resource(entry) => {
                     if let Some(list) = &entry.list {
                         self.check_server_fn(&entry.common, list, &[]);
                     }
-                    let function = self.function(EntryKind::Resource, &entry.common, contract, entry.mime_type);
+                    let function = self.function(EntryKind::Resource, name, &entry.common, contract, entry.mime_type);
                     let of_kind =
                         if entry.template.is_some() { &mut registered.templates } else { &mut registered.resources };
                     of_kind.extend(function.map(|function| Resource { entry, function }));
@@ -83,6 +90,7 @@ impl<'a> Builder<'a> {
     fn function(
         &mut self,
         kind: EntryKind,
+        name: &'static str,
         common: &'static CommonEntry,
         contract: Result<Contract, SchemaError>,
         mime_type: Option<&'static str>,
@@ -109,7 +117,7 @@ impl<'a> Builder<'a> {
                 let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
-                Some(Function::new(kind, common, contract, choices))
+                Some(Function::new(kind, name, common, contract, choices))
             }
             Err(error) => {
                 self.report_schema(common, &error);
@@ -176,18 +184,21 @@ impl<'a> Builder<'a> {
             .push(format!("{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: {help}"));
     }
 
-    /// Reports entries with the same key. `entries` are sorted by key, and `relation` relates an entry to its key.
+    /// Reports entries with the same key, and the remedy. `entries` are sorted by key, and `relation` relates an entry
+    /// to its key.
     pub(super) fn check_unique<'t, T: Registered + 't>(
         &mut self,
         kind: &str,
         relation: &str,
+        remedy: &str,
         entries: impl Iterator<Item = &'t T>,
     ) {
         let mut last: Option<&T> = None;
         for entry in entries {
             if let Some(last) = last.filter(|last| last.key() == entry.key()) {
                 let (first, second) = (source_of(last), source_of(entry));
-                self.problems.push(format!("two {kind} {relation} `{}`: {first} and {second}", entry.key()));
+                let key = entry.key();
+                self.problems.push(format!("two {kind} {relation} `{key}`: {first} and {second}\nhelp: {remedy}"));
             }
             last = Some(entry);
         }

@@ -19,7 +19,7 @@ use crate::{
 
 impl Registered for Tool {
     fn key(&self) -> &'static str {
-        self.entry.common.name
+        self.function.name
     }
 
     fn function(&self) -> &Function {
@@ -33,7 +33,7 @@ impl Registered for Tool {
 
 impl Registered for Prompt {
     fn key(&self) -> &'static str {
-        self.entry.common.name
+        self.function.name
     }
 
     fn function(&self) -> &Function {
@@ -66,15 +66,12 @@ impl Registered for Resource {
 fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
     let common = tool.function.common;
     let mut object = Object::begin(out);
-    begin_entry(&mut object, encoding, common);
-    write::plain(object.key("inputSchema"), &tool.function.contract.schema);
+    begin_entry(&mut object, encoding, &tool.function);
+    write::plain(object.key("inputSchema"), &schema::listed(&tool.function.contract.schema, tool.schemas));
     if let Some(result) = tool.function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
         let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
-        if wraps {
-            write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone()));
-        } else {
-            write::plain(object.key("outputSchema"), &result.schema);
-        }
+        let listed = schema::listed(&result.schema, tool.schemas);
+        write::plain(object.key("outputSchema"), &if wraps { schema::wrap(listed) } else { listed });
     }
     hints(&mut object, encoding, tool);
     execution(&mut object, encoding, tool.entry.task);
@@ -124,7 +121,7 @@ fn hints(object: &mut Object<'_>, encoding: &Encoding, tool: &Tool) {
 
 fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
     let mut object = Object::begin(out);
-    begin_entry(&mut object, encoding, function.common);
+    begin_entry(&mut object, encoding, function);
     if !function.contract.arguments.is_empty() {
         let required = &function.contract.schema["required"];
         encode::array(object.key("arguments"), function.contract.arguments, |out, argument| {
@@ -179,7 +176,7 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
     let (entry, common) = (resource.entry, resource.function.common);
     let mut object = Object::begin(out);
     object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, entry.uri);
-    begin_entry(&mut object, encoding, common);
+    begin_entry(&mut object, encoding, &resource.function);
     object.optional("mimeType", entry.mime_type);
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
@@ -195,8 +192,9 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
 }
 
 /// Writes the members with which every element begins.
-fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
-    object.string("name", common.name);
+fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, function: &Function) {
+    let common = function.common;
+    object.string("name", function.name);
     encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
 }

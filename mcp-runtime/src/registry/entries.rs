@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     handler::{
-        Context, Contract, Dependency, Encoding,
+        Context, Contract, Dependency, Encoding, SchemaProfile,
         entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
     revision::Revision,
@@ -17,6 +17,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) kind: EntryKind,
+    /// The name in the protocol.
+    pub(crate) name: &'static str,
     pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
@@ -31,6 +33,8 @@ pub(crate) struct Function {
 pub(crate) struct Tool {
     pub(crate) entry: &'static ToolEntry,
     pub(crate) function: Function,
+    /// The form in which its schemas are listed.
+    pub(crate) schemas: SchemaProfile,
     /// The arguments that HTTP clients repeat in headers.
     pub(crate) headers: Vec<MirroredArgument>,
 }
@@ -70,19 +74,22 @@ pub(crate) enum CompletionSource {
 impl Function {
     pub(super) fn new(
         kind: EntryKind,
+        name: &'static str,
         common: &'static CommonEntry,
         contract: Contract,
         choices: Vec<Arc<[String]>>,
     ) -> Self {
         let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
-        Self { kind, common, contract: Arc::new(contract), uses_context, choices, encoded }
+        Self { kind, name, common, contract: Arc::new(contract), uses_context, choices, encoded }
     }
 
     /// Returns the information that is passed to visibility rules, to the predicates of layers and to
     /// [`Handle::set_enabled`](crate::Handle::set_enabled).
     pub(crate) fn info(&self) -> EntryInfo<'static> {
-        self.common.info(self.kind)
+        let mut info = self.common.info(self.kind);
+        info.name = self.name;
+        info
     }
 
     /// Returns the source of an argument's completions, or `None` if the function has no such argument.

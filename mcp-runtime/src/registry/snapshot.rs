@@ -11,13 +11,14 @@ use super::{
     capabilities::{Kinds, ServerCapabilities},
     entries::{Function, Prompt, Registered, Resource, Tool, takes_context},
     lists::{ListKind, Listed, Lists, Pager},
+    names::Names,
     skills::Skills,
     table::Table,
 };
 use crate::{
     error::{BuildError, Fault},
     handler::{
-        StateMap,
+        SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
     },
     revision::{Dialect, Revision},
@@ -39,6 +40,8 @@ pub(crate) struct Registry {
     skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
+    /// The form in which the schemas of tools are listed.
+    schemas: SchemaProfile,
     capabilities: ServerCapabilities,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
@@ -55,8 +58,15 @@ struct Prepared {
 /// Entries to register, and the state that is available to them.
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
+    pub(crate) names: &'a Names,
     pub(crate) states: &'a StateMap,
 }
+
+/// The remedy for two functions with the same name.
+const RENAME: &str =
+    "rename one of them with `Server::rename` or `Server::prefix`, or leave it out with `Server::only`";
+/// The remedy for two resources with the same URI, which cannot be changed.
+const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 
 /// The resource that a URI identifies, and the values of its template's variables.
 pub(crate) struct Found<'a> {
@@ -66,7 +76,8 @@ pub(crate) struct Found<'a> {
 
 /// The functions that contribute to `resources/list`.
 pub(crate) struct ResourceLists {
-    /// The entry of the first function, whose timeout applies to all of them together.
+    /// The name and the entry of the first function, whose timeout applies to all of them together.
+    pub(crate) name: &'static str,
     pub(crate) common: &'static CommonEntry,
     /// The functions, and whether each blocks.
     pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
@@ -76,8 +87,8 @@ pub(crate) struct ResourceLists {
 
 impl Registry {
     /// Creates a registry without entries. Its skills never change.
-    pub(crate) fn new(skills: Skills, forwards_log: bool) -> Self {
-        Self { skills: Arc::new(skills), forwards_log, ..Self::default() }
+    pub(crate) fn new(skills: Skills, forwards_log: bool, schemas: SchemaProfile) -> Self {
+        Self { skills: Arc::new(skills), forwards_log, schemas, ..Self::default() }
             .with_capabilities(ServerCapabilities::default())
     }
 
@@ -87,7 +98,7 @@ impl Registry {
     ///
     /// Returns every duplicate name, missing state and invalid schema, with the source lines.
     pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
-        let Selection { mut entries, states } = selection;
+        let Selection { mut entries, names, states } = selection;
         let enabled = self.set_enabled_entries(&entries, true);
         let mut seen = HashSet::new();
         entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
@@ -96,7 +107,7 @@ impl Registry {
             return Ok(enabled);
         }
         let before = enabled.as_ref().unwrap_or(self);
-        let mut builder = Builder::new(states);
+        let mut builder = Builder::new(names, states, self.schemas);
         let added = builder.register(entries);
         let after = before.changed(
             before.tools.with(added.tools),
@@ -104,10 +115,10 @@ impl Registry {
             before.resources.with(added.resources),
             before.templates.with(added.templates),
         );
-        builder.check_unique("tools", "are named", after.tools.all());
-        builder.check_unique("prompts", "are named", after.prompts.all());
-        builder.check_unique("resources", "have the URI", after.resources.all());
-        builder.check_unique("resource templates", "have the URI template", after.templates.all());
+        builder.check_unique("tools", "are named", RENAME, after.tools.all());
+        builder.check_unique("prompts", "are named", RENAME, after.prompts.all());
+        builder.check_unique("resources", "have the URI", LEAVE_OUT, after.resources.all());
+        builder.check_unique("resource templates", "have the URI template", LEAVE_OUT, after.templates.all());
         builder.check_templates(after.templates.all());
         builder.check_skills(after.resources.all(), &after.skills);
         builder.finish()?;
@@ -155,8 +166,8 @@ impl Registry {
         resources: Table<Resource>,
         templates: Table<Resource>,
     ) -> Self {
-        let (skills, forwards_log) = (Arc::clone(&self.skills), self.forwards_log);
-        Self { tools, prompts, resources, templates, skills, forwards_log, ..Self::default() }
+        let (skills, forwards_log, schemas) = (Arc::clone(&self.skills), self.forwards_log, self.schemas);
+        Self { tools, prompts, resources, templates, skills, forwards_log, schemas, ..Self::default() }
             .with_capabilities(self.capabilities)
     }
 
@@ -287,11 +298,12 @@ impl Registry {
     /// if there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
         let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
-        let common = listing().next()?.function.common;
+        let Function { name, common, .. } = &listing().next()?.function;
+        let (name, common) = (*name, *common);
         let functions: Vec<_> =
             listing().filter_map(|found| Some((found.entry.list.as_ref()?, found.function.common.blocking))).collect();
         let uses_context = functions.iter().any(|(function, _)| takes_context(function));
-        Some(ResourceLists { common, functions, uses_context })
+        Some(ResourceLists { name, common, functions, uses_context })
     }
 
     /// Returns the prepared lists of the pager's revision.

@@ -85,6 +85,16 @@ impl BuiltServer {
     /// Serves HTTP on an address until `stop` completes, then waits for the calls in flight. Calls `ready` with the
     /// bound address, which has the actual port if port 0 was requested.
     ///
+    /// ```
+    /// # use mcp_runtime::{HttpOptions, Server};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let server = Server::empty("empty", "1.0.0").build().unwrap();
+    /// let ready = |address: std::net::SocketAddr| assert_ne!(address.port(), 0);
+    /// let stop = std::future::ready(());
+    /// server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, ready).await.unwrap();
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the same errors as [`serve_http`](Self::serve_http).
@@ -109,6 +119,15 @@ impl BuiltServer {
 
     /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and
     /// `tower`.
+    ///
+    /// ```
+    /// # use mcp_runtime::{BuildError, HttpOptions, Server};
+    /// # #[allow(dead_code)]
+    /// fn app(server: Server) -> Result<axum::Router, BuildError> {
+    ///     let mcp = server.build()?.into_http_service(HttpOptions::default());
+    ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
+    /// }
+    /// ```
     #[cfg(feature = "http")]
     pub fn into_http_service(self, options: HttpOptions) -> HttpService {
         HttpService::new(self.engine, options)

@@ -1,4 +1,4 @@
-use std::{any::TypeId, fmt, sync::Arc, time::Duration};
+use std::{any::TypeId, fmt, panic::Location, sync::Arc, time::Duration};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -9,11 +9,11 @@ use crate::{
     error::BuildError,
     handle::Handle,
     handler::{
-        Session, StateMap,
+        SchemaProfile, Session, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
-    registry::{Registry, Selection, ServerCapabilities, Skills},
+    registry::{Change, Registry, Selection, ServerCapabilities, Skills},
 };
 
 /// A server under construction: annotated functions, the state they share, and options.
@@ -52,6 +52,10 @@ pub struct Server {
 
 impl Server {
     /// Creates a server with every annotated function of the program, in all crates.
+    ///
+    /// The program contains a library only if its code refers to it. If nothing else does, write
+    /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
+    /// dependencies with a path whose functions are missing.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
         server.entries.extend(inventory::iter::<Entry>().copied());
@@ -95,6 +99,28 @@ impl Server {
     }
 
     /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`] enables them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Handle, Revision, Server, tool};
+    ///
+    /// /// Delete everything.
+    /// #[tool(destructive)]
+    /// fn delete() {}
+    ///
+    /// /// Enable `delete`.
+    /// #[tool]
+    /// fn unlock(handle: &Handle) -> bool {
+    ///     handle.enable::<delete>()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// assert!(client.call("delete", ()).await.is_err());
+    /// client.call("unlock", ()).await.unwrap();
+    /// assert!(client.call("delete", ()).await.is_ok());
+    /// # });
+    /// ```
     pub fn disabled<C: Collect>(mut self) -> Self {
         self.disabled.extend_from_slice(C::entries());
         self.with::<C>()
@@ -102,6 +128,16 @@ impl Server {
 
     /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists
     /// can change.
+    ///
+    /// ```
+    /// use mcp_runtime::Server;
+    ///
+    /// let server = Server::empty("clock", "1.0.0");
+    /// let handle = server.handle();
+    /// let server = server.build().unwrap();
+    /// handle.resource_updated("clock://now");
+    /// # drop(server);
+    /// ```
     pub fn handle(&self) -> Handle {
         self.handle.issue()
     }
@@ -221,6 +257,20 @@ impl Server {
 
     /// Adds shared state of type `T`. Functions receive it as `&T`.
     ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// struct Greeting(&'static str);
+    ///
+    /// /// Greet a person.
+    /// #[tool]
+    /// fn greet(greeting: &Greeting, name: String) -> String {
+    ///     format!("{}, {name}!", greeting.0)
+    /// }
+    ///
+    /// let server = Server::empty("greeter", "1.0.0").with::<greet>().with_state(Greeting("Hello"));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`build`](Self::build) fails if there are two values of the same type.
@@ -229,6 +279,20 @@ impl Server {
     }
 
     /// Adds shared state that is also used elsewhere, like [`with_state`](Self::with_state). `T` may be a trait object.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// use std::sync::{Arc, atomic::AtomicU32};
+    ///
+    /// /// Return the number of visitors.
+    /// #[tool]
+    /// fn visitors(count: &AtomicU32) -> u32 {
+    ///     count.load(std::sync::atomic::Ordering::Relaxed)
+    /// }
+    ///
+    /// let count = Arc::new(AtomicU32::new(0));
+    /// let server = Server::empty("shop", "1.0.0").with::<visitors>().with_shared(Arc::clone(&count));
+    /// ```
     pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
         if !self.states.insert(value) {
             let name = std::any::type_name::<T>();
@@ -237,22 +301,109 @@ impl Server {
         self
     }
 
-    /// Keeps only the functions for which `keep` returns `true`.
+    /// Keeps only the functions for which `keep` returns `true`, of those added so far.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Everything except one method of a `#[tools]` block.
+    /// server.only(|entry| entry.function != "Notes::delete")
+    /// # }
+    /// ```
     pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
         self.entries.retain(|entry| keep(&entry.info()));
         self
     }
 
     /// Keeps only the functions with at least one of these tags.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_tags(["search", "files"])
+    /// # }
+    /// ```
     pub fn only_tags(self, tags: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let tags: Vec<_> = tags.into_iter().collect();
         self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag.as_ref())))
     }
 
     /// Keeps only the functions of these crates, named as in their `Cargo.toml`.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_crates([env!("CARGO_PKG_NAME"), "toolbox"])
+    /// # }
+    /// ```
     pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let crates: Vec<_> = crates.into_iter().collect();
         self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
+    }
+
+    /// Puts `prefix` in front of the names of the functions for which `applies` returns `true`, so that libraries whose
+    /// names clash can be used together.
+    ///
+    /// The new names are used everywhere: in lists, calls, completions, logs and lock files. URIs do not change. The rule
+    /// also applies to functions that are added later, by [`with`](Self::with) or by a [`Handle`]. Several rules may
+    /// apply to a function, in the order in which they are added. A rule that applies to no function is logged as a
+    /// warning when the server is built.
+    ///
+    /// ```
+    /// # mod toolbox {
+    /// /// Search the web.
+    /// #[mcp_runtime::tool]
+    /// pub fn search(query: &str) {}
+    /// # }
+    /// use mcp_runtime::{Revision, Server};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// // A library would be selected with `entry.krate == "toolbox"`.
+    /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
+    /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+    /// assert_eq!(tools[0]["name"], "web_search");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if a resulting name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn prefix(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        prefix: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Prefix(prefix.into()), Location::caller());
+        self
+    }
+
+    /// Renames the function for which `applies` returns `true`. Otherwise like [`prefix`](Self::prefix).
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Search the web.
+    /// #[tool]
+    /// fn search(query: &str) {}
+    ///
+    /// let server = Server::empty("search", "1.0.0").with::<search>();
+    /// let server = server.rename(|entry| entry.is::<search>(), "search_web");
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn rename(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        name: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Rename(name.into()), Location::caller());
+        self
     }
 
     /// Sets the programmatic name of the server.
@@ -286,12 +437,26 @@ impl Server {
     }
 
     /// Adds an icon.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Icon, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// server.icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
+    /// # }
+    /// ```
     pub fn icon(mut self, icon: Icon) -> Self {
         self.profile.identity.icons.push(icon);
         self
     }
 
     /// Sets instructions that tell the model how to use the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.instructions("Search before you add a note. Titles are unique.")
+    /// # }
+    /// ```
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.profile.instructions = Some(instructions.into());
         self
@@ -345,6 +510,14 @@ impl Server {
 
     /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
     /// timeout.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.timeout(Duration::from_secs(30))
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.profile.limits.timeout = timeout.into();
         self
@@ -438,6 +611,14 @@ impl Server {
     /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
     /// of the request and its questions, and is accepted only together with them.
     ///
+    /// ```
+    /// # use mcp_runtime::{Server, StateKey, StateKeyError};
+    /// # fn configure(server: Server, new: &str, old: &str) -> Result<Server, StateKeyError> {
+    /// let keys: [StateKey; 2] = [new.parse()?, old.parse()?];
+    /// Ok(server.state_keys(keys))
+    /// # }
+    /// ```
+    ///
     /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
     pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
         self.profile.state_keys = keys.into_iter().collect();
@@ -471,6 +652,13 @@ impl Server {
 
     /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
     /// or run as plain calls if their tool allows it.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, TaskLimits};
+    /// # fn configure(server: Server) -> Server {
+    /// server.max_tasks(TaskLimits::default().total(10_000).per_owner(50))
+    /// # }
+    /// ```
     pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
         self.profile.limits.tasks.limits = limits;
         self
@@ -486,7 +674,30 @@ impl Server {
         self
     }
 
+    /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
+    /// are checked against the whole contract, whatever is listed.
+    pub fn schemas(mut self, profile: SchemaProfile) -> Self {
+        self.profile.schemas = profile;
+        self
+    }
+
     /// Checks that the server can be built, for use in a test.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// struct Db;
+    ///
+    /// /// Count the rows.
+    /// #[tool]
+    /// fn rows(db: &Db) -> u64 {
+    ///     0
+    /// }
+    ///
+    /// let error = Server::empty("db", "1.0.0").with::<rows>().check().unwrap_err();
+    /// assert!(error.to_string().contains("Db"));
+    /// assert!(Server::empty("db", "1.0.0").with::<rows>().with_state(Db).check().is_ok());
+    /// ```
     ///
     /// # Errors
     ///
@@ -497,6 +708,14 @@ impl Server {
 
     /// Builds the server and serves stdio. See [`BuiltServer::serve_stdio`].
     ///
+    /// ```
+    /// # use mcp_runtime::{ServeError, Server};
+    /// # #[allow(dead_code)]
+    /// async fn run() -> Result<(), ServeError> {
+    ///     Server::new("notes", "1.0.0").serve_stdio().await
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns an error if the server cannot be built, or if stdin or stdout fails.
@@ -505,6 +724,19 @@ impl Server {
     }
 
     /// Builds the server and serves one client over a pair of byte streams. See [`BuiltServer::serve`].
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Add two numbers.
+    /// # #[tool]
+    /// # fn add(a: f64, b: f64) -> f64 { a + b }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (client, server) = tokio::io::duplex(4096);
+    /// let (reader, writer) = tokio::io::split(server);
+    /// # drop(client);
+    /// Server::empty("adder", "1.0.0").with::<add>().serve(reader, writer).await.unwrap();
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -533,8 +765,8 @@ impl Server {
         });
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
-        let selection = Selection { entries: self.entries, states: &self.states };
-        let registry = Registry::new(skills, self.profile.forwards_log);
+        let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
+        let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),
@@ -569,10 +801,13 @@ impl Server {
             let common = &tool.entry.common;
             let source = format_args!("{}:{}", common.source.file, common.source.line);
             tracing::warn!(
-                tool = common.name,
+                tool = tool.function.name,
                 %source,
                 "tool without a description: models need one to decide when to call it; add a doc comment to the function"
             );
+        }
+        for location in engine.names.unused() {
+            tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");
         }
         drop(registry);
         Ok(BuiltServer::new(engine, self.handle))

@@ -19,6 +19,8 @@ SHAPES = AGENTS / "shapes.json"
 RESULTS = AGENTS / "results"
 GUIDE = AGENTS.parent.parent / "mcp-runtime/docs/frameworks.md"
 MAX_DETAIL = 2000  # characters of a converted schema or an error
+KNOWN = AGENTS / "known.json"
+KNOWN_BEGIN, KNOWN_END = "<!-- known: written by tests/agents/run --table -->", "<!-- end of known -->"
 BEGIN, END = "<!-- table: written by tests/agents/run --table -->", "<!-- end of table -->"
 
 
@@ -112,6 +114,20 @@ def write() -> None:
             name = shape["shape"] if form == shape["listed"] else ""
             out.append(f"| {name} | {label} |" + "".join(f" {mark} |" for mark in marks))
     out += ["", *(f"{number}. {name} {versions[name]}" for number, name in enumerate(names, 1)), "", END]
-    text = GUIDE.read_text() if GUIDE.exists() else f"{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    GUIDE.write_text(before + "\n".join(out) + after)
+    write_block(BEGIN, END, out)
+    write_known()
+
+
+def write_known() -> None:
+    """Writes the faults of frameworks that known.json lists."""
+    entries = {(e["framework"], e["version"], e["reason"], e["issue"]): None for e in json.loads(KNOWN.read_text())}
+    out = [KNOWN_BEGIN, "", "| framework | version | what happens | issue |", "| --- | --- | --- | --- |"]
+    for framework, version, reason, issue in sorted(entries):
+        link = f"<{issue}>" if issue.startswith("http") else issue
+        out.append(f"| {framework} | {version} | {reason} | {link} |")
+    write_block(KNOWN_BEGIN, KNOWN_END, [*out, "", KNOWN_END])
+
+
+def write_block(begin: str, end: str, lines: list[str]) -> None:
+    text = GUIDE.read_text()
+    GUIDE.write_text(text.split(begin)[0] + "\n".join(lines) + text.split(end)[1])

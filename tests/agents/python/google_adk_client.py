@@ -21,7 +21,8 @@ class Scripted(BaseLlm):
         part = types.Part(text="Done.")
         if self.function_call:
             part, self.function_call = types.Part(function_call=self.function_call), None
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+        usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, candidates_token_count=1, total_token_count=2)
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
 class GoogleAdk(Client):

@@ -2,12 +2,15 @@
 
 from datetime import timedelta
 
+from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_mcp_adapters.callbacks import Callbacks
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.prompts import load_mcp_prompt
 from langchain_mcp_adapters.resources import load_mcp_resources
 from langchain_mcp_adapters.tools import load_mcp_tools
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from mcp.types import ElicitResult
 
 from common import Client, Unsupported, main, text_of
@@ -25,10 +28,17 @@ class LangChain(Client):
         self.context = client.session("server")
         self.session = await self.context.__aenter__()
         self.converted = {tool.name: tool for tool in await load_mcp_tools(self.session, callbacks=callbacks)}
+        self.graph = self.agent_graph()
         return self
 
     async def __aexit__(self, *error):
         await self.context.__aexit__(*error)
+
+    def agent_graph(self):
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", ToolNode(list(self.converted.values())))
+        graph.set_entry_point("tools")
+        return graph.compile()
 
     async def elicit(self, _mcp_context, params, _context):
         return ElicitResult(action="accept", content=self.answer(params.requestedSchema))
@@ -39,8 +49,9 @@ class LangChain(Client):
     async def call(self, name, arguments):
         if name not in self.converted:
             raise Unsupported
-        message = await self.converted[name].ainvoke({"type": "tool_call", "id": "1", "name": name, "args": arguments})
-        return text_of(message.content)
+        call = AIMessage("", tool_calls=[{"type": "tool_call", "id": "1", "name": name, "args": arguments}])
+        result = await self.graph.ainvoke({"messages": [call]})
+        return text_of(result["messages"][-1].content)
 
     async def resources(self):
         return [str(blob.metadata["uri"]) for blob in await load_mcp_resources(self.session)]

@@ -2,7 +2,7 @@
 
 import json
 
-from agents import Agent, RunContextWrapper
+from agents import Agent, RunContextWrapper, set_tracing_disabled
 from agents.mcp import MCPServerStdio, MCPServerStreamableHttp, MCPUtil
 from agents.tool_context import ToolContext
 
@@ -51,4 +51,5 @@ class OpenAiAgents(Client):
         return text_of(await self.server.get_prompt(name, arguments))
 
 
+set_tracing_disabled(True)
 main("openai-agents", "openai-agents", OpenAiAgents)

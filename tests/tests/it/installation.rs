@@ -10,7 +10,9 @@ fn mistake(line: &str) -> Option<&'static str> {
         let name = name.split('@').next().unwrap_or_default();
         name.starts_with("mcp-runtime") || ["cargo-mcp", "mcp-macros", "mcp-lock", "mcp-uri-template"].contains(&name)
     };
-    let is_local = ["path", "--git", "git ="].iter().any(|source| line.contains(source));
+    // With `--features`, `cargo add` keeps the source of a dependency that exists, and compile errors name it only then.
+    let is_local =
+        ["path", "--git", "git =", "cargo add mcp-runtime --features"].iter().any(|source| line.contains(source));
     for command in ["cargo install ", "cargo add ", "cargo binstall "] {
         if let Some((_, arguments)) = line.split_once(command)
             && !is_local
@@ -49,7 +51,8 @@ fn commands_and_dependencies_are_recognized() {
     for (line, is_mistake) in [
         ("$ cargo install cargo-mcp", true),
         ("Run `cargo install mcp-runtime-cli --locked`.", true),
-        ("$ cargo add --dev mcp-runtime --features lock", true),
+        ("$ cargo add mcp-runtime", true),
+        ("help: run `cargo add mcp-runtime --features http`", false),
         ("/// help: run `cargo add mcp-runtime@0.1`", true),
         ("mcp-runtime = \"0.1\"", true),
         ("//! mcp-runtime = { version = \"0.1\", features = [\"http\"] }", true),

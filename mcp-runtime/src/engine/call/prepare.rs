@@ -65,7 +65,7 @@ pub(crate) fn call_with(
     let is_tool = target.method == "tools/call";
     let uses_context = function.uses_context || options.handoff.is_some();
     let next = request.engine().layers.for_function(function);
-    let mut call = prepare(request, function.common, target.name, is_tool, uses_context, options)?;
+    let mut call = prepare(request, (function.name, function.common), target.name, is_tool, uses_context, options)?;
     if next.is_none() && matches!(function.common.handler, Handler::Sync(_)) {
         check_capacity(request)?;
     } else {
@@ -140,7 +140,7 @@ fn check_capacity(request: &RequestContext<'_>) -> Result<(), Fault> {
 /// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
 pub(crate) fn prepare<'a>(
     request: &RequestContext<'a>,
-    common: &'static CommonEntry,
+    (function, common): (&'static str, &'static CommonEntry),
     name: &str,
     is_tool: bool,
     uses_context: bool,
@@ -163,7 +163,7 @@ pub(crate) fn prepare<'a>(
         permit: None,
         context: uses_context.then(|| Arc::new(function_context(request, name, options))),
         forwards_log: engine.forwards_log,
-        callee: Callee { name: common.name, is_tool, timeout },
+        callee: Callee { name: function, is_tool, timeout },
     })
 }
 

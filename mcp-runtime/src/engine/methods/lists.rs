@@ -50,9 +50,9 @@ fn list_resources(
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), decode_offset)?;
-    let ResourceLists { common, functions, uses_context } = lists;
+    let ResourceLists { name, common, functions, uses_context } = lists;
     let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
-    let mut call = prepare(request, common, "resources/list", false, uses_context, CallOptions::default())?;
+    let mut call = prepare(request, (name, common), "resources/list", false, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
     let running = Box::pin(async move {

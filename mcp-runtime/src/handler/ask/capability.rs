@@ -10,6 +10,17 @@ use crate::{
 ///
 /// [`Context::supports`](crate::Context::supports) returns whether the client has declared it.
 ///
+/// ```
+/// use mcp_runtime::{Capability, Context, tool};
+///
+/// /// Return what the client supports.
+/// #[tool(read_only)]
+/// fn client(ctx: &Context) -> String {
+///     let (forms, pages) = (Capability::Elicitation, Capability::UrlElicitation);
+///     format!("forms: {}, web pages: {}", ctx.supports(forms), ctx.supports(pages))
+/// }
+/// ```
+///
 /// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -23,6 +23,14 @@ use crate::{
 
 /// The user's response to a question.
 ///
+/// ```
+/// use mcp_runtime::Answer;
+///
+/// let answer = Answer::Accept(7);
+/// assert_eq!(answer.accepted(), Some(7));
+/// assert_eq!(Answer::<u8>::Decline.accepted(), None);
+/// ```
+///
 /// See [Response actions](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#response-actions).
 #[must_use = "the user may have declined"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

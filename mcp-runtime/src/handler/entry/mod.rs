@@ -61,14 +61,18 @@ pub enum EntryKind {
     Prompt,
 }
 
-/// An annotated function or a skill, as passed to the filters [`Server::only`](crate::Server::only),
-/// [`Server::visible_to`](crate::Server::visible_to) and [`Handle::set_enabled`](crate::Handle::set_enabled).
+/// An annotated function or a skill, by which functions are selected: for
+/// [`Server::only`](crate::Server::only), [`prefix`](crate::Server::prefix), [`rename`](crate::Server::rename),
+/// [`layer_for`](crate::Server::layer_for), [`visible_to`](crate::Server::visible_to) and
+/// [`Handle::set_enabled`](crate::Handle::set_enabled).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct EntryInfo<'a> {
     /// The kind.
     pub kind: EntryKind,
-    /// The name in the protocol. For a resource, this is its name, not its URI.
+    /// The name in the protocol. For a resource, this is its name, not its URI. [`Server::only`](crate::Server::only)
+    /// sees the name in the annotation, [`rename`](crate::Server::rename) and [`prefix`](crate::Server::prefix) the
+    /// name that earlier rules gave the function, and everything else the final name.
     pub name: &'a str,
     /// The `tags(…)` of the annotation.
     pub tags: &'a [&'a str],
@@ -76,12 +80,48 @@ pub struct EntryInfo<'a> {
     pub krate: &'a str,
     /// The module that defines the function, as `module_path!()` names it.
     pub module: &'a str,
+    /// The function, qualified by its type if it is a method: `add` or `Notes::add`. Empty for a skill.
+    pub function: &'a str,
+    /// The source of a function, which identifies it.
+    source: Option<&'static SourceLocation>,
 }
 
-impl EntryInfo<'_> {
+impl<'a> EntryInfo<'a> {
+    pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [&'a str]) -> Self {
+        Self { kind: EntryKind::Resource, name, tags, krate: "", module: path, function: "", source: None }
+    }
+
     /// Returns whether the function has a tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.contains(&tag)
+    }
+
+    /// Returns whether `C` registers the function: a function by its name, or the functions of a `#[tools]` block by
+    /// the name of its type.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tools};
+    /// struct Notes;
+    ///
+    /// #[tools]
+    /// impl Notes {
+    ///     /// Add a note.
+    ///     #[tool]
+    ///     fn add(text: &str) {}
+    ///
+    ///     /// Delete all notes.
+    ///     #[tool]
+    ///     fn clear() {}
+    /// }
+    ///
+    /// let server = Server::empty("notes", "1.0.0")
+    ///     .with::<Notes>()
+    ///     .only(|entry| entry.function != "Notes::clear")
+    ///     .prefix(|entry| entry.is::<Notes>(), "notes_");
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn is<C: Collect>(&self) -> bool {
+        self.source.is_some_and(|source| C::entries().iter().any(|entry| std::ptr::eq(&entry.common().source, source)))
     }
 }
 
@@ -178,9 +218,17 @@ pub struct CommonEntry {
 }
 
 impl CommonEntry {
-    pub(crate) fn info(&self, kind: EntryKind) -> EntryInfo<'static> {
+    pub(crate) fn info(&'static self, kind: EntryKind) -> EntryInfo<'static> {
         let Self { name, tags, source, .. } = self;
-        EntryInfo { kind, name, tags, krate: source.package, module: source.module }
+        EntryInfo {
+            kind,
+            name,
+            tags,
+            krate: source.package,
+            module: source.module,
+            function: source.function,
+            source: Some(source),
+        }
     }
 }
 

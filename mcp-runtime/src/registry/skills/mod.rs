@@ -16,10 +16,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::lists::Listed;
 use crate::{
-    handler::{
-        Encoding,
-        entry::{EntryInfo, EntryKind},
-    },
+    handler::{Encoding, entry::EntryInfo},
     model::{Resource, ResourceLink},
     revision::encode::{self, Object},
 };
@@ -146,7 +143,7 @@ impl Node {
 
 impl Label {
     fn info(&self) -> EntryInfo<'_> {
-        EntryInfo { kind: EntryKind::Resource, name: &self.name, tags: TAGS, krate: "", module: &self.path }
+        EntryInfo::of_skill(&self.name, &self.path, TAGS)
     }
 }
 

@@ -9,6 +9,18 @@ use super::peers::Share;
 ///
 /// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the
 /// server.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::HttpOptions;
+///
+/// let options = HttpOptions::default()
+///     .allow_host("mcp.example.com")
+///     .allow_origin("https://app.example.com")
+///     .max_body_bytes(1 << 20)
+///     .session_idle(Duration::from_secs(600));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpOptions {

@@ -130,7 +130,7 @@ async fn progress_extends_a_timeout_up_to_its_maximum() {
             report(&mut client, json!({"progressToken": token, "progress": step}));
         }
         assert_eq!(began.elapsed().as_secs(), expected, "every {interval} s");
-        let message = lines.last().unwrap()["error"]["message"].as_str().unwrap();
+        let message = lines.last().unwrap()["result"]["content"][0]["text"].as_str().unwrap();
         assert_eq!(message, format!("the client did not answer `greeting` within {expected}s"));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn call_as_task(
     let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
     // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
-    let callee = Callee { name: function.common.name, is_tool: true, timeout: function.common.timeout };
+    let callee = Callee { name: function.name, is_tool: true, timeout: function.common.timeout };
     let (started, is_layered) = start(request, function, target, arguments, async_fn, callee, context.as_ref());
     let running = match started {
         Ok(running) => running,
@@ -79,7 +79,7 @@ pub(crate) fn call_as_task(
     };
     let tasks = Arc::clone(&engine.tasks);
     let created = async move { tasks.create(new, job, running).await.map_err(|rejected| rejected.fault) };
-    answer_with(request, function.common.name, engine.limits.timeout, None, created, out);
+    answer_with(request, function.name, engine.limits.timeout, None, created, out);
     Ok(())
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn call_deferred(
         owner: task_owner(request)?,
         encoding: Arc::clone(request.encoding()),
         id: request.id.to_owned(),
-        callee: Callee { name: function.common.name, is_tool: true, timeout: function.common.timeout },
+        callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
         is_layered: engine.layers.for_function(function).is_some(),
     };

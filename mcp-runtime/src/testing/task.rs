@@ -1,0 +1,124 @@
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{CallResult, RpcError, TestClient};
+use crate::backend::TaskStatus;
+
+/// The time between two polls of a task.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A call that runs as a task. [`TestClient::start_task`] returns it.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server, TaskStatus, tool};
+///
+/// /// Report the sales of the year.
+/// #[tool(task)]
+/// async fn report() -> &'static str {
+///     "42 pens"
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+///     let mut client = Server::empty("shop", "1.0.0").with::<report>().test_client(revision);
+///     let task = client.start_task("report", ()).await.unwrap();
+///     assert_eq!(task.result(&mut client).await.unwrap().text(), "42 pens");
+///     assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed);
+/// }
+/// # });
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestTask {
+    id: String,
+}
+
+impl TestTask {
+    /// Reads the result of a call.
+    pub(super) fn read(result: &Value) -> Option<Self> {
+        let task = result.get("task").unwrap_or(result);
+        Some(Self { id: task["taskId"].as_str()?.to_owned() })
+    }
+
+    /// Returns the id of the task.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Polls the task and returns its status.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server, for instance if the task has expired.
+    pub async fn status(&self, client: &mut TestClient) -> Result<TaskStatus, RpcError> {
+        Ok(status(&self.get(client).await?))
+    }
+
+    /// Waits for the task to end, and returns the result that a plain call would have returned. If the client
+    /// [answers](TestClient::answering) questions, it also answers those of the task.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error with which the call failed, or an error if the task was cancelled or has expired.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the task does not end within the time set with [`max_wait`](TestClient::max_wait).
+    pub async fn result(&self, client: &mut TestClient) -> Result<CallResult, RpcError> {
+        if !client.revision().is_stateless() {
+            return client.request("tasks/result", self.params()).await.map(CallResult);
+        }
+        let began = Instant::now();
+        loop {
+            let mut task = self.get(client).await?;
+            match status(&task) {
+                TaskStatus::Completed => return Ok(CallResult(task["result"].take())),
+                TaskStatus::Failed => return Err(RpcError::read(&mut task["error"])),
+                TaskStatus::Cancelled => {
+                    let message = "the task was cancelled and has no result".to_owned();
+                    return Err(RpcError { code: -32602, message, data: None });
+                }
+                TaskStatus::InputRequired => self.answer(client, &task["inputRequests"]).await?,
+                TaskStatus::Working => {}
+            }
+            assert!(began.elapsed() < client.wait_limit(), "the task did not end within {:?}", client.wait_limit());
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Cancels the task.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server, for instance if the task has already ended.
+    pub async fn cancel(&self, client: &mut TestClient) -> Result<(), RpcError> {
+        client.task_request("tasks/cancel", self.params()).await.map(drop)
+    }
+
+    async fn get(&self, client: &mut TestClient) -> Result<Value, RpcError> {
+        client.task_request("tasks/get", self.params()).await
+    }
+
+    async fn answer(&self, client: &mut TestClient, requests: &Value) -> Result<(), RpcError> {
+        let Some(responses) = client.input_responses(requests) else { return Ok(()) };
+        let params = json!({"taskId": self.id, "inputResponses": responses});
+        client.task_request("tasks/update", params).await.map(drop)
+    }
+
+    fn params(&self) -> Value {
+        json!({"taskId": self.id})
+    }
+}
+
+/// Returns the status of a task.
+fn status(task: &Value) -> TaskStatus {
+    let all = [
+        TaskStatus::Working,
+        TaskStatus::InputRequired,
+        TaskStatus::Completed,
+        TaskStatus::Failed,
+        TaskStatus::Cancelled,
+    ];
+    let name = task["status"].as_str().unwrap_or_default();
+    all.into_iter().find(|status| status.as_str() == name).unwrap_or_else(|| panic!("unknown task status `{name}`"))
+}

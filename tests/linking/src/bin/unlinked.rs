@@ -1,0 +1,3 @@
+//! A server that does not mention the library.
+
+mcp_runtime::main!();

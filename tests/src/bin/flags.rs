@@ -1,0 +1,45 @@
+//! A server with flags of every kind, for tests of the command line.
+
+use mcp_runtime::{Server, server, tool};
+
+/// The flags with which the program was started.
+struct Given(String);
+
+/// Return the flags.
+#[tool(read_only)]
+fn given(given: &Given) -> String {
+    given.0.clone()
+}
+
+/// How much to log.
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Detail {
+    Brief,
+    Full,
+}
+
+#[server]
+#[expect(clippy::too_many_arguments, reason = "one of each kind")]
+fn main(
+    server: Server,
+    /// The database.
+    #[arg(env = "FLAGS_DB")]
+    db: String,
+    /// The largest number
+    /// of connections.
+    #[arg(range = 1..=100)]
+    max_connections: u32,
+    /// Whether to explain everything.
+    #[arg(env = "FLAGS_VERBOSE")]
+    verbose: bool,
+    /// A label.
+    labels: Vec<String>,
+    #[arg(env = "FLAGS_PORTS", length = ..=2)] ports: &[u16],
+    #[arg(default = 3)] retries: u8,
+    cache: Option<bool>,
+    detail: Option<Detail>,
+) -> Server {
+    let given = format!("{db} {max_connections} {verbose} {labels:?} {ports:?} {retries} {cache:?} {detail:?}");
+    server.with_state(Given(given))
+}
