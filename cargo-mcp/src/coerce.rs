@@ -6,11 +6,11 @@ use base64::Engine;
 use serde_json::{Map, Value};
 
 use crate::{
+    exact,
     failure::Failure,
     limits::is_admitted,
     near::nearest,
     schema::{InvalidValue, Schema},
-    syntax_error,
 };
 
 /// The value of one `KEY=VALUE`.
@@ -230,8 +230,7 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
                 Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json)
-                .map_err(|error| format!("argument `{name}`: invalid JSON: {}", syntax_error::describe(&error)))
+            exact::parse(json).map_err(|error| format!("argument `{name}`: {error}"))
         }
         RawValue::File(path) if schema.is_base64() => {
             let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
@@ -248,10 +247,20 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
 }
 
 /// Converts text to a value that matches the schema, limits included, so that they are reported with all other errors
-/// and not by the server, once those have been corrected.
-fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, InvalidValue> {
-    let value = coerce(text, schema)?;
-    if is_admitted(&value, schema) { Ok(value) } else { Err(InvalidValue::new(schema).found(text)) }
+/// and not by the server, once those have been corrected. Rejects integers that would be rounded.
+fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+    let value = match coerce(text, schema) {
+        Ok(value) => value,
+        Err(_) if exact::large_integer(text) == Some(text) && schema.types().contains(&"integer") => {
+            return Err(exact::too_large(text));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    match exact::rounded(text, &value) {
+        Some(integer) => Err(exact::too_large(integer)),
+        None if is_admitted(&value, schema) => Ok(value),
+        None => Err(InvalidValue::new(schema).found(text).to_string()),
+    }
 }
 
 fn read_text(path: &str, name: &str) -> Result<String, String> {

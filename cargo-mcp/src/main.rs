@@ -7,6 +7,7 @@ mod commands;
 mod console;
 mod content;
 mod elicit;
+mod exact;
 mod failure;
 mod host;
 mod limits;

@@ -56,6 +56,9 @@ fn words_are_converted_according_to_the_schema() {
     for (words, expected) in [
         (&["text=hello"][..], json!({"text": "hello"})),
         (&["text=5"], json!({"text": "5"})),
+        (&["text=18446744073709551616"], json!({"text": "18446744073709551616"})),
+        (&["tags=18446744073709551616"], json!({"tags": ["18446744073709551616"]})),
+        (&["count=18446744073709551615"], json!({"count": u64::MAX})),
         (&["text=true"], json!({"text": "true"})),
         (&["text=null"], json!({"text": "null"})),
         (&["text="], json!({"text": ""})),
@@ -113,6 +116,18 @@ fn invalid_arguments_are_reported_by_name() {
         ("pair=[1]", "argument `pair`: expected array of (integer, at least 0), 2 items, found `[1]`"),
         ("count=1.5", "argument `count`: expected integer, found `1.5`"),
         ("ratio=x", "argument `ratio`: expected number, found `x`"),
+        (
+            "count=18446744073709551616",
+            "argument `count`: `18446744073709551616` has more than 64 bits and cannot be sent exactly",
+        ),
+        (
+            "any=[-9223372036854775809]",
+            "argument `any`: `-9223372036854775809` has more than 64 bits and cannot be sent exactly",
+        ),
+        (
+            "any:=18446744073709551616",
+            "argument `any`: `18446744073709551616` has more than 64 bits and cannot be sent exactly",
+        ),
         ("sure=yes", "argument `sure`: expected boolean, found `yes`"),
         (
             "style=breif",
