@@ -103,6 +103,7 @@ pub enum Fault {
         message: String,
     },
     /// The client did not answer a request of the function in time.
+    #[non_exhaustive]
     AnswerTimeout {
         /// The key of the request.
         key: String,

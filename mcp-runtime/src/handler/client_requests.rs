@@ -82,6 +82,8 @@ pub(crate) trait SessionPeer: Send + Sync {
 
     fn client(&self) -> Option<&ClientInfo>;
 
+    fn principal(&self) -> Option<&str>;
+
     fn has_ended(&self) -> bool;
 
     /// Waits until the session has ended.

@@ -151,6 +151,10 @@ impl SessionPeer for LiveRequester {
         self.info.client.as_ref()
     }
 
+    fn principal(&self) -> Option<&str> {
+        self.info.principal.as_deref()
+    }
+
     fn has_ended(&self) -> bool {
         self.open_session().is_none()
     }

@@ -36,7 +36,7 @@ async fn sample(ctx: &Context, reports: &Reports) -> Result<String, Fault> {
 async fn impatient(ctx: &Context) -> Result<String, Fault> {
     let roots = ListRoots.timeout(Duration::from_secs(5));
     match ctx.ask(roots).await {
-        Err(Fault::AnswerTimeout { key, timeout }) => Ok(format!("no {key} within {timeout:?}")),
+        Err(Fault::AnswerTimeout { key, timeout, .. }) => Ok(format!("no {key} within {timeout:?}")),
         other => Ok(format!("{other:?}")),
     }
 }
