@@ -6,6 +6,7 @@ use base64::Engine;
 use serde_json::{Map, Value};
 
 use crate::{
+    exact,
     failure::Failure,
     limits::is_admitted,
     near::nearest,
@@ -134,6 +135,9 @@ fn object(
         }
     }
     let mut object = Map::new();
+    let mut inputs: Vec<(String, Input)> = inputs.into_iter().collect();
+    let rank = |name: &str| properties.iter().position(|(each, _)| *each == name).unwrap_or(usize::MAX);
+    inputs.sort_by_key(|(name, _)| rank(name));
     for (name, input) in inputs {
         let full_name = full_name(&name);
         let known = properties.iter().find(|(each, _)| *each == name).map(|(_, schema)| *schema);
@@ -226,7 +230,7 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
                 Some(path) => &read_text(path, name)?,
                 None => json,
             };
-            serde_json::from_str(json).map_err(|error| format!("argument `{name}`: invalid JSON: {error}"))
+            exact::parse(json).map_err(|error| format!("argument `{name}`: {error}"))
         }
         RawValue::File(path) if schema.is_base64() => {
             let bytes = std::fs::read(path).map_err(|error| format!("argument `{name}`: `{path}`: {error}"))?;
@@ -243,10 +247,20 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
 }
 
 /// Converts text to a value that matches the schema, limits included, so that they are reported with all other errors
-/// and not by the server, once those have been corrected.
-fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, InvalidValue> {
-    let value = coerce(text, schema)?;
-    if is_admitted(&value, schema) { Ok(value) } else { Err(InvalidValue::new(schema).found(text)) }
+/// and not by the server, once those have been corrected. Rejects integers that would be rounded.
+fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, String> {
+    let value = match coerce(text, schema) {
+        Ok(value) => value,
+        Err(_) if exact::large_integer(text) == Some(text) && schema.types().contains(&"integer") => {
+            return Err(exact::too_large(text));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    match exact::rounded(text, &value) {
+        Some(integer) => Err(exact::too_large(integer)),
+        None if is_admitted(&value, schema) => Ok(value),
+        None => Err(InvalidValue::new(schema).found(text).to_string()),
+    }
 }
 
 fn read_text(path: &str, name: &str) -> Result<String, String> {

@@ -113,16 +113,11 @@ impl<'a> Schema<'a> {
         consts("oneOf").or_else(|| consts("anyOf"))
     }
 
-    /// Returns the properties: first the required ones, in the order of `required`, then the others.
+    /// Returns the properties, in the order in which the server declares them.
     pub(crate) fn properties(self) -> Vec<(&'a str, Self)> {
         let all = self.with_all_of();
         let named = |part: &Self| part.get("properties").and_then(Value::as_object);
-        let mut properties: Vec<(&str, Self)> =
-            all.iter().filter_map(named).flatten().map(|(name, node)| (name.as_str(), self.at(node))).collect();
-        let required = self.required();
-        let rank = |name: &str| required.iter().position(|each| *each == name).unwrap_or(usize::MAX);
-        properties.sort_by_key(|(name, _)| rank(name));
-        properties
+        all.iter().filter_map(named).flatten().map(|(name, node)| (name.as_str(), self.at(node))).collect()
     }
 
     pub(crate) fn property(self, name: &str) -> Option<Self> {
@@ -210,13 +205,13 @@ impl<'a> Schema<'a> {
 
     fn limits(self) -> impl Iterator<Item = String> {
         let from = self
-            .number("minimum")
-            .map(display_number)
-            .or_else(|| Some(format!("above {}", display_number(self.number("exclusiveMinimum")?))));
+            .number("exclusiveMinimum")
+            .map(|number| format!("above {}", display_number(number)))
+            .or_else(|| self.number("minimum").map(display_number));
         let to = self
-            .number("maximum")
-            .map(display_number)
-            .or_else(|| Some(format!("below {}", display_number(self.number("exclusiveMaximum")?))));
+            .number("exclusiveMaximum")
+            .map(|number| format!("below {}", display_number(number)))
+            .or_else(|| self.number("maximum").map(display_number));
         let value = match (from, to) {
             (Some(from), Some(to)) => Some(format!("{from} to {to}")),
             (Some(from), None) if from.starts_with("above") => Some(from),
@@ -360,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn required_properties_come_first() {
+    fn properties_are_in_declared_order() {
         let Value::Object(root) = json!({
-            "properties": {"alpha": {}, "title": {}, "body": {}},
-            "required": ["title", "body"],
+            "properties": {"title": {}, "alpha": {}, "body": {}},
+            "required": ["body", "title"],
         }) else {
             unreachable!()
         };
         let names: Vec<_> = Schema::new(&root).properties().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["title", "body", "alpha"]);
+        assert_eq!(names, ["title", "alpha", "body"]);
     }
 }

@@ -79,7 +79,20 @@ impl Lock {
         {
             lock.insert(kind.to_owned(), lock_entries(items, kind));
         }
-        Self(lock)
+        Self::without_order(lock)
+    }
+
+    /// Sorts what has no meaningful order: the members of objects, the names in `required`, and a prompt's arguments.
+    fn without_order(lock: Map<String, Value>) -> Self {
+        let mut lock = Value::Object(lock);
+        lock.sort_all_objects();
+        sort_required(&mut lock);
+        for prompt in lock.get_mut("prompts").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::Array(arguments)) = prompt.get_mut("arguments") {
+                arguments.sort_by(|left, right| left["name"].as_str().cmp(&right["name"].as_str()));
+            }
+        }
+        Self(if let Value::Object(lock) = lock { lock } else { Map::new() })
     }
 
     /// Parses a lock file.
@@ -88,19 +101,22 @@ impl Lock {
     ///
     /// Fails if the text is not a JSON object or has an unsupported `lockVersion`.
     pub fn parse(text: &str) -> Result<Self, LockError> {
-        let lock: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| LockError(format!("not a JSON object: {error}")))?;
+        let lock = match serde_json::from_str(text) {
+            Ok(Value::Object(lock)) => lock,
+            Ok(_) => return Err(LockError("not a JSON object".to_owned())),
+            Err(error) => return Err(LockError(format!("not valid JSON: {error}"))),
+        };
         match lock.get("lockVersion") {
-            Some(version) if version.as_u64() == Some(VERSION) => Ok(Self(lock)),
+            Some(version) if version.as_u64() == Some(VERSION) => Ok(Self::without_order(lock)),
             Some(other) => Err(LockError(format!("unsupported `lockVersion` {other}, expected {VERSION}"))),
             None => Err(LockError("missing `lockVersion`".to_owned())),
         }
     }
 
-    /// Returns the content of the lock file. It is independent of the features of `serde_json`.
+    /// Returns the content of the lock file, which does not depend on the order in which functions declare arguments.
     #[must_use]
     pub fn to_json(&self) -> String {
-        format!("{:#}\n", sorted(&Value::Object(self.0.clone())))
+        format!("{:#}\n", Value::Object(self.0.clone()))
     }
 
     /// Returns the changes from this lock to a newer one, breaking changes first.
@@ -173,15 +189,20 @@ fn add_required(prompt: &mut Value) {
     }
 }
 
-/// Sorts the members of all objects.
-fn sorted(value: &Value) -> Value {
+/// Sorts the names in each `required` of a schema.
+fn sort_required(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            let mut names: Vec<&String> = members.keys().collect();
-            names.sort_unstable();
-            Value::Object(names.into_iter().map(|name| (name.clone(), sorted(&members[name]))).collect())
+            for (name, member) in members {
+                match member {
+                    Value::Array(names) if name == "required" => {
+                        names.sort_by(|left, right| left.as_str().cmp(&right.as_str()));
+                    }
+                    member => sort_required(member),
+                }
+            }
         }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
+        Value::Array(items) => items.iter_mut().for_each(sort_required),
+        _ => {}
     }
 }

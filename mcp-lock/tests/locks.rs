@@ -126,8 +126,8 @@ fn locks_are_sorted_and_round_trip() {
 #[test]
 fn invalid_locks_are_rejected() {
     for (text, expected) in [
-        ("{", "not a JSON object: EOF while parsing an object at line 1 column 1"),
-        ("[]", "not a JSON object: invalid type: sequence, expected a map at line 1 column 0"),
+        ("{", "not valid JSON: EOF while parsing an object at line 1 column 1"),
+        ("[]", "not a JSON object"),
         ("{}", "missing `lockVersion`"),
         (r#"{"lockVersion": 2}"#, "unsupported `lockVersion` 2, expected 1"),
     ] {

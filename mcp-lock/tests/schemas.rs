@@ -317,12 +317,7 @@ fn changes_of_members_are_described() {
         (Role::Input, closed(a.clone(), none()), closed(a.clone(), json!(["a"])), &["!a: is now required"]),
         (Role::Input, closed(a.clone(), json!(["a"])), closed(a.clone(), none()), &["a: is no longer required"]),
         (Role::Input, closed(ab.clone(), none()), closed(a.clone(), none()), &["!b: is removed"]),
-        (
-            Role::Input,
-            open(ab.clone(), none()),
-            open(a.clone(), none()),
-            &["b: is removed, but calls with it are still accepted"],
-        ),
+        (Role::Input, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(ab.clone(), none()), open(a.clone(), none()), &["!b: is removed"]),
         (Role::Output, open(a.clone(), none()), open(ab.clone(), json!(["b"])), &["b: is new and required"]),
         (Role::Output, closed(a.clone(), none()), closed(ab.clone(), none()), &["!b: is new and optional"]),

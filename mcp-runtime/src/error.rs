@@ -15,6 +15,12 @@ use crate::excerpt::excerpt;
 /// `Result<_, Fault>` can raise a protocol error itself. Every other error of a tool becomes a tool result with
 /// `isError`, which the model reads.
 ///
+/// The faults of a tool's conversation with its client become such results as well, since most agents end their run at
+/// a protocol error: [`InvalidAnswer`](Self::InvalidAnswer), [`AnswerError`](Self::AnswerError),
+/// [`AnswerTimeout`](Self::AnswerTimeout), [`InteractionRequired`](Self::InteractionRequired), and
+/// [`MissingCapability`](Self::MissingCapability) in revisions before 2026-07-28, which requires a protocol error for
+/// it.
+///
 /// ```
 /// use mcp_runtime::{Fault, Revision, Server, tool};
 ///
@@ -76,7 +82,28 @@ pub enum Fault {
         /// The elicitations by URL, at least one.
         elicitations: Vec<RequiredElicitation>,
     },
+    /// The client's answer to a request of the function does not match the request.
+    ///
+    /// In revision 2026-07-28, the client is asked up to three times before the function receives this fault.
+    #[non_exhaustive]
+    InvalidAnswer {
+        /// The key of the request.
+        key: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// The user has not completed an interaction that the call requires, such as visiting a web page.
+    InteractionRequired(String),
+    /// The client answered a request of the function with an error.
+    #[non_exhaustive]
+    AnswerError {
+        /// The method of the request.
+        method: String,
+        /// The message of the error.
+        message: String,
+    },
     /// The client did not answer a request of the function in time.
+    #[non_exhaustive]
     AnswerTimeout {
         /// The key of the request.
         key: String,
@@ -164,13 +191,17 @@ impl fmt::Display for Fault {
             Self::UnknownTool(name) => write!(f, "unknown tool: {}", excerpt(name)),
             Self::UnknownPrompt(name) => write!(f, "unknown prompt: {}", excerpt(name)),
             Self::ResourceNotFound(uri) => write!(f, "resource not found: {}", excerpt(uri)),
-            Self::Internal(why) | Self::Overloaded(why) => f.write_str(why),
+            Self::Internal(why) | Self::Overloaded(why) | Self::InteractionRequired(why) => f.write_str(why),
             Self::UnsupportedVersion { requested } => write!(f, "unsupported protocol version: {}", excerpt(requested)),
             Self::HeaderMismatch(why) => write!(f, "header mismatch: {why}"),
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
             Self::UrlElicitationRequired { .. } => f.write_str("the user must visit a web page first"),
+            Self::InvalidAnswer { key, reason } => write!(f, "the client's answer to `{key}` is invalid: {reason}"),
+            Self::AnswerError { method, message } => {
+                write!(f, "the client answered `{method}` with an error: {}", excerpt(message))
+            }
             Self::AnswerTimeout { key, timeout } => write!(f, "the client did not answer `{key}` within {timeout:?}"),
             Self::Custom { message, .. } => f.write_str(message),
         }

@@ -98,6 +98,7 @@ pub mod tool_design {
     #![doc = include_str!("../docs/tool_design.md")]
 }
 pub mod frameworks {
+    #![allow(rustdoc::bare_urls, reason = "the tables are generated from data that contains plain addresses")]
     #![doc = include_str!("../docs/frameworks.md")]
 }
 pub mod from_rmcp {

@@ -183,12 +183,17 @@ impl Handle {
     /// ```
     /// # use mcp_runtime::{Handle, Level};
     /// # fn reload(handle: &Handle) {
-    /// handle.log(Level::Notice, "index", "the index was rebuilt");
+    /// handle.log(Level::Notice, "the index was rebuilt");
     /// # }
     /// ```
     ///
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
-    pub fn log(&self, level: Level, logger: &str, data: impl Serialize) {
+    pub fn log(&self, level: Level, data: impl Serialize) {
+        self.log_as("", level, data);
+    }
+
+    /// Sends a log message with the name of a logger. See [`log`](Self::log).
+    pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
         let Some(engine) = self.engine() else { return };
         match log_notification(logger, level, &data, &serde_json::Map::new()) {
             Ok(message) => engine.log(level, &message),

@@ -161,7 +161,8 @@ pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, ServerFn, Session, ToolOutput,
+    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, Session,
+    ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,

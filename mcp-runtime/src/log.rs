@@ -33,12 +33,11 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
 /// Installs a subscriber that writes to stderr, unless the program has installed one. If stderr is not read, events are
 /// dropped.
 ///
-/// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. The default is `info` if the program serves clients, and
-/// `warn` otherwise.
-pub(crate) fn install(serves: bool) {
+/// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. The default is `warn`: many clients start a process for
+/// each conversation and show its stderr to the user, so a server without problems writes nothing.
+pub(crate) fn install() {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
-    let level = if serves { LevelFilter::INFO } else { LevelFilter::WARN };
-    let default = || Targets::new().with_default(level);
+    let default = || Targets::new().with_default(LevelFilter::WARN);
     let (filter, invalid) = match requested {
         Some(Ok(filter)) => (filter, None),
         Some(Err(error)) => (default(), Some(error)),

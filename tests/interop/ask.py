@@ -74,8 +74,17 @@ async def check(t: Checks, connect: Callable[[User | None], Any], revision: str)
 
 
 async def check_missing_capability(t: Checks, client: Any, revision: str, tool: str, capability: str) -> None:
-    code = -32021 if revision >= "2026-07-28" else -32600
-    t.error(await error_of(client.call(tool, {"play": "Faust"})), code, f"{tool} without {capability}", capability)
+    call, what = client.call(tool, {"play": "Faust"}), f"{tool} without {capability}"
+    if revision >= "2026-07-28":
+        t.error(await error_of(call), -32021, what, capability)
+    else:
+        check_tool_error(t, await call, what, capability)
+
+
+def check_tool_error(t: Checks, result: Any, what: str, *words: str) -> None:
+    t.equal(result.get("isError"), True, f"{what} is an error of the tool")
+    for word in words:
+        t.includes(result["content"][0]["text"], word, f"the error message of {what}")
 
 
 async def check_sampling(t: Checks, client: Any, user: User) -> None:
@@ -177,13 +186,17 @@ async def check_invalid_answer(t: Checks, client: Any, user: User, revision: str
     play = new_play()
     valid = answers(revision, play)
     user.take_questions()
-    user.answer = lambda message: accept(name="Grace", seats=99) if len(user.elicitations) == 1 else valid.get(message)
+    invalid = accept(name="Grace", seats=99)
+    user.answer = lambda message: invalid if len(user.elicitations) == 1 else valid.get(message.split("\n")[0])
     if revision >= "2026-07-28":
         found = await call_text(t, client, "book_seats", {"play": play})
         t.includes(found, ": 2 seats in the Balcony", "a valid answer after an invalid one")
-        t.equal(user.take_questions(), [next(iter(valid)), *valid], "the first question is repeated")
+        questions = user.take_questions()
+        t.includes(questions[1], "99", "the repeated question says why")
+        questions = [question.split("\n")[0] for question in questions]
+        t.equal(questions, [next(iter(valid)), *valid], "the first question is repeated")
     else:
-        t.error(await error_of(client.call("book_seats", {"play": play})), -32603, "an invalid answer", "seats", "99")
+        check_tool_error(t, await client.call("book_seats", {"play": play}), "an invalid answer", "seats", "99")
         t.equal(len(user.take_questions()), 1, "no question after an invalid answer")
 
 

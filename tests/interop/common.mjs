@@ -209,17 +209,9 @@ async function check(t, client, revision) {
     ];
     for (const [name, args, words] of invalid) {
         const what = `${name} ${JSON.stringify(args).slice(0, 60)}`;
-        let text;
-        if (has('2025-11-25')) {
-            const result = await client.call(name, args);
-            t.equal(result.isError, true, `${what} is an error`);
-            text = result.content[0].text;
-        } else {
-            const error = await rejection(client.call(name, args));
-            checkError(t, client, error, -32602, what);
-            text = error.message;
-        }
-        for (const word of words) t.includes(text, word, `the error message of ${what}`);
+        const result = await client.call(name, args);
+        t.equal(result.isError, true, `${what} is an error`);
+        for (const word of words) t.includes(result.content[0].text, word, `the error message of ${what}`);
     }
     const after = await value(t, client, revision, 'count_notes', {});
     t.equal(after.notes, before.notes + 3, 'an invalid call changes nothing');

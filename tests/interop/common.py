@@ -208,13 +208,10 @@ async def check(t: Checks, client: Any, revision: str) -> None:
         ("delete_note", {"id": "first"}, ["id", "first"]),
     ]:
         what = f"{name} {json.dumps(arguments)[:60]}"
-        if revision >= "2025-11-25":
-            result = await client.call(name, arguments)
-            t.equal(result.get("isError"), True, f"{what} is an error")
-            for word in words:
-                t.includes(result["content"][0]["text"], word, f"the error message of {what}")
-        else:
-            t.error(await error_of(client.call(name, arguments)), -32602, what, *words)
+        result = await client.call(name, arguments)
+        t.equal(result.get("isError"), True, f"{what} is an error")
+        for word in words:
+            t.includes(result["content"][0]["text"], word, f"the error message of {what}")
     after = await value(t, client, revision, "count_notes", {})
     t.equal(after["notes"], before["notes"] + 3, "an invalid call changes nothing")
     t.error(await error_of(client.call("no_such_tool", {})), -32602, "an unknown tool")

@@ -290,7 +290,8 @@ fn elicitation(client: &mut Client) -> Outcome {
 
 fn no_elicitation(client: &mut Client) -> Outcome {
     let params = json!({"name": "test_elicitation", "arguments": {"message": "Please provide your information"}});
-    request_error(client, "tools/call", params, &[-32600])?;
+    let result = client.request("tools/call", params).map_err(|error| format!("{error:?}"))?;
+    ensure(result["isError"] == true, "isError", &result)?;
     ensure(client.questions.is_empty(), "questions", &json!(client.questions))
 }
 

@@ -49,6 +49,9 @@ impl GoldenFiles {
     pub fn check(&mut self, case: &str, recorded: &Value) {
         let name = format!("{case}.json");
         assert!(self.known.insert(name.clone()), "duplicate case `{case}`");
+        // The order of members is tested separately. Sorted, they are easier to compare.
+        let mut recorded = recorded.clone();
+        recorded.sort_all_objects();
         let (file, recorded) = (self.folder.join(name), format!("{recorded:#}\n"));
         if self.updates {
             fs::write(file, recorded).unwrap();

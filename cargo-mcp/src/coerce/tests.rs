@@ -56,6 +56,9 @@ fn words_are_converted_according_to_the_schema() {
     for (words, expected) in [
         (&["text=hello"][..], json!({"text": "hello"})),
         (&["text=5"], json!({"text": "5"})),
+        (&["text=18446744073709551616"], json!({"text": "18446744073709551616"})),
+        (&["tags=18446744073709551616"], json!({"tags": ["18446744073709551616"]})),
+        (&["count=18446744073709551615"], json!({"count": u64::MAX})),
         (&["text=true"], json!({"text": "true"})),
         (&["text=null"], json!({"text": "null"})),
         (&["text="], json!({"text": ""})),
@@ -113,6 +116,18 @@ fn invalid_arguments_are_reported_by_name() {
         ("pair=[1]", "argument `pair`: expected array of (integer, at least 0), 2 items, found `[1]`"),
         ("count=1.5", "argument `count`: expected integer, found `1.5`"),
         ("ratio=x", "argument `ratio`: expected number, found `x`"),
+        (
+            "count=18446744073709551616",
+            "argument `count`: `18446744073709551616` has more than 64 bits and cannot be sent exactly",
+        ),
+        (
+            "any=[-9223372036854775809]",
+            "argument `any`: `-9223372036854775809` has more than 64 bits and cannot be sent exactly",
+        ),
+        (
+            "any:=18446744073709551616",
+            "argument `any`: `18446744073709551616` has more than 64 bits and cannot be sent exactly",
+        ),
         ("sure=yes", "argument `sure`: expected boolean, found `yes`"),
         (
             "style=breif",
@@ -126,7 +141,7 @@ fn invalid_arguments_are_reported_by_name() {
         ("count.a=1", "argument `count`: expected integer, found an object"),
         ("cuont=1", "unknown argument `cuont`; did you mean `count`?"),
         ("place.cty=x", "unknown argument `place.cty`; did you mean `city`?"),
-        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ("count:={", "argument `count`: invalid JSON: EOF while parsing an object at byte 1"),
         ("count", "invalid argument `count`: expected KEY=VALUE or KEY:=JSON"),
         ("=5", "invalid argument `=5`: expected KEY=VALUE or KEY:=JSON"),
         ("text=@/nowhere", "argument `text`: `/nowhere`: No such file or directory (os error 2)"),

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
+    exact,
     failure::Failure,
     host::HostArgs,
     near::suggest,
@@ -21,7 +22,7 @@ use crate::{
         RequestOptions, Round, Rounds, Server, Session, SessionArgs, missing_capability_help, print_raw, rejection,
         with,
     },
-    table,
+    syntax_error, table,
 };
 
 /// Call a tool
@@ -121,10 +122,14 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
             .map_err(|error| Failure::usage(format_args!("cannot read `{path}`: {error}")))?,
         _ => json.to_owned(),
     };
-    match serde_json::from_str(&text) {
+    let value = serde_json::from_str(&text);
+    if let Some(integer) = value.as_ref().ok().and_then(|value| exact::rounded(&text, value)) {
+        return Err(Failure::usage(format_args!("`--json`: {}", exact::too_large(integer))));
+    }
+    match value {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Failure::usage("`--json`: expected an object with the arguments by name")),
-        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {error}"))
+        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {}", syntax_error::describe(&error)))
             .help("use `--raw` to print the result as JSON")),
     }
 }

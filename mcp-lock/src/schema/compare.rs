@@ -240,10 +240,12 @@ impl Comparison<'_> {
                         _ => {}
                     }
                 }
-                // Callers may read any member of a result, and may pass any member of an open object.
-                None if self.role == Role::Output => self.report.member(name, Effect::Changed, "is removed"),
-                None if after.is_closed() => self.report.member(name, Effect::Narrowed, "is removed"),
-                None => self.report.member(name, Effect::None, "is removed, but calls with it are still accepted"),
+                None if after.is_closed() && self.role == Role::Input => {
+                    self.report.member(name, Effect::Narrowed, "is removed");
+                }
+                // Callers may read any member of a result. An open object accepts any member, but servers may list their
+                // schemas as open and still reject unknown arguments.
+                None => self.report.member(name, Effect::Changed, "is removed"),
             }
         }
         for (name, property) in after.properties.iter().filter(|(name, _)| !before.properties.contains_key(*name)) {

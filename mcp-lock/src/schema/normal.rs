@@ -38,11 +38,11 @@ impl<'a> Document<'a> {
         if let Some(target) = members.get("$ref").and_then(Value::as_str).and_then(|reference| self.target(reference))
             && remaining > 0
         {
-            members.remove("$ref");
+            members.shift_remove("$ref");
             parts.push(target.clone());
         }
         if let Some(Value::Array(all)) = members.get("allOf").cloned() {
-            members.remove("allOf");
+            members.shift_remove("allOf");
             parts.extend(all);
         }
         for part in parts {
@@ -65,13 +65,13 @@ impl<'a> Document<'a> {
         for keyword in ["anyOf", "oneOf"] {
             let mut next = Vec::new();
             for mut variant in variants {
-                let Some(Value::Array(branches)) = variant.remove(keyword) else {
+                let Some(Value::Array(branches)) = variant.shift_remove(keyword) else {
                     next.push(variant);
                     continue;
                 };
                 // Annotations of the union do not apply to a single alternative.
                 for annotation in ["title", "description", "default", "examples"] {
-                    variant.remove(annotation);
+                    variant.shift_remove(annotation);
                 }
                 for branch in &branches {
                     if let Normal::Members(branch) = self.normal(branch) {

@@ -7,8 +7,8 @@
 //! | `bool` | `--name`, or `--name=false` |
 //! | `Vec<T>`, `&[T]` | `--name <NAME>`, any number of times |
 //!
-//! clap itself does not parse them: its default features without `color` would add more than a tenth to the time that
-//! the smallest server takes to compile.
+//! clap itself does not parse them. Without its default features, it takes 3.2 s of CPU time to compile, which is 8 % of
+//! the cold build of the smallest server (41 s), and `--call <TOOL> [JSON]` needs a parser of its own anyway.
 
 use serde_json::Value;
 

@@ -51,7 +51,11 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         line(&mut out, left, right);
     }
     out.push_str("\nEnvironment:\n");
-    line(&mut out, "RUST_LOG", "Log filter, such as `debug` or `info,my_crate=debug`; the log is written to stderr");
+    line(
+        &mut out,
+        "RUST_LOG",
+        "Log filter, such as `debug` or `info,my_crate=debug` (default: `warn`); the log is written to stderr",
+    );
     #[cfg(feature = "http")]
     line(
         &mut out,

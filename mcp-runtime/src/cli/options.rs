@@ -192,12 +192,6 @@ impl Options {
 }
 
 impl Mode {
-    /// Returns whether the program serves clients.
-    #[cfg(feature = "log")]
-    pub(super) fn serves(&self) -> bool {
-        !matches!(self, Self::List | Self::Schema | Self::Call { .. } | Self::Help | Self::Version)
-    }
-
     /// Returns the runtime for this mode: a single thread for a single client, or all cores for many clients.
     pub(super) fn runtime(&self) -> tokio::runtime::Builder {
         match self {

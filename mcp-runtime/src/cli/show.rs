@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::package::Package;
-use crate::{engine::Engine, handler::Contract, testing::TestClient};
+use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error, testing::TestClient};
 
 /// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
@@ -113,7 +113,7 @@ pub(super) struct ArgumentsError(serde_json::Error);
 
 impl fmt::Display for ArgumentsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the arguments are not valid JSON: {}", self.0)
+        write!(f, "the arguments are not valid JSON: {}", syntax_error(&self.0))
     }
 }
 

@@ -28,6 +28,9 @@ const USAGE: u8 = 2;
 /// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration,
 /// write a `main` function with [`#[server]`](crate::server) instead.
 ///
+/// The program logs warnings and errors to stderr; the environment variable `RUST_LOG` sets another filter. In addition,
+/// a server that was started with `--http` prints its URL.
+///
 /// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
 /// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
 /// once the server accepts connections, so that other programs learn the port if port 0 was requested.
@@ -94,7 +97,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
     stderr::set_panic_hook();
     #[cfg(feature = "log")]
-    crate::log::install(options.mode.serves());
+    crate::log::install();
     let runtime = options.mode.runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(run(package, &contract, options, main, stdio));

@@ -144,7 +144,7 @@ impl Connection {
         if let Some(session) = self.context.session.get() {
             session.record_message();
         }
-        let text = match std::str::from_utf8(bytes) {
+        let text = match std::str::from_utf8(without_bom(bytes)) {
             Ok(text) => text,
             Err(error) => {
                 let message = format!("invalid UTF-8 at byte {}", error.valid_up_to() + 1);
@@ -167,7 +167,7 @@ impl Connection {
     /// Returns whether a message is an `initialize` or `server/discover` request, which precede all others and call no
     /// function.
     pub(crate) fn is_introduction_request(&self, bytes: &[u8]) -> bool {
-        match std::str::from_utf8(bytes).map(parse) {
+        match std::str::from_utf8(without_bom(bytes)).map(parse) {
             Ok(Transmission::One(Ok(Incoming::Request(message, _)))) => {
                 matches!(&*message.method, "initialize" | "server/discover")
             }
@@ -331,7 +331,8 @@ impl Connection {
         let registry = connection.engine.registry();
         let request =
             RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry };
-        match dispatch::request(&message.method, &request, out) {
+        let answered = params.meta.check_progress_token();
+        match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
             Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
                 response::write_error(out, dialect.dialect, Some(&id), &fault);
@@ -339,6 +340,13 @@ impl Connection {
             }
         }
     }
+}
+
+/// Removes the byte order mark that some programs write at the start of a text.
+///
+/// See [RFC 8259, 8.1](https://www.rfc-editor.org/rfc/rfc8259#section-8.1).
+fn without_bom(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
 }
 
 impl Drop for Connection {

@@ -29,9 +29,6 @@ pub(crate) struct Session {
     /// The id that owns the session's tasks if there is no principal. Generated for the first request about tasks.
     pub(super) id: OnceLock<String>,
     pub(crate) info: Arc<SessionInfo>,
-    /// The principal that opened the session. Nobody else may use the session.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP identifies the sender of each message"))]
-    pub(crate) principal: Option<Box<str>>,
     /// The requests to the client that it has not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
     /// How long the client may take to answer a question.
@@ -63,6 +60,8 @@ pub(crate) struct SessionInfo {
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
+    /// The principal that opened the session. Nobody else may use the session.
+    pub(crate) principal: Option<Box<str>>,
 }
 
 /// The phases of a session. Each begins once.
@@ -186,13 +185,13 @@ impl Session {
                 dialect: crate::revision::newest_handshake(),
                 client: None,
                 capabilities: "{}".into(),
+                principal: None,
             }),
             answer_timeout: Duration::ZERO,
             declares_logging: false,
             lifecycle: Lifecycle::default(),
             liveness: None,
             registration: OnceLock::new(),
-            principal: None,
             pending_requests: Arc::new(PendingRequests::new(0)),
             in_flight: Arc::default(),
             outbox: Arc::new(Outbox::new(Arc::clone(&flow))),

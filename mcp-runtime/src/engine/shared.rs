@@ -19,7 +19,7 @@ use super::{
 use crate::{
     backend::TaskStore,
     error::BuildError,
-    handler::{Encoding, SessionPeer, StateMap},
+    handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
     registry::{Names, Pager, Registry},
     revision::{self, Dialect, Revision},
@@ -34,6 +34,8 @@ pub(crate) struct Profile {
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
+    /// The form in which the schemas of tools are listed.
+    pub(crate) schemas: SchemaProfile,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
@@ -81,6 +83,7 @@ impl Engine {
             declared,
             limits,
             forwards_log,
+            schemas: _,
             state_keys,
             visibility,
             task_store,

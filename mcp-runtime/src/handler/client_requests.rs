@@ -15,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use super::{
-    ask::{Answer, Ask, Capability, ElicitationSession, Question, UrlElicitation},
+    ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
     client_wait::ClientWait,
     lifetime::CallLifetime,
     peer::ClientInfo,
@@ -25,19 +25,23 @@ use crate::{
     revision::{Dialect, Feature, Features},
 };
 
-/// The maximum number of times that a client is asked the same question because its answers are invalid.
-const MAX_ATTEMPTS: u32 = 10;
+/// The maximum number of times that a client is asked the same question because its answers are invalid. After that,
+/// the function receives [`Fault::InvalidAnswer`].
+pub(crate) const MAX_ATTEMPTS: u32 = 3;
 
 /// The future of the client's result, as JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, Fault>> + Send>>;
+
+/// A check of the client's result, as JSON.
+pub(crate) type CheckAnswer<'a> = dyn Fn(&str) -> Result<(), InvalidAnswer> + 'a;
 
 /// The channel through which one call sends requests to its client.
 pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the capabilities that the client declared, as JSON.
     fn capabilities(&self) -> &str;
 
-    /// Sends a request. An answer that is already known is used only if `is_valid` accepts it.
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture;
+    /// Sends a request. An answer that is already known is used only if `check` accepts it.
+    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture;
 
     /// Returns whether the client is asked again after an invalid answer.
     fn retries_invalid_answers(&self) -> bool {
@@ -78,6 +82,8 @@ pub(crate) trait SessionPeer: Send + Sync {
 
     fn client(&self) -> Option<&ClientInfo>;
 
+    fn principal(&self) -> Option<&str>;
+
     fn has_ended(&self) -> bool;
 
     /// Waits until the session has ended.
@@ -114,26 +120,19 @@ impl ClientRequests<'_> {
             return Err(cannot_send());
         };
         let mut attempts = 1..MAX_ATTEMPTS;
+        let mut question = ask.question(self.features)?;
         loop {
-            let question = ask.question(self.features)?;
             let key = question.key.clone();
-            let is_valid = |result: &str| match ask.read(result) {
-                Ok(_) => true,
-                Err(error) => {
-                    tracing::debug!(key, %error, "invalid answer, asking again");
-                    false
-                }
-            };
-            let answer = requester.ask(question, &is_valid);
+            let answer = requester.ask(question, &|result| ask.read(result).map(drop));
             let result = self.wait(answer).await?;
             match ask.read(&result) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if requester.retries_invalid_answers() && attempts.next().is_some() => {
                     tracing::debug!(key, %error, "invalid answer, asking again");
+                    question = ask.question(self.features)?;
+                    question.params = question.params_after(&error);
                 }
-                Err(error) => {
-                    return Err(Fault::internal(format!("the client's answer to `{key}` is invalid: {error}")));
-                }
+                Err(error) => return Err(error.into_fault(key)),
             }
         }
     }
@@ -158,11 +157,12 @@ impl ClientRequests<'_> {
             return Ok(Fault::UrlElicitationRequired { elicitations: elicitations.collect::<Result<_, _>>()? });
         }
         let answers = pages.ask_all(self).await?;
-        Err(Fault::internal(if answers.iter().all(Answer::is_accepted) {
+        let reason = if answers.iter().all(Answer::is_accepted) {
             "the interaction on a web page that the call requires is not complete"
         } else {
             "the user has not agreed to open a web page that the call requires"
-        }))
+        };
+        Err(Fault::InteractionRequired(reason.to_owned()))
     }
 
     /// Sends a `ping` and returns the time that the response took.
@@ -196,8 +196,10 @@ impl ClientRequests<'_> {
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
         let Some(requester) = self.requester else { return Ok(future.await) };
-        let not_storable =
-            |error: serde_json::Error| Fault::internal(format!("the value of `{key}` cannot be stored: {error}"));
+        let not_storable = |error: serde_json::Error| {
+            tracing::error!(key, %error, "a value of `ctx.once` cannot be stored: its type must round-trip through JSON");
+            Fault::internal(format!("the value of `{key}` cannot be stored"))
+        };
         if let Some(json) = requester.recall(&key) {
             return serde_json::from_str(&json).map_err(not_storable);
         }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use super::{
-    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap, env::find, schema::Violation,
+    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap,
+    env::find,
+    schema::{Violation, decoding_violation},
     slot::Decode,
 };
-use crate::jsonrpc::raw;
+use crate::{error::Fault, excerpt::excerpt, jsonrpc::raw};
 
 /// The input of a call, from which macro-generated code obtains the arguments and shared state.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +25,19 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     ///
-    /// Returns every violation of the schema.
+    /// Returns every violation of the schema. The variables of a URI that violate it name no resource.
     pub fn decode(&self, slots: &mut [&mut dyn Decode]) -> HandlerResult {
         let decoded = self.fill(self.arguments, slots).is_ok();
         if decoded && (!self.contract.has_constraints || self.contract.checker().accepts(self.arguments)) {
             return Ok(());
         }
-        self.explain(slots)
+        self.explain(slots).map_err(|error| {
+            if self.uri.is_empty() {
+                return error;
+            }
+            tracing::debug!(uri = &*excerpt(self.uri), ?error, "the variables of the URI do not match the template");
+            Fault::resource_not_found(self.uri).into()
+        })
     }
 
     /// Returns the value for a parameter of type `&T`.
@@ -61,14 +69,14 @@ impl<'a> Input<'a> {
         if let ([argument], [slot]) = (self.contract.arguments, &mut *slots)
             && argument.flattened
         {
-            return slot.decode(arguments).map_err(|error| Violation::new("", None, &without_position(&error)));
+            return slot.decode(arguments).map_err(|error| decoding_violation("", arguments, &error));
         }
         for (name, json) in raw::members(arguments) {
             let Some(index) = self.contract.arguments.iter().position(|argument| argument.name == name) else {
                 return Err(Violation::new(&name, Some(json), "is not an argument"));
             };
             if let Err(error) = slots[index].decode(json) {
-                return Err(Violation::new(&name, Some(json), &without_position(&error)));
+                return Err(decoding_violation(&name, json, &error));
             }
         }
         for (slot, argument) in slots.iter_mut().zip(self.contract.arguments) {
@@ -79,7 +87,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Reports every violation of the schema, or else the error of serde.
+    /// Reports every violation of the schema, or else the value that serde rejects.
     ///
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
     /// again.
@@ -92,10 +100,4 @@ impl<'a> Input<'a> {
         let integral = self.contract.checker().normalize_integers(self.arguments);
         self.fill(&integral, slots).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
     }
-}
-
-/// Returns the message of serde_json without line and column, which are meaningless within a single argument.
-fn without_position(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }

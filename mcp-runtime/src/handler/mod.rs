@@ -46,6 +46,7 @@ pub use peer::ClientInfo;
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
 pub use reply::Reply;
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
+pub use schema::SchemaProfile;
 pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
     ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
@@ -57,7 +58,7 @@ pub use state::{Dependency, SharedState, dependency};
 #[cfg(feature = "http")]
 pub(crate) use blocking::MAX_BLOCKING;
 pub(crate) use blocking::run_blocking;
-pub(crate) use client_requests::{AnswerFuture, ClientRequester, SessionPeer};
+pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
     ContextParts, LogThreshold, StatusMessages, TaskHandoff,

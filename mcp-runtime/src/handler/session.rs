@@ -165,6 +165,12 @@ impl Session {
         self.peer.client()
     }
 
+    /// Returns the authenticated principal that opened the session: over HTTP, the `Principal` that a middleware inserted
+    /// into the extensions of the request.
+    pub fn principal(&self) -> Option<&str> {
+        self.peer.principal()
+    }
+
     fn client_requests(&self) -> ClientRequests<'_> {
         ClientRequests { requester: Some(self.peer.requester()), features: self.peer.dialect().features(), call: None }
     }

@@ -9,6 +9,9 @@ use super::raw;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id<'a>(Cow<'a, str>);
 
+/// The maximum size of an id or a progress token as JSON, in bytes. The server stores and repeats both.
+pub(crate) const MAX_ID_BYTES: usize = 1024;
+
 impl<'a> Id<'a> {
     /// Creates an id from raw JSON. Returns `None` if it is neither a string nor an integer.
     pub(crate) fn from_json(json: &'a str) -> Option<Self> {

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{error::Category, value::RawValue};
 
-use super::{Id, check, raw};
+use super::{Id, MAX_ID_BYTES, check, raw};
 
 /// The content of a line or an HTTP body.
 pub(crate) enum Transmission<'a> {
@@ -45,6 +45,9 @@ pub(crate) struct Object<'a> {
     /// The position after the found members.
     rest: usize,
 }
+
+const ID_TOO_LONG: &str = "`id` must have at most 1024 bytes";
+const _: () = assert!(MAX_ID_BYTES == 1024, "the message states the limit");
 
 /// The maximum number of members that are remembered. Few messages have more parameters.
 const REMEMBERED: usize = 3;
@@ -88,7 +91,7 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
     match raw::kind(text) {
         raw::Kind::Array => match serde_json::from_str::<&RawValue>(text) {
             Ok(batch) => Transmission::Batch(raw::elements(batch.get())),
-            Err(error) => Transmission::One(Err(Malformed::Parse(describe(&error)))),
+            Err(error) => Transmission::One(Err(Malformed::Parse(syntax_error(&error)))),
         },
         _ => Transmission::One(Message::read(text)),
     }
@@ -100,11 +103,15 @@ impl<'a> Message<'a> {
         let mut found = Object::unread("");
         let envelope = match Envelope::read(text, &mut found) {
             Ok(envelope) => envelope,
-            Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(describe(&error))),
+            Err(error) if error.classify() != Category::Data => return Err(Malformed::Parse(syntax_error(&error))),
             Err(_) => return Err(Self::invalid_shape(text)),
         };
         let id = match envelope.id {
             None => None,
+            // The id of a response is only compared.
+            Some(json) if json.len() > MAX_ID_BYTES && envelope.method.is_some() => {
+                return Err(Malformed::Invalid(None, ID_TOO_LONG));
+            }
             Some(json) => match Id::from_json(json) {
                 Some(id) => Some(id),
                 // An error response without a valid id: the client could not read the request.
@@ -145,14 +152,16 @@ impl<'a> Message<'a> {
     /// Describes JSON that is not an object or has a duplicate member.
     fn invalid_shape(text: &'a str) -> Malformed<'a> {
         if let Err(error) = serde_json::from_str::<&RawValue>(text) {
-            return Malformed::Parse(describe(&error));
+            return Malformed::Parse(syntax_error(&error));
         }
         if raw::kind(text) != raw::Kind::Object {
             return Malformed::Invalid(None, "a message must be an object");
         }
         let mut ids = raw::members(text).filter(|(name, _)| name == "id");
         match (ids.next(), ids.next()) {
-            (Some((_, id)), None) => Malformed::Invalid(Id::from_json(id), "duplicate member in the message"),
+            (Some((_, id)), None) if id.len() <= MAX_ID_BYTES => {
+                Malformed::Invalid(Id::from_json(id), "duplicate member in the message")
+            }
             _ => Malformed::Invalid(None, "duplicate member in the message"),
         }
     }
@@ -211,8 +220,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str
     <&RawValue>::deserialize(deserializer).map(|json| Some(json.get()))
 }
 
-/// Describes a syntax error. Omits the line number if it is the first, since most messages are a single line.
-fn describe(error: &serde_json::Error) -> String {
+/// Describes a syntax error in JSON. Omits the line number if it is the first, since most messages are a single line.
+pub(crate) fn syntax_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
     match error.line() {

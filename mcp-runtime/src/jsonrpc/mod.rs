@@ -9,5 +9,5 @@ mod scan;
 pub(crate) mod write;
 
 pub(crate) use canonical::{canonical, canonical_by};
-pub(crate) use id::Id;
-pub(crate) use message::{Incoming, Malformed, Message, Object, ResponseBody, Transmission, parse};
+pub(crate) use id::{Id, MAX_ID_BYTES};
+pub(crate) use message::{Incoming, Malformed, Message, Object, ResponseBody, Transmission, parse, syntax_error};

@@ -1,5 +1,7 @@
 use std::{fmt, str::FromStr};
 
+use crate::excerpt::excerpt;
+
 /// The severity of a log message, as defined by RFC 5424.
 ///
 /// ```
@@ -68,7 +70,10 @@ impl FromStr for Level {
     type Err = ParseLevelError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|level| level.as_str() == name).ok_or_else(|| ParseLevelError(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|level| level.as_str() == name)
+            .ok_or_else(|| ParseLevelError(excerpt(name).into_owned()))
     }
 }
 

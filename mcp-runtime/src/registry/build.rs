@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, StateMap,
+        Context, Contract, Dependency, EarlierArguments, SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
         schema::SchemaError,
     },
@@ -36,12 +36,13 @@ pub(super) struct NewEntries {
 pub(super) struct Builder<'a> {
     names: &'a Names,
     states: &'a StateMap,
+    schemas: SchemaProfile,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(names: &'a Names, states: &'a StateMap) -> Self {
-        Self { names, states, problems: Vec::new() }
+    pub(super) fn new(names: &'a Names, states: &'a StateMap, schemas: SchemaProfile) -> Self {
+        Self { names, states, schemas, problems: Vec::new() }
     }
 
     /// Registers entries. Those with problems are left out.
@@ -59,7 +60,7 @@ impl<'a> Builder<'a> {
                         continue;
                     };
                     match headers(&function.contract.schema) {
-                        Ok(headers) => registered.tools.push(Tool { entry, function, headers }),
+                        Ok(headers) => registered.tools.push(Tool { entry, function, schemas: self.schemas, headers }),
                         Err(error) => self.report_schema(&entry.common, &error),
                     }
                 }

@@ -67,14 +67,11 @@ fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
     let common = tool.function.common;
     let mut object = Object::begin(out);
     begin_entry(&mut object, encoding, &tool.function);
-    write::plain(object.key("inputSchema"), &tool.function.contract.schema);
+    write::plain(object.key("inputSchema"), &schema::listed(&tool.function.contract.schema, tool.schemas));
     if let Some(result) = tool.function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
         let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
-        if wraps {
-            write::plain(object.key("outputSchema"), &schema::wrap(result.schema.clone()));
-        } else {
-            write::plain(object.key("outputSchema"), &result.schema);
-        }
+        let listed = schema::listed(&result.schema, tool.schemas);
+        write::plain(object.key("outputSchema"), &if wraps { schema::wrap(listed) } else { listed });
     }
     hints(&mut object, encoding, tool);
     execution(&mut object, encoding, tool.entry.task);

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     handler::{
-        Context, Contract, Dependency, Encoding,
+        Context, Contract, Dependency, Encoding, SchemaProfile,
         entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
     revision::Revision,
@@ -33,6 +33,8 @@ pub(crate) struct Function {
 pub(crate) struct Tool {
     pub(crate) entry: &'static ToolEntry,
     pub(crate) function: Function,
+    /// The form in which its schemas are listed.
+    pub(crate) schemas: SchemaProfile,
     /// The arguments that HTTP clients repeat in headers.
     pub(crate) headers: Vec<MirroredArgument>,
 }

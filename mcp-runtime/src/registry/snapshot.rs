@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::{BuildError, Fault},
     handler::{
-        StateMap,
+        SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
     },
     revision::{Dialect, Revision},
@@ -40,6 +40,8 @@ pub(crate) struct Registry {
     skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
+    /// The form in which the schemas of tools are listed.
+    schemas: SchemaProfile,
     capabilities: ServerCapabilities,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
@@ -85,8 +87,8 @@ pub(crate) struct ResourceLists {
 
 impl Registry {
     /// Creates a registry without entries. Its skills never change.
-    pub(crate) fn new(skills: Skills, forwards_log: bool) -> Self {
-        Self { skills: Arc::new(skills), forwards_log, ..Self::default() }
+    pub(crate) fn new(skills: Skills, forwards_log: bool, schemas: SchemaProfile) -> Self {
+        Self { skills: Arc::new(skills), forwards_log, schemas, ..Self::default() }
             .with_capabilities(ServerCapabilities::default())
     }
 
@@ -105,7 +107,7 @@ impl Registry {
             return Ok(enabled);
         }
         let before = enabled.as_ref().unwrap_or(self);
-        let mut builder = Builder::new(names, states);
+        let mut builder = Builder::new(names, states, self.schemas);
         let added = builder.register(entries);
         let after = before.changed(
             before.tools.with(added.tools),
@@ -164,8 +166,8 @@ impl Registry {
         resources: Table<Resource>,
         templates: Table<Resource>,
     ) -> Self {
-        let (skills, forwards_log) = (Arc::clone(&self.skills), self.forwards_log);
-        Self { tools, prompts, resources, templates, skills, forwards_log, ..Self::default() }
+        let (skills, forwards_log, schemas) = (Arc::clone(&self.skills), self.forwards_log, self.schemas);
+        Self { tools, prompts, resources, templates, skills, forwards_log, schemas, ..Self::default() }
             .with_capabilities(self.capabilities)
     }
 

@@ -30,7 +30,11 @@ impl ErrorCodes {
             Fault::UnknownTool(_) => self.unknown_tool,
             Fault::UnknownPrompt(_) => self.unknown_prompt,
             Fault::ResourceNotFound(_) => self.resource_not_found,
-            Fault::Internal(_) | Fault::AnswerTimeout { .. } => self.internal,
+            Fault::Internal(_)
+            | Fault::InteractionRequired(_)
+            | Fault::InvalidAnswer { .. }
+            | Fault::AnswerError { .. }
+            | Fault::AnswerTimeout { .. } => self.internal,
             Fault::Overloaded(_) => self.overloaded,
             Fault::UnsupportedVersion { .. } => self.unsupported_version,
             Fault::HeaderMismatch(_) => self.header_mismatch,

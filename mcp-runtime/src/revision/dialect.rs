@@ -69,6 +69,21 @@ impl Dialect {
         self.meta_members
     }
 
+    /// Returns whether a fault of a tool's function is sent as a tool result with `isError`, which the model reads,
+    /// instead of as a JSON-RPC error.
+    ///
+    /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
+    pub(crate) fn is_tool_error(&self, fault: &Fault) -> bool {
+        match fault {
+            Fault::InvalidAnswer { .. }
+            | Fault::AnswerError { .. }
+            | Fault::AnswerTimeout { .. }
+            | Fault::InteractionRequired(_) => true,
+            Fault::MissingCapability { .. } => !self.has(Feature::CapabilityErrors),
+            _ => false,
+        }
+    }
+
     /// Returns the JSON-RPC error code of a fault.
     pub(crate) fn code(&self, fault: &Fault) -> i32 {
         self.codes.of(fault)
@@ -82,7 +97,7 @@ impl Dialect {
                 let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
                 Some(json!({ "supported": supported, "requested": excerpt(requested) }))
             }
-            Fault::MissingCapability { required } if self.has(Feature::RequestMeta) => {
+            Fault::MissingCapability { required } if self.has(Feature::CapabilityErrors) => {
                 Some(json!({ "requiredCapabilities": required }))
             }
             Fault::UrlElicitationRequired { elicitations } if self.has(Feature::ElicitationIds) => {

@@ -31,8 +31,9 @@ pub(crate) enum Feature {
     StructuredAnyValue,
     /// `icons`, and a description and website of the server.
     Icons,
-    /// Invalid arguments are reported to the model as a tool result.
-    InputErrorsAsResults,
+    /// A request that needs a capability which the client has not declared must fail with a JSON-RPC error, whose data
+    /// lists the capabilities.
+    CapabilityErrors,
     /// An error response to a request without a readable id omits `id` instead of sending `null`.
     AbsentErrorId,
     /// `resultType` in every result, and the server's identity in its `_meta`.

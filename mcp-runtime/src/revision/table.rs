@@ -8,7 +8,7 @@ macro_rules! revisions {
             V2024_11_05, v2024_11_05, "2024-11-05", "the first revision";
             V2025_03_26, v2025_03_26, "2025-03-26", "batching, tool annotations, audio";
             V2025_06_18, v2025_06_18, "2025-06-18", "structured results, resource links, titles, elicitation";
-            V2025_11_25, v2025_11_25, "2025-11-25", "icons, tasks, invalid arguments as tool results";
+            V2025_11_25, v2025_11_25, "2025-11-25", "icons, tasks, elicitation by URL";
             V2026_07_28, v2026_07_28, "2026-07-28", "stateless, without a handshake";
         }
     };

@@ -6,7 +6,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::V2025_11_25,
     features: PREVIOUS.features.and(&[
         Feature::Icons,
-        Feature::InputErrorsAsResults,
         Feature::AbsentErrorId,
         Feature::StreamPolling,
         Feature::SessionTasks,

@@ -17,6 +17,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         ])
         .and(&[
             Feature::RequestMeta,
+            Feature::CapabilityErrors,
             Feature::StructuredAnyValue,
             Feature::ResultType,
             Feature::CacheHints,

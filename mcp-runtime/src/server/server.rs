@@ -9,7 +9,7 @@ use crate::{
     error::BuildError,
     handle::Handle,
     handler::{
-        Session, StateMap,
+        SchemaProfile, Session, StateMap,
         entry::{Collect, Entry, EntryInfo},
     },
     model::{Icon, Implementation},
@@ -353,13 +353,14 @@ impl Server {
     /// # mod toolbox {
     /// /// Search the web.
     /// #[mcp_runtime::tool]
-    /// fn search(query: &str) {}
+    /// pub fn search(query: &str) {}
     /// # }
     /// use mcp_runtime::{Revision, Server};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// // A library would be selected with `entry.krate == "toolbox"`.
-    /// let server = Server::new("search", "1.0.0").prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
+    /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
     /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
     /// assert_eq!(tools[0]["name"], "web_search");
     /// # });
@@ -673,6 +674,13 @@ impl Server {
         self
     }
 
+    /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
+    /// are checked against the whole contract, whatever is listed.
+    pub fn schemas(mut self, profile: SchemaProfile) -> Self {
+        self.profile.schemas = profile;
+        self
+    }
+
     /// Checks that the server can be built, for use in a test.
     ///
     /// ```
@@ -758,7 +766,7 @@ impl Server {
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
         let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
-        let registry = Registry::new(skills, self.profile.forwards_log);
+        let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),

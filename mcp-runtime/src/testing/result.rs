@@ -32,6 +32,14 @@ impl fmt::Display for RpcError {
 impl std::error::Error for RpcError {}
 
 /// The result of `tools/call`, as JSON.
+///
+/// ```
+/// # use mcp_runtime::CallResult;
+/// # use serde_json::json;
+/// let result = CallResult(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
+/// assert_eq!(result.text(), "a\nb");
+/// assert!(!result.is_error());
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallResult(pub Value);
 

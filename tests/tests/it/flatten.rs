@@ -143,12 +143,14 @@ async fn the_tool_has_the_schema_of_the_type() {
         "description": "A search query.",
         "properties": {
             "words": { "type": "string", "minLength": 1, "description": "Words that must appear." },
-            "limit": { "type": "integer", "minimum": 0, "maximum": 255 },
-            "within": { "type": "object", "properties": { "folder": { "type": "string" } }, "required": ["folder"] },
+            "limit": { "anyOf": [{ "type": "integer", "minimum": 0, "maximum": 255 }, { "type": "null" }] },
+            "within": { "anyOf": [
+                { "type": "object", "properties": { "folder": { "type": "string" } }, "required": ["folder"] },
+                { "type": "null" },
+            ] },
             "region": { "type": "string", "x-mcp-header": "Region" },
         },
         "required": ["words"],
-        "additionalProperties": false,
     });
     assert_eq!(schema_of("find").await, expected);
     let recurring = schema_of("count").await;

@@ -438,6 +438,6 @@ fn invalid_defaults_are_rejected() {
     }
 
     let fault = encoded_question(&Elicitation::<Wrong>::new("a", "b"), Revision::V2026_07_28).unwrap_err();
-    let expected = r#"invalid default in the form: `count`: 4 must be at least 0 and at most 3; `email`: "nobody" must match the format `email`"#;
+    let expected = r#"invalid default in the form: `email`: "nobody" must match the format `email`; `count`: 4 must be at least 0 and at most 3"#;
     assert_eq!(fault.to_string(), expected);
 }

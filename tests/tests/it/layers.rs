@@ -275,7 +275,13 @@ async fn layers_see_every_kind_of_outcome() {
         ("tools/call", json!({"name": "panics"}), CallStatus::Fault, None, Some("`panics` failed: internal error")),
         ("tools/call", json!({"name": "double"}), CallStatus::ToolError, None, None),
         ("resources/read", json!({"uri": "pages://0"}), CallStatus::Fault, Some("password=hunter2"), None),
-        ("resources/read", json!({"uri": "pages://seven"}), CallStatus::Fault, None, None),
+        (
+            "resources/read",
+            json!({"uri": "pages://seven"}),
+            CallStatus::Fault,
+            None,
+            Some("resource not found: pages://seven"),
+        ),
         ("prompts/get", json!({"name": "greeting"}), CallStatus::Fault, None, None),
     ];
     for (method, params, status, failure, fault) in cases {
@@ -298,14 +304,13 @@ async fn layers_see_every_kind_of_outcome() {
     }
 }
 
-/// Before 2025-11-25 invalid arguments are protocol errors.
 #[tokio::test]
-async fn invalid_arguments_are_reported_as_the_revision_requires() {
-    for (revision, status) in [(Revision::V2025_06_18, "fault"), (Revision::V2025_11_25, "tool_error")] {
+async fn invalid_arguments_are_errors_of_the_tool() {
+    for revision in Revision::ALL {
         let (events, (runs, server)) = (Events::default(), server());
         let mut client = server.layer(Watch("a", events.clone())).test_client(revision);
         let _ = client.call("double", json!({"number": 200})).await;
-        assert_eq!(events.take()[1], format!("a < double {status}"));
+        assert_eq!(events.take()[1], "a < double tool_error");
         assert_eq!(runs.total(), 0);
     }
 }
@@ -521,7 +526,8 @@ async fn a_batch_gets_a_single_response() {
     let events = Events::default();
     let mut client = server.layer(Watch("a", events.clone())).test_client(Revision::V2025_03_26);
     let call = |id: u32, name: &str| {
-        let params = json!({"name": name, "arguments": {"number": id}});
+        let arguments = if name == "panics" { json!({}) } else { json!({"number": id}) };
+        let params = json!({"name": name, "arguments": arguments});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     };
     let batch = Value::Array(vec![call(1, "double"), call(2, "later"), call(3, "aside"), call(4, "panics")]);
@@ -539,7 +545,7 @@ async fn a_batch_gets_a_single_response() {
         r#"a > Tool aside {"number":3}"#,
         r#"a > Tool double {"number":1}"#,
         r#"a > Tool later {"number":2}"#,
-        r#"a > Tool panics {"number":4}"#,
+        "a > Tool panics {}",
     ];
     assert_eq!(events, seen);
 }

@@ -179,6 +179,60 @@ fn panics_are_logged_with_their_backtraces() {
     }
 }
 
+/// Clients start a process for each conversation and show its stderr.
+#[test]
+fn a_server_without_problems_is_silent() {
+    let handshake = |version: &str| {
+        let params =
+            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+    };
+    for (log, is_silent) in [(None, true), (Some("info"), false)] {
+        let mut command = fixture();
+        match log {
+            None => command.env_remove("RUST_LOG"),
+            Some(filter) => command.env("RUST_LOG", filter),
+        };
+        let mut server = Running::start(&mut command);
+        server.send(&handshake("2025-11-25"));
+        assert_eq!(server.receive()["id"], 0);
+        server.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+        server.send(&call(1, "add", json!({"a": 1, "b": 2})));
+        assert_eq!(text(&server.receive()), "3");
+        server.send(&call(2, "add", json!({"a": "x"})));
+        assert_eq!(server.receive()["result"]["isError"], true);
+        server.send(&request(3, "nowhere", json!({})));
+        assert_eq!(server.receive()["error"]["code"], -32601);
+        let mut stderr = server.child.stderr.take().unwrap();
+        assert_eq!(server.end(), (vec![], Some(0)));
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).unwrap();
+        assert_eq!(log == "printed at startup\n", is_silent, "{log}");
+    }
+}
+
+/// Some shells and editors on Windows write a byte order mark.
+#[test]
+fn a_byte_order_mark_before_the_first_message_is_skipped() {
+    for pieces in [vec![3], vec![1, 2], vec![2, 10]] {
+        let mut server = Running::start(&mut fixture());
+        let message = format!("\u{feff}{}", request(1, "server/discover", json!({}))).into_bytes();
+        let mut rest = &message[..];
+        for length in pieces {
+            let (piece, after) = rest.split_at(length);
+            let stdin = server.stdin.as_mut().unwrap();
+            stdin.write_all(piece).unwrap();
+            stdin.flush().unwrap();
+            rest = after;
+        }
+        server.stdin.as_mut().unwrap().write_all(rest).unwrap();
+        assert_eq!(server.receive()["result"]["resultType"], "complete");
+        server.send(&call(2, "add", json!({"a": 1, "b": 2})));
+        assert_eq!(text(&server.receive()), "3");
+        assert_eq!(server.end(), (vec![], Some(0)));
+    }
+}
+
 #[test]
 fn output_printed_by_functions_goes_to_stderr() {
     let mut server = Running::start(&mut fixture());

@@ -131,7 +131,7 @@ codes! {
          https://github.com/google-gemini/gemini-cli/issues/21094\n\
          https://github.com/github/copilot-cli/issues/4623\n\
          https://github.com/google/adk-js/pull/199",
-        "use a single type; an optional argument does not need `null`, it can be omitted";
+        "use a single type, or `anyOf` with one type in each branch";
     MISSING_TYPE = "missing-type", Warning,
         "a schema has no `type`",
         "Gemini rejects a tool if one argument has no explicit type, even if `enum` implies it.\n\
@@ -150,6 +150,11 @@ codes! {
          https://github.com/anomalyco/opencode/issues/49464\n\
          https://github.com/Azure/Azure-Resource-Manager-MCP/issues/21",
         "add a type, or use `{}`";
+    BOOLEAN_ADDITIONAL = "boolean-additional-properties", Warning,
+        "`additionalProperties` is `true` or `false`",
+        "google-genai expects a schema there and fails for all tools of the server: \"'bool' object has no attribute \
+         'items'\".",
+        "leave `false` out of the list, but reject unknown arguments; for `true`, use `{}`";
     MAP_SCHEMA = "map-schema", Warning,
         "`additionalProperties` is a schema",
         "Codex and Claude Desktop expected a boolean there and failed: \"invalid type: map, expected a boolean\".\n\

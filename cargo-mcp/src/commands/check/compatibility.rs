@@ -77,10 +77,17 @@ fn subschema(findings: &mut Findings, subject: &Subject, part: &Subschema<'_>) {
     }
     if !path.is_empty() {
         for keyword in UNIONS.iter().filter(|keyword| schema.get(**keyword).is_some()) {
+            if is_nullable(&schema[*keyword]) {
+                continue;
+            }
             findings.add(codes::UNION, subject, format!("{what} uses `{keyword}`"));
         }
     }
-    if schema["additionalProperties"].is_object() {
+    if schema["additionalProperties"].is_boolean() {
+        let message = format!("`additionalProperties` of {what} is `{}`", schema["additionalProperties"]);
+        findings.add(codes::BOOLEAN_ADDITIONAL, subject, message);
+    }
+    if schema["additionalProperties"].as_object().is_some_and(|values| !values.is_empty()) {
         findings.add(codes::MAP_SCHEMA, subject, format!("{what} is a map"));
     }
     if let Some(values) = schema["enum"].as_array()
@@ -91,6 +98,12 @@ fn subschema(findings: &mut Findings, subject: &Subject, part: &Subschema<'_>) {
     if let Some(format) = schema["format"].as_str().filter(|format| !FORMATS.contains(format)) {
         findings.add(codes::UNKNOWN_FORMAT, subject, format!("{what} has the format `{format}`"));
     }
+}
+
+/// Returns whether a union consists of a single schema and `null`, the form of optional arguments.
+fn is_nullable(branches: &Value) -> bool {
+    let Some(branches) = branches.as_array() else { return false };
+    branches.len() == 2 && branches.iter().any(|branch| branch["type"] == "null")
 }
 
 fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {

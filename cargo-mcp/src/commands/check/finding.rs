@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::codes::{Code, Level};
+use super::{
+    codes::{Code, Level},
+    frameworks,
+};
 
 /// The part of a server that a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,7 @@ impl Finding {
             "entry": {"kind": self.subject.kind, "name": self.subject.name},
             "message": self.message,
             "help": self.code.help,
+            "frameworks": frameworks::affected(self.code),
         })
     }
 }

@@ -4,6 +4,7 @@ mod codes;
 mod compatibility;
 mod conformance;
 mod finding;
+mod frameworks;
 mod metadata;
 mod report;
 mod schemas;
@@ -259,7 +260,10 @@ fn explain(name: &str) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let Code { name, level, summary, why, help } = code(name)?;
-    outln!("{}[{name}]: {summary}\n\n{why}\n\nhelp: {help}", level.as_str());
+    let code = code(name)?;
+    let Code { name, level, summary, why, help } = code;
+    let frameworks =
+        frameworks::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
+    outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

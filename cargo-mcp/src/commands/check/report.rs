@@ -8,6 +8,7 @@ use super::{
     codes::Level,
     conformance::{Handshake, HandshakeOutcome},
     finding::{Finding, Findings, Subject},
+    frameworks,
     tokens::{self, ToolTokens},
 };
 
@@ -57,8 +58,11 @@ impl Report<'_> {
                 let style = style(finding.code.level);
                 let (level, code) = (finding.code.level.as_str(), finding.code.name);
                 outln!("  {style}{level}{style:#}[{code}]: {}", finding.message);
-                // All findings of a code share their help, which follows the last of them.
+                // All findings of a code share their frameworks and their help, which follow the last of them.
                 if found.get(index + 1).is_none_or(|next| next.code.name != code) {
+                    if let Some(frameworks) = frameworks::affected(finding.code) {
+                        outln!("    frameworks: {frameworks}");
+                    }
                     outln!("    help: {}", finding.code.help);
                 }
             }

@@ -131,6 +131,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}the schema of argument `a` is `true`"),
         ),
         (
+            "boolean-additional-properties",
+            with_schema(json!({"type": "object", "properties": {}, "additionalProperties": false})),
+            none.clone(),
+            format!("{page}`additionalProperties` of `inputSchema` is `false`"),
+        ),
+        (
             "map-schema",
             with_argument("a", json!({"type": "object", "additionalProperties": text})),
             none.clone(),
@@ -389,6 +395,18 @@ fn every_code_is_reported() {
         let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
         assert_eq!(done.code, Some(i32::from(fails)), "{code}");
     }
+}
+
+#[test]
+fn frameworks_are_named() {
+    let any = with_argument("a", json!({"description": "Anything."}));
+    let report = Server::new(&any).run(&["check"]).expect_success();
+    let expected =
+        "frameworks: autogen-ext 0.7 cannot list the tool, Mastra loses the argument\n    help: add the type";
+    assert!(report.contains(expected), "{report}");
+    let optional =
+        with_argument("a", json!({"anyOf": [{"type": "string"}, {"type": "null"}], "description": "A text."}));
+    Server::new(&optional).run(&["check", "--deny", "notes"]).expect_success();
 }
 
 #[test]

@@ -17,7 +17,6 @@ use crate::{
         enter_call, log_failure, masked_message, write_tool_error,
     },
     jsonrpc::Id,
-    revision::Feature,
 };
 
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
@@ -134,6 +133,10 @@ impl Callee {
         };
         out.truncate(start);
         let fault = match error {
+            HandlerErrorKind::Fault(fault) if self.is_tool && encoding.dialect.is_tool_error(&fault) => {
+                write_error_result(out, encoding, id, &fault.to_string());
+                return None;
+            }
             HandlerErrorKind::Fault(fault) => fault,
             HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool => {
                 log_failure(self.name, id.as_json(), None, &reason);
@@ -157,7 +160,7 @@ impl Callee {
             HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
                 let text = format!("invalid arguments for `{}`:{lines}", self.name);
-                if self.is_tool && encoding.has(Feature::InputErrorsAsResults) {
+                if self.is_tool {
                     write_error_result(out, encoding, id, &text);
                     return None;
                 }

@@ -269,11 +269,12 @@ pub(crate) async fn run_server_fn(
     produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
 }
 
-/// Answers a request with the result of a future that calls no function.
+/// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.
 pub(crate) fn answer_with(
     request: &RequestContext<'_>,
     name: &'static str,
     timeout: Option<Duration>,
+    permit: Option<Permit>,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
 ) {
@@ -285,8 +286,7 @@ pub(crate) fn answer_with(
         encoding: request.encoding(),
         id: request.id.clone(),
         sink: request.sink,
-        // Only calls of functions need a permit.
-        permit: None,
+        permit,
         context: None,
         forwards_log: false,
         callee: Callee { name, is_tool: false, timeout },

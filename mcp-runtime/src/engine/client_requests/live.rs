@@ -23,7 +23,7 @@ use crate::{
     },
     error::Fault,
     handler::{
-        AnswerFuture, ClientInfo, ClientRequester, Peer as _, SessionPeer,
+        AnswerFuture, CheckAnswer, ClientInfo, ClientRequester, Peer as _, SessionPeer,
         ask::{ElicitationSession, Question},
     },
     revision::Dialect,
@@ -38,9 +38,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(30);
 pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
     match response {
         InputResponse::Result(json) => Ok(json),
-        InputResponse::Error(message) => {
-            Err(Fault::internal(format!("the client answered `{method}` with an error: {message}")))
-        }
+        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
     }
 }
 
@@ -81,12 +79,12 @@ impl ClientRequester for LiveRequester {
         &self.info.capabilities
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
+    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
         if let Err(fault) = question.check_capabilities(&self.info.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
         let Some(session) = self.open_session() else { return Box::pin(ready(Err(session_ended()))) };
-        if let Some(known) = session.roots.answer(&question).filter(|answer| is_valid(answer)) {
+        if let Some(known) = session.roots.answer(&question).filter(|answer| check(answer).is_ok()) {
             return Box::pin(ready(Ok(known)));
         }
         Box::pin(ask(session, self.outbox.clone(), question))
@@ -151,6 +149,10 @@ impl SessionPeer for LiveRequester {
 
     fn client(&self) -> Option<&ClientInfo> {
         self.info.client.as_ref()
+    }
+
+    fn principal(&self) -> Option<&str> {
+        self.info.principal.as_deref()
     }
 
     fn has_ended(&self) -> bool {

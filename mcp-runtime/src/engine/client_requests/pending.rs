@@ -1,7 +1,6 @@
 //! The requests that the server has sent to the client of a session, and the responses to them.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -16,6 +15,7 @@ use crate::{
         request::params::Params,
     },
     error::Fault,
+    excerpt::excerpt,
     handler::Peer as _,
     jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
@@ -109,10 +109,11 @@ impl PendingRequests {
     }
 }
 
-/// Returns the message of a JSON-RPC error object.
+/// Returns an excerpt of the message of a JSON-RPC error object.
 fn error_message(error: &str) -> String {
     let message = raw::members(error).find(|(name, _)| name == "message");
-    message.and_then(|(_, json)| raw::string(json)).map_or_else(|| "(no message)".to_owned(), Cow::into_owned)
+    let message = message.and_then(|(_, json)| raw::string(json));
+    message.map_or_else(|| "(no message)".to_owned(), |message| excerpt(&message).into_owned())
 }
 
 /// Returns the error of a request whose session has ended.

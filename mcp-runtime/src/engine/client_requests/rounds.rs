@@ -3,7 +3,7 @@
 //! See [Multi round-trip requests](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr).
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::{pending, ready},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Encoding, ask::Question},
+    handler::{
+        AnswerFuture, CheckAnswer, ClientRequester, Encoding, MAX_ATTEMPTS,
+        ask::{InvalidAnswer, Question},
+    },
     jsonrpc::raw,
     revision::encode::Object,
 };
@@ -65,6 +68,8 @@ pub(crate) struct RoundsRequester {
     responses: HashMap<String, String>,
     /// The digests of the questions that the previous round ended with, by key, if the client returned its state.
     asked: Option<HashMap<String, String>>,
+    /// The number of invalid answers to these questions so far, by key.
+    rejected: HashMap<String, u32>,
     round: Arc<Mutex<Round>>,
     once: OnceValues,
     /// The capabilities that the client declared, as JSON.
@@ -81,6 +86,9 @@ struct Round {
     /// The digest of the first question of each key, if the client returned responses without a state. It has at most
     /// one entry for each response.
     first_asked: HashMap<String, String>,
+    /// The keys of the questions whose last invalid answer the function knows about, at most one for each response. If
+    /// the function asks again, the client is asked again.
+    failed: HashSet<String>,
     waker: Option<Waker>,
 }
 
@@ -89,8 +97,17 @@ struct Round {
 struct UnansweredQuestion {
     question: Question,
     digest: String,
+    rejection: Option<Rejection>,
     /// The number of futures that wait for the response.
     waiting: usize,
+}
+
+/// Why a question is repeated.
+#[derive(Debug)]
+struct Rejection {
+    /// The number of invalid answers so far.
+    attempts: u32,
+    error: InvalidAnswer,
 }
 
 impl RoundsRequester {
@@ -102,7 +119,7 @@ impl RoundsRequester {
         encoding: Arc<Encoding>,
     ) -> Self {
         let RoundParams { responses, state } = params;
-        let (asked, RequestState { answered, once, .. }) = match state {
+        let (asked, RequestState { answered, once, rejected, .. }) = match state {
             Some(state) => (Some(state.asked.clone()), state),
             None => (None, RequestState::default()),
         };
@@ -110,6 +127,7 @@ impl RoundsRequester {
         Self {
             responses,
             asked,
+            rejected,
             round: Arc::new(Mutex::new(round)),
             once: once.into(),
             capabilities: capabilities.into(),
@@ -120,44 +138,58 @@ impl RoundsRequester {
     }
 
     /// Returns the response to a question: from an earlier round, or from the parameters of this one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the parameters contain an invalid response, and counts it.
     fn response_to(
         &self,
         round: &mut Round,
         key: &str,
         digest: &str,
-        is_valid: &dyn Fn(&str) -> bool,
-    ) -> Option<String> {
+        check: &CheckAnswer<'_>,
+    ) -> Result<Option<String>, Rejection> {
         let is_this_question = |answered: &&AnsweredQuestion| answered.key == key && answered.digest == digest;
         if let Some(answered) = round.answered.iter().find(is_this_question) {
-            return Some(answered.response.clone());
+            return Ok(Some(answered.response.clone()));
         }
-        let response = self.responses.get(key)?;
-        let asked = match &self.asked {
-            Some(asked) => asked.get(key)?,
+        let Some(response) = self.responses.get(key) else { return Ok(None) };
+        let is_asked = match &self.asked {
+            Some(asked) => asked.get(key).is_some_and(|asked| asked == digest),
             // A client may omit the state, or answer before it is asked. Then only the key identifies the question.
-            None => round.first_asked.entry(key.to_owned()).or_insert_with(|| digest.to_owned()),
+            None => round.first_asked.entry(key.to_owned()).or_insert_with(|| digest.to_owned()) == digest,
         };
-        if asked != digest || !is_valid(response) {
-            return None;
+        if !is_asked || round.failed.contains(key) {
+            return Ok(None);
+        }
+        if let Err(error) = check(response) {
+            let attempts = self.rejected.get(key).map_or(1, |earlier| earlier.saturating_add(1));
+            return Err(Rejection { attempts, error });
         }
         let (key, digest) = (key.to_owned(), digest.to_owned());
         round.answered.push(AnsweredQuestion { key, digest, response: response.clone() });
-        Some(response.clone())
+        Ok(Some(response.clone()))
     }
 
     /// Encodes the result that ends this round.
     fn encode_input_required(&self, round: &mut Round) -> Result<Vec<u8>, Fault> {
         let questions = std::mem::take(&mut round.unanswered);
         let asked = questions.iter().map(|asked| (asked.question.key.clone(), asked.digest.clone())).collect();
-        let state = RequestState { asked, answered: round.answered.clone(), once: self.once.lock().clone() };
+        let rejections = questions.iter().filter_map(|asked| Some((&asked.question.key, asked.rejection.as_ref()?)));
+        let rejected = rejections.map(|(key, rejection)| (key.clone(), rejection.attempts)).collect();
+        let (answered, once) = (round.answered.clone(), self.once.lock().clone());
+        let state = RequestState { asked, answered, rejected, once };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         let mut requests = Object::begin(result.key("inputRequests"));
-        for UnansweredQuestion { question, .. } in &questions {
+        for UnansweredQuestion { question, rejection, .. } in &questions {
             let mut request = Object::begin(requests.key(&question.key));
             request.string("method", question.method);
-            request.raw("params", question.params.as_bytes());
+            match rejection {
+                Some(Rejection { error, .. }) => request.raw("params", question.params_after(error).as_bytes()),
+                None => request.raw("params", question.params.as_bytes()),
+            }
             request.end();
         }
         requests.end();
@@ -172,12 +204,21 @@ impl ClientRequester for RoundsRequester {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
+    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
         let digest = question_digest(&self.binding.digest(), question.method, &question.params);
         let mut round = lock(&self.round);
-        if let Some(response) = self.response_to(&mut round, &question.key, &digest, is_valid) {
-            return Box::pin(ready(Ok(response)));
-        }
+        let rejection = match self.response_to(&mut round, &question.key, &digest, check) {
+            Ok(Some(response)) => return Box::pin(ready(Ok(response))),
+            Ok(None) => None,
+            Err(Rejection { attempts, error }) if attempts >= MAX_ATTEMPTS => {
+                round.failed.insert(question.key.clone());
+                return Box::pin(ready(Err(error.into_fault(question.key))));
+            }
+            Err(rejection) => {
+                tracing::debug!(key = question.key, error = %rejection.error, "invalid answer, asking again");
+                Some(rejection)
+            }
+        };
         if let Err(fault) = question.check_capabilities(&self.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
@@ -188,7 +229,7 @@ impl ClientRequester for RoundsRequester {
                 return Box::pin(ready(Err(Fault::internal(message))));
             }
             Some(asked) => asked.waiting += 1,
-            None => round.unanswered.push(UnansweredQuestion { question, digest, waiting: 1 }),
+            None => round.unanswered.push(UnansweredQuestion { question, digest, rejection, waiting: 1 }),
         }
         if let Some(waker) = round.waker.take() {
             waker.wake();

@@ -192,6 +192,7 @@ mod tests {
                 digest: "d1".to_owned(),
                 response: r#"{"action":"accept"}"#.to_owned(),
             }],
+            rejected: HashMap::from([("again".to_owned(), 1)]),
             once: HashMap::from([("seat".to_owned(), "7".to_owned())]),
         }
     }

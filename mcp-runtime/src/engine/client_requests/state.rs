@@ -17,6 +17,9 @@ pub(super) struct RequestState {
     /// The questions that were answered in earlier rounds.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub(super) answered: Vec<AnsweredQuestion>,
+    /// The number of invalid answers to a question that the round ends with, by key.
+    #[serde(rename = "i", default, skip_serializing_if = "HashMap::is_empty")]
+    pub(super) rejected: HashMap<String, u32>,
     /// The values of `ctx.once`, as JSON, by key.
     #[serde(rename = "o", default, skip_serializing_if = "HashMap::is_empty")]
     pub(super) once: HashMap<String, String>,

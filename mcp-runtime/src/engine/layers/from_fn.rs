@@ -9,6 +9,31 @@ use super::{
 /// The function returns an [`Outcome`], or a `Result` of one with an error that converts into an [`Outcome`], such as a
 /// [`Fault`](crate::Fault).
 ///
+/// The function is called many times at once, so the future of each call must own what it uses. A closure that captures
+/// values is therefore not `async` itself: it clones them and returns an `async move` block.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use mcp_runtime::{
+///     Server,
+///     layers::{Call, Next, Outcome, from_fn},
+/// };
+///
+/// let guests = Arc::new(vec!["Ada".to_owned()]);
+/// let server = Server::empty("party", "1.0.0").layer(from_fn(move |call: Call, next: Next| {
+///     let guests = Arc::clone(&guests);
+///     async move {
+///         match call.caller().principal() {
+///             Some(name) if guests.iter().any(|guest| guest == name) => next.run(call).await,
+///             _ => Outcome::error(&call, "you are not on the list"),
+///         }
+///     }
+/// }));
+/// ```
+///
+/// An async function:
+///
 /// ```
 /// use std::time::Instant;
 ///

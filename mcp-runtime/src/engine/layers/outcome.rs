@@ -9,30 +9,15 @@ use crate::{
     },
     jsonrpc::raw,
     model::ToolResult,
-    revision::Feature,
+    revision::Dialect,
 };
 
 /// The outcome of a call: a result or an error.
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) finished: Finished,
-    model_errors: ModelErrors,
-}
-
-/// The kinds of errors that become results for the model to read.
-#[derive(Debug, Clone, Copy, Default)]
-struct ModelErrors {
-    /// Whether errors that the function returns become results.
-    failures: bool,
-    /// Whether invalid arguments become results.
-    arguments: bool,
-}
-
-impl ModelErrors {
-    fn of(info: &CallInfo) -> Self {
-        let is_tool = info.kind == CallKind::Tool;
-        Self { failures: is_tool, arguments: is_tool && info.encoding.has(Feature::InputErrorsAsResults) }
-    }
+    /// The dialect of the response if the call is one of a tool, some of whose errors are results.
+    tool_dialect: Option<&'static Dialect>,
 }
 
 /// The status of a finished call.
@@ -129,7 +114,8 @@ impl Outcome {
     }
 
     pub(super) fn of(finished: Finished, info: &CallInfo) -> Self {
-        Self { finished, model_errors: ModelErrors::of(info) }
+        let tool_dialect = (info.kind == CallKind::Tool).then_some(info.encoding.dialect);
+        Self { finished, tool_dialect }
     }
 
     /// Returns an outcome with the JSON of an earlier result. The function and the revision must be the same.
@@ -165,18 +151,15 @@ impl Outcome {
             (Err(error), _) => error,
             (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
         };
-        match error.kind() {
-            HandlerErrorKind::InvalidArguments(_) if self.model_errors.arguments => CallStatus::ToolError,
-            HandlerErrorKind::Failed { .. } | HandlerErrorKind::Message(_) | HandlerErrorKind::Masked(_)
-                if self.model_errors.failures =>
-            {
-                CallStatus::ToolError
-            }
-            _ => CallStatus::Fault,
-        }
+        let is_tool_error = self.tool_dialect.is_some_and(|dialect| match error.kind() {
+            HandlerErrorKind::Fault(fault) => dialect.is_tool_error(fault),
+            _ => true,
+        });
+        if is_tool_error { CallStatus::ToolError } else { CallStatus::Fault }
     }
 
-    /// Returns the protocol error that the function, a layer or the framework raised.
+    /// Returns the fault that the function, a layer or the framework raised. If [`status`](Self::status) is
+    /// [`ToolError`](CallStatus::ToolError), the model reads its message.
     pub fn fault(&self) -> Option<&Fault> {
         match self.error_kind()? {
             HandlerErrorKind::Fault(fault) => Some(fault),
@@ -215,7 +198,7 @@ impl Outcome {
 impl From<Fault> for Outcome {
     fn from(fault: Fault) -> Self {
         let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
-        Self { finished, model_errors: ModelErrors::default() }
+        Self { finished, tool_dialect: None }
     }
 }
 

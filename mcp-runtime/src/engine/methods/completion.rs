@@ -22,7 +22,7 @@ use crate::{
     revision::encode::Object,
 };
 
-/// Completes an argument of a prompt or a variable of a resource template.
+/// Completes an argument of a prompt or a variable of a resource template. An unknown one has no values.
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -31,7 +31,10 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(raw::member(argument, "name"), "argument.name")?;
     let value = params::string(raw::member(argument, "value"), "argument.value")?;
-    let Some(source) = referenced.completion_source(&name) else { return Err(unknown_argument(referenced, &name)) };
+    let Some(source) = referenced.completion_source(&name) else {
+        response::write_result(out, request.id, &Completions::default().write(request.encoding()));
+        return Ok(());
+    };
     let context = request.params.member("context");
     let next = request.engine().layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
@@ -97,13 +100,6 @@ fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>
 
 fn missing(name: &str) -> Fault {
     Fault::invalid_params(format!("`{name}` is missing"))
-}
-
-fn unknown_argument(function: &Function, name: &str) -> Fault {
-    let known: Vec<_> = function.contract.arguments.iter().map(|known| format!("`{}`", known.name)).collect();
-    let expected =
-        if known.is_empty() { "expected none".to_owned() } else { format!("expected one of {}", known.join(", ")) };
-    Fault::InvalidParams(format!("unknown argument `{}`, {expected}", excerpt(name)))
 }
 
 /// Returns the arguments that layers see: the members of `argument`, and the `context`.

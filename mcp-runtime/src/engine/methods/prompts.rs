@@ -6,6 +6,7 @@ use crate::{
         request::{context::RequestContext, params},
     },
     error::Fault,
+    excerpt::excerpt,
     handler::{entry::Hints, from_strings},
     jsonrpc::raw,
 };
@@ -22,6 +23,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
     let mut strings = Vec::new();
     for (argument, json) in raw::members(request.params.arguments()?) {
         let Some(text) = raw::string(json) else {
+            let (argument, json) = (excerpt(&argument), excerpt(json));
             let message = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
             return Err(Fault::InvalidParams(message));
         };

@@ -20,9 +20,6 @@ use crate::{
 /// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
 const MAX_LISTENERS: usize = 1024;
 
-/// The maximum size in bytes of the id of a `subscriptions/listen` request, which every notification repeats.
-const MAX_ID_BYTES: usize = 1024;
-
 /// Subscribes the session to a resource.
 ///
 /// See [Subscriptions](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions).
@@ -56,10 +53,6 @@ fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subs
 pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if matches!(request.sink, Sink::Batch(_)) {
         return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
-    }
-    if request.id.as_json().len() > MAX_ID_BYTES {
-        let message = format!("the id of `subscriptions/listen` may have at most {MAX_ID_BYTES} bytes");
-        return Err(Fault::InvalidRequest(message));
     }
     let (engine, connection) = (request.engine(), request.connection);
     let (registry, visible) = (request.registry, request.visible_to());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     engine::{
-        call::prepare::{answer_with, check_in_flight},
+        call::prepare::{admit, answer_with, check_in_flight},
         request::context::RequestContext,
         tasks::{
             extension,
@@ -45,7 +45,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
 
 fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    answer_with(request, "tasks/get", request.engine().limits.timeout, task.get(), out);
+    answer_with(request, "tasks/get", request.engine().limits.timeout, None, task.get(), out);
     Ok(())
 }
 
@@ -55,7 +55,7 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
     let page_size = engine.limits.page_size;
     let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
-    answer_with(request, "tasks/list", engine.limits.timeout, page, out);
+    answer_with(request, "tasks/list", engine.limits.timeout, None, page, out);
     Ok(())
 }
 
@@ -65,19 +65,21 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
     let Some(session) = request.session() else { return Err(Fault::MethodNotFound("tasks/result".to_owned())) };
     let stream = QuestionStream { session: Arc::clone(session), outbox: Arc::clone(&request.connection.outbox) };
     let result = ResultRequest { request: task, stream };
-    answer_with(request, "tasks/result", None, result.wait(), out);
+    // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
+    let permit = admit(request)?;
+    answer_with(request, "tasks/result", None, permit, result.wait(), out);
     Ok(())
 }
 
 fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-    answer_with(request, "tasks/update", request.engine().limits.timeout, task.update(responses), out);
+    answer_with(request, "tasks/update", request.engine().limits.timeout, None, task.update(responses), out);
     Ok(())
 }
 
 fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    answer_with(request, "tasks/cancel", request.engine().limits.timeout, task.cancel(), out);
+    answer_with(request, "tasks/cancel", request.engine().limits.timeout, None, task.cancel(), out);
     Ok(())
 }
 

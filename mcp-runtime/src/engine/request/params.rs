@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     error::Fault,
-    jsonrpc::{Object, raw},
+    jsonrpc::{MAX_ID_BYTES, Object, raw},
     model::Level,
     revision::Dialect,
 };
@@ -126,6 +126,20 @@ impl<'a> Meta<'a> {
             }
         }
         meta
+    }
+
+    /// Checks the size of the progress token, which the server repeats in each progress notification.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if it exceeds [`MAX_ID_BYTES`].
+    pub(crate) fn check_progress_token(&self) -> Result<(), Fault> {
+        match self.progress_token {
+            Some(token) if token.len() > MAX_ID_BYTES => {
+                Err(Fault::invalid_params(format!("`_meta.progressToken` must have at most {MAX_ID_BYTES} bytes")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the JSON of the progress token, if it is a string or an integer.

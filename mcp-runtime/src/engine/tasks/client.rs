@@ -16,7 +16,7 @@ use crate::{
         session::Session,
     },
     error::Fault,
-    handler::{AnswerFuture, ClientRequester, Encoding, Peer, SessionPeer, StatusMessages, ask::Question},
+    handler::{AnswerFuture, CheckAnswer, ClientRequester, Encoding, Peer, SessionPeer, StatusMessages, ask::Question},
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
@@ -79,13 +79,13 @@ impl ClientRequester for TaskClient {
         &self.capabilities
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
+    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
         if let Err(fault) = question.check_capabilities(&self.capabilities) {
             return Box::pin(ready(Err(fault)));
         }
         let session = self.session.as_ref().and_then(|session| session.session.upgrade());
         let known = session.and_then(|session| session.roots.answer(&question));
-        if let Some(known) = known.filter(|answer| is_valid(answer)) {
+        if let Some(known) = known.filter(|answer| check(answer).is_ok()) {
             return Box::pin(ready(Ok(known)));
         }
         let (key, response) = match self.inbox.ask(&question) {

@@ -19,7 +19,8 @@ use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer, TaskHandoff,
+        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer,
+        TaskHandoff,
         ask::{ElicitationSession, Question},
     },
     jsonrpc::Id,
@@ -126,8 +127,8 @@ impl ClientRequester for DeferredTask {
         self.requester().capabilities()
     }
 
-    fn ask(&self, question: Question, is_valid: &dyn Fn(&str) -> bool) -> AnswerFuture {
-        self.requester().ask(question, is_valid)
+    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
+        self.requester().ask(question, check)
     }
 
     fn retries_invalid_answers(&self) -> bool {

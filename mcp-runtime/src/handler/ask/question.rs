@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{
     error::Fault,
-    handler::schema::{Checker, SchemaError, Violation},
-    revision::{Features, Revision, dialect_of},
+    handler::schema::{Checker, SchemaError, Violation, decoding_violation},
+    jsonrpc::raw,
+    revision::{Features, Revision, dialect_of, encode::Object},
 };
 
 /// A request to the client: [`Elicitation`](crate::Elicitation), [`UrlElicitation`](crate::UrlElicitation),
@@ -140,6 +141,26 @@ pub struct Question {
 }
 
 impl Question {
+    /// Returns the parameters of the question when it is repeated because its last answer was invalid. The message to
+    /// the user says why. Questions to a model or a program have no such message.
+    pub(crate) fn params_after(&self, error: &InvalidAnswer) -> String {
+        if self.method != "elicitation/create" {
+            return self.params.clone();
+        }
+        let mut out = Vec::with_capacity(self.params.len() + 128);
+        let mut params = Object::begin(&mut out);
+        for (name, value) in raw::members(&self.params) {
+            match raw::string(value).filter(|_| name == "message") {
+                Some(message) => {
+                    params.string(&name, &format!("{message}\n\nThe last answer was not accepted: {error}"));
+                }
+                None => params.raw(&name, value.as_bytes()),
+            }
+        }
+        params.end();
+        String::from_utf8(out).unwrap_or_default()
+    }
+
     /// Checks the capabilities that the client has declared: an object, as JSON.
     ///
     /// # Errors
@@ -159,6 +180,11 @@ pub struct InvalidAnswer(String);
 impl InvalidAnswer {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+
+    /// Returns the fault that the function receives.
+    pub(crate) fn into_fault(self, key: String) -> Fault {
+        Fault::InvalidAnswer { key, reason: self.0 }
     }
 }
 
@@ -196,7 +222,7 @@ pub fn encoded_question(ask: &impl Ask, revision: Revision) -> Result<String, Fa
 pub(super) fn parse(schema: &Value, json: &str) -> Result<Value, InvalidAnswer> {
     let violations = Checker::compile(schema)?.violations(json);
     if violations.is_empty() {
-        return serde_json::from_str(json).map_err(|error| InvalidAnswer::new(error.to_string()));
+        return serde_json::from_str(json).map_err(|error| decoding_violation("", json, &error).into());
     }
     let messages: Vec<_> = violations.iter().map(ToString::to_string).collect();
     Err(InvalidAnswer(messages.join("; ")))

@@ -114,7 +114,8 @@ impl<'a> EntryInfo<'a> {
     ///     fn clear() {}
     /// }
     ///
-    /// let server = Server::new("notes", "1.0.0")
+    /// let server = Server::empty("notes", "1.0.0")
+    ///     .with::<Notes>()
     ///     .only(|entry| entry.function != "Notes::clear")
     ///     .prefix(|entry| entry.is::<Notes>(), "notes_");
     /// assert!(server.check().is_ok());

@@ -8,6 +8,7 @@
 //! official test suite; the test module `vocabulary` lists how every keyword is treated.
 
 mod compile;
+mod decode;
 mod explain;
 mod format;
 mod integral;
@@ -26,13 +27,13 @@ mod walk;
 
 use serde_json::Value;
 
-pub(crate) use self::violation::Violation;
 use self::{
     compile::compile,
     node::Node,
     report::{Collector, StopAtFirst},
     walk::Walk,
 };
+pub(crate) use self::{decode::decoding_violation, violation::Violation};
 use super::error::SchemaError;
 
 /// A compiled schema.

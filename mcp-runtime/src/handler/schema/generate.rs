@@ -3,10 +3,12 @@
 //!
 //! References are inlined unless a type is recursive, optional properties are not nullable, formats that name Rust
 //! types are removed, and enums of unit variants become a plain `enum`. The set of accepted values changes in one way
-//! only: optional properties no longer accept `null`. Everything else that an author put into a schema is preserved.
+//! only: `null` is removed from optional properties, which are marked as [`NULLABLE`] instead. Everything else that an
+//! author put into a schema is preserved. `list` turns the result into the schema that clients see.
 
 mod implied;
 mod keywords;
+mod list;
 mod merge;
 mod simplify;
 #[cfg(test)]
@@ -15,8 +17,8 @@ mod tests;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::keywords::Keyword;
-use self::simplify::Simplifier;
+pub(crate) use self::{keywords::Keyword, list::listed};
+use self::{merge::NULLABLE, simplify::Simplifier};
 use super::{
     check::Checker,
     error::SchemaError,
@@ -147,7 +149,7 @@ fn document(schema: &Value, definitions: &mut Map<String, Value>) -> Option<Resu
         return Some(Err(SchemaError::new(message)));
     }
     let mut document = document.clone();
-    name.and_then(|name| definitions.remove(&name));
+    name.and_then(|name| definitions.shift_remove(&name));
     let defined = add_definitions(&mut document, std::mem::take(definitions));
     Some(defined.map(|()| document))
 }
@@ -197,7 +199,7 @@ pub(crate) fn is_object(schema: &Value) -> bool {
 pub(crate) fn wrap(mut schema: Value) -> Value {
     const RESULT: &str = "#/properties/result";
 
-    let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    let definitions = schema.as_object_mut().and_then(|schema| schema.shift_remove("$defs"));
     // References to the root, or into it, must point to its new location.
     visit_references_mut(&mut schema, &mut |reference| {
         if let Some(path) = reference.strip_prefix('#')
@@ -238,6 +240,9 @@ fn argument(
     }
     if let Some(default) = property.default.filter(|default| !default.is_null()) {
         insert(&mut schema, "default", default);
+    }
+    if !property.required {
+        insert(&mut schema, NULLABLE, true.into());
     }
     Ok(schema)
 }

@@ -5,11 +5,13 @@ mod error;
 mod generate;
 mod nearest;
 mod pointer;
+mod profile;
 mod subschemas;
 
-pub(crate) use check::{Checker, Violation};
+pub(crate) use check::{Checker, Violation, decoding_violation};
 pub(crate) use error::SchemaError;
 pub(crate) use generate::{
-    Keyword, Property, generator, input, is_object, output, output_generator, whole_input, wrap,
+    Keyword, Property, generator, input, is_object, listed, output, output_generator, whole_input, wrap,
 };
 pub(crate) use nearest::nearest;
+pub use profile::SchemaProfile;

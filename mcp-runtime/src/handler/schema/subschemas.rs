@@ -42,6 +42,12 @@ impl KeywordValue {
     }
 }
 
+/// Returns whether a keyword's schemas apply to a value without being asserted of it. A weaker schema there may reject
+/// more values.
+pub(super) fn is_condition(keyword: &str) -> bool {
+    matches!(keyword, "if" | "then" | "else" | "not" | "contains" | "dependentSchemas")
+}
+
 /// Returns the schemas directly inside a schema.
 pub(super) fn subschemas(schema: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     schema.iter().flat_map(|(keyword, value)| -> Vec<&Value> {

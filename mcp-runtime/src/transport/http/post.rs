@@ -201,6 +201,8 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     };
     let version = session.info.dialect.name();
     let Some(id) = endpoint.sessions().open(Arc::clone(session), exchange.source.peer()) else {
+        // Nobody knows the session, so nothing else would stop its pings.
+        session.end();
         return response::overloaded("too many sessions");
     };
     let mut response = response::json(status, message);

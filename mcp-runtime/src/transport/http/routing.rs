@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use http::{StatusCode, header::ACCEPT_ENCODING, request::Parts};
+use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
 
 use super::{
     endpoint::Endpoint,
@@ -11,7 +11,7 @@ use super::{
     response::{self, HttpResponse},
     session::ActiveSession,
 };
-use crate::{error::Fault, revision};
+use crate::{error::Fault, excerpt::excerpt, revision};
 
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
@@ -73,11 +73,17 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
 
 /// Finds the session of a GET or DELETE.
 ///
+/// Without a session, the server offers no stream to a GET, so its response is `405 Method Not Allowed`, which tells
+/// clients that probe for a stream to do without one.
+///
+/// See [Listening for messages from the server](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server).
+///
 /// # Errors
 ///
 /// Returns the response that rejects the request if it names no session, or if the session does not exist.
 pub(super) fn session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<ActiveSession, Box<HttpResponse>> {
-    if is_stateless(request) {
+    let is_probe = request.method == Method::GET && !request.headers.contains_key(&SESSION);
+    if is_probe || is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
     check_session_version(headers::plain(&request.headers, &VERSION))?;
@@ -114,7 +120,7 @@ fn is_stateless(request: &Parts) -> bool {
 fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box<HttpResponse>> {
     match version {
         Ok(Some(version)) if revision::handshake(version).is_none() => {
-            let why = format!("unsupported protocol version {version:?}");
+            let why = format!("unsupported protocol version {:?}", excerpt(version));
             Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, &why)))
         }
         Ok(_) => Ok(()),

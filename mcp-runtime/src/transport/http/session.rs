@@ -140,7 +140,7 @@ impl Sessions {
         let mut table = self.table();
         // For other principals the session does not exist, so their requests must not keep it from expiring either.
         let found = table.get(id).map(|entry| &entry.session);
-        let session = found.filter(|found| found.session.principal.as_deref() == principal)?;
+        let session = found.filter(|found| found.session.info.principal.as_deref() == principal)?;
         if session.is_over(self.idle_timeout, now) {
             table.remove(id);
             return None;

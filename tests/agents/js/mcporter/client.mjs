@@ -35,7 +35,9 @@ class Mcporter extends Client {
     }
 
     async callWithPositions(name, values) {
-        const words = ['--config', this.config, 'call', `server.${name}`, ...values, '--output', 'json'];
+        // Not as words, of which the command line drops the first.
+        const expression = `server.${name}(${values.map(value => JSON.stringify(value)).join(', ')})`;
+        const words = ['--config', this.config, 'call', expression, '--output', 'json'];
         const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...words]).catch(error => error); // of a tool error
         const result = JSON.parse(stdout);
         return result.content ?? Object.entries(result).map(([key, value]) => `${key}=${value}`);

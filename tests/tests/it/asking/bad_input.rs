@@ -67,7 +67,7 @@ async fn responses_to_unknown_requests_are_ignored() {
 }
 
 #[tokio::test]
-async fn an_invalid_answer_fails_the_call() {
+async fn an_invalid_answer_is_a_tool_error() {
     for (answer, expected) in [
         (json!({"result": {"action": "perhaps"}}), "the client's answer to `confirm` is invalid: "),
         (json!({"result": accept_with(json!("yes"))}), "the client's answer to `confirm` is invalid: "),
@@ -77,6 +77,10 @@ async fn an_invalid_answer_fails_the_call() {
             "the client answered `elicitation/create` with an error: not today",
         ),
         (json!({"error": "oh"}), "the client answered `elicitation/create` with an error: (no message)"),
+        (
+            json!({"error": {"code": -1, "message": "x".repeat(1 << 16)}}),
+            "the client answered `elicitation/create` with an error: xxx",
+        ),
     ] {
         let mut client = connect(server());
         let mut message = json!({"jsonrpc": "2.0", "id": ask(&mut client, 1).await});
@@ -84,8 +88,10 @@ async fn an_invalid_answer_fails_the_call() {
         send(&mut client, message);
         let lines = client.settle().await;
         assert_eq!(lines.len(), 1, "{lines:?}");
-        let message = lines[0]["error"]["message"].as_str().unwrap();
+        assert_eq!(lines[0]["result"]["isError"], true, "{answer}: {lines:?}");
+        let message = lines[0]["result"]["content"][0]["text"].as_str().unwrap();
         assert!(message.starts_with(expected), "{answer}: {message}");
+        assert!(message.len() < 300, "{answer}: {message}");
     }
 }
 
@@ -113,7 +119,8 @@ async fn a_question_times_out() {
     assert_eq!(began.elapsed().as_secs(), 3600);
     assert_eq!(lines[0]["method"], "notifications/cancelled");
     assert_eq!(lines[0]["params"]["requestId"], question);
-    assert_eq!(lines[1]["error"]["message"], "the client did not answer `confirm` within 3600s");
+    assert_eq!(lines[1]["result"]["isError"], true, "{lines:?}");
+    assert_eq!(lines[1]["result"]["content"][0]["text"], "the client did not answer `confirm` within 3600s");
     assert_eq!(send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()})), [] as [Value; 0]);
 }
 

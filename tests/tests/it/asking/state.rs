@@ -201,6 +201,67 @@ async fn invalid_answers_are_asked_for_again() {
     }
 }
 
+/// Repeats a call with an answer to the questions of the last round.
+async fn answer_with(client: &mut TestClient, arguments: &Value, asked: &Value, responses: Value) -> Value {
+    let extra = json!({"inputResponses": responses, "requestState": asked["requestState"]});
+    call(client, "twice", arguments.clone(), extra).await.unwrap()
+}
+
+/// Ask the same question until there is an answer, but at most twice.
+#[mcp_runtime::tool]
+async fn twice(ctx: &mcp_runtime::Context, path: String) -> Result<String, mcp_runtime::Fault> {
+    let ask = || ctx.elicit::<super::Confirm>("confirm", format!("Delete {path}?"));
+    let answer = match ask().await {
+        Err(mcp_runtime::Fault::InvalidAnswer { .. }) => ask().await?,
+        answer => answer?,
+    };
+    Ok(format!("{answer:?}"))
+}
+
+#[tokio::test]
+async fn a_repeated_question_says_why_and_the_call_fails_after_three_invalid_answers() {
+    const REASON: &str = "Delete /a?\n\nThe last answer was not accepted: `sure`: \"maybe\" must be a boolean";
+    let invalid = json!({"confirm": {"action": "accept", "content": {"sure": "maybe"}}});
+    for valid_after in 1..=3 {
+        let mut client = connect(server());
+        let mut result = call(&mut client, "delete", json!({"path": "/a"}), json!({})).await.unwrap();
+        for round in 1..=valid_after {
+            let message = &result["inputRequests"]["confirm"]["params"]["message"];
+            assert_eq!(*message, if round == 1 { "Delete /a?" } else { REASON }, "round {round}");
+            let extra = json!({"inputResponses": invalid, "requestState": result["requestState"]});
+            result = call(&mut client, "delete", json!({"path": "/a"}), extra).await.unwrap();
+        }
+        if valid_after == 3 {
+            assert_eq!(result["isError"], true, "{result}");
+            let text = "the client's answer to `confirm` is invalid: `sure`: \"maybe\" must be a boolean";
+            assert_eq!(result["content"][0]["text"], text);
+            continue;
+        }
+        let accepted = json!({"confirm": {"action": "accept", "content": {"sure": true}}});
+        let extra = json!({"inputResponses": accepted, "requestState": result["requestState"]});
+        let result = call(&mut client, "delete", json!({"path": "/a"}), extra).await.unwrap();
+        assert_eq!(result["content"][0]["text"], "deleted /a");
+    }
+}
+
+/// A function that asks again after the last attempt does not receive the same invalid answer.
+#[tokio::test]
+async fn a_question_that_is_asked_again_starts_over() {
+    let mut client = connect(mcp_runtime::Server::empty("twice", "1.0.0").with::<twice>());
+    let arguments = json!({"path": "/a"});
+    let invalid = json!({"confirm": {"action": "perhaps"}});
+    let mut result = call(&mut client, "twice", arguments.clone(), json!({})).await.unwrap();
+    for asked_before in [0, 1, 2, 0, 1, 2] {
+        let message = result["inputRequests"]["confirm"]["params"]["message"].as_str().unwrap();
+        assert_eq!(message.contains("not accepted"), asked_before > 0, "{asked_before}: {message}");
+        result = answer_with(&mut client, &arguments, &result, invalid.clone()).await;
+    }
+    // The function remembers nothing between rounds, so it asks again.
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    let result = answer_with(&mut client, &arguments, &result, json!({"confirm": {"action": "decline"}})).await;
+    assert_eq!(result["content"][0]["text"], "Decline");
+}
+
 #[tokio::test]
 async fn a_state_above_the_size_limit_fails_the_call() {
     use mcp_runtime::{Context, Elicit, Fault, tool};

@@ -147,8 +147,13 @@ async fn required_pages_are_an_error_in_the_revision_that_defines_it() {
                 }
                 let error = &response["error"];
                 if revision < Revision::V2025_11_25 || !has_url {
-                    assert_eq!((&error["code"], &error["data"]), (&json!(-32600), &Value::Null), "{case}: {response}");
                     let message = "the client has not declared the capability `elicitation.url`";
+                    if method == "tools/call" {
+                        assert_eq!(response["result"]["isError"], true, "{case}: {response}");
+                        assert_eq!(response["result"]["content"][0]["text"], message, "{case}");
+                        continue;
+                    }
+                    assert_eq!((&error["code"], &error["data"]), (&json!(-32600), &Value::Null), "{case}: {response}");
                     assert_eq!(error["message"], message, "{case}");
                     continue;
                 }
@@ -199,6 +204,10 @@ async fn required_pages_are_questions_in_the_stateless_revision() {
             let response = stateless(&mut client, &url, method, again);
             let case = format!("{method} {params} {action}: {response}");
             match message {
+                Some(message) if method == "tools/call" => {
+                    assert_eq!(response["result"]["isError"], true, "{case}");
+                    assert_eq!(response["result"]["content"][0]["text"], message, "{case}");
+                }
                 Some(message) => {
                     let error = &response["error"];
                     assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!(message)), "{case}");
@@ -237,7 +246,7 @@ async fn completion_is_reported_once_to_the_session_that_was_asked() {
             let asked = client.next().await;
             let completion = completions.recv().await.unwrap();
             if revision < Revision::V2025_11_25 {
-                assert_eq!(asked["error"]["code"], -32600, "{revision} {tool}: {asked}");
+                assert_eq!(asked["result"]["isError"], true, "{revision} {tool}: {asked}");
                 assert!(!completion.complete(), "{revision} {tool}");
                 client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
                 assert_eq!(client.next().await["id"], 2, "{revision} {tool}");
@@ -287,7 +296,7 @@ async fn completion_is_not_reported_to_a_client_that_was_never_asked() {
     for (id, tool) in [(1, "connect"), (2, "files")] {
         client.call(id, tool);
         let message = "the client has not declared the capability `elicitation.url`";
-        assert_eq!(client.error(id).await, message, "{tool}");
+        assert_eq!(client.text(id).await, message, "{tool}");
         assert!(!completions.recv().await.unwrap().complete(), "{tool}");
     }
     client.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}));

@@ -111,10 +111,10 @@ async fn log_messages_of_a_handle_are_sent_on_the_general_stream() {
     for (count, version) in (1..).zip(VERSIONS) {
         let session = session(&endpoint, version).await;
         session.initialized().await;
-        handle.log(Level::Error, "", "nobody reads");
+        handle.log(Level::Error, "nobody reads");
         assert_eq!(handle.dropped_log_messages(), count, "{version}");
         let mut stream = endpoint.open(&session.get()).await;
-        handle.log(Level::Error, "", "hello");
+        handle.log(Level::Error, "hello");
         assert_eq!(stream.message().await.unwrap()["params"]["data"], "hello", "{version}");
         assert_eq!(endpoint.send(&session.delete()).await.status, 204);
     }

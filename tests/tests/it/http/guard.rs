@@ -184,15 +184,15 @@ async fn statuses(endpoint: &Endpoint, paths: &[&str]) -> Vec<u16> {
 async fn health_checks_are_served_next_to_the_endpoint() {
     let paths = ["/healthz", "/readyz?verbose", "/alive", "/", "/mcp/", "/sse", "/message"];
     let (_, endpoint) = serve().await;
-    assert_eq!(statuses(&endpoint, &paths).await, [200, 200, 404, 404, 404, 404, 404]);
+    assert_eq!(statuses(&endpoint, &paths).await, [200, 200, 404, 404, 405, 404, 404]);
     // Health checks use arbitrary host names.
     let probe = Request::new("GET").path("/healthz").with("host", "10.0.0.1:8080");
     assert_eq!(endpoint.send(&probe).await.status, 200);
 
     let (_, endpoint) = serve_with(HttpOptions::default().health(Some(("/alive", "/ready"))).path("/")).await;
-    assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 200, 400, 404, 404, 404]);
+    assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 200, 405, 404, 404, 404]);
     assert_eq!(endpoint.send(&call("quick").path("/")).await.text(), "quick");
 
     let (_, endpoint) = serve_with(HttpOptions::default().health(None)).await;
-    assert_eq!(statuses(&endpoint, &paths).await, [404; 7]);
+    assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 404, 404, 405, 404, 404]);
 }

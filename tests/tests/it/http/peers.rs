@@ -206,13 +206,13 @@ mod addresses {
         let long = call("quick").body(vec![b' '; 1 << 20]).with("content-length", &(1 << 20).to_string());
         let bytes = long.bytes();
         let mut stalled = Vec::new();
-        for _ in 0..2 {
+        // Each stalled body is received concurrently, so the number that exhausts the share varies.
+        while connect(&endpoint, "127.0.0.1").await.send(&long).await.0.status != 503 {
+            assert!(stalled.len() < 100, "no body is refused");
             let mut connection = connect(&endpoint, "127.0.0.1").await;
             connection.write(&bytes[..bytes.len() - 1]).await;
             stalled.push(connection);
         }
-        // The server accepts this body until it has received enough of the others.
-        soon(async { while connect(&endpoint, "127.0.0.1").await.send(&long).await.0.status != 503 {} }).await;
         // Spaces are not a message, so the complete body is rejected.
         assert_eq!(connect(&endpoint, "127.0.0.2").await.send(&long).await.0.status, 400);
     }

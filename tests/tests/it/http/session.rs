@@ -68,7 +68,7 @@ async fn requests_are_checked() {
             (400, -32602),
         ),
         ("a notification without a session", notification().without("mcp-session-id"), (400, -32600)),
-        ("a stream without a session", session.get().without("mcp-session-id"), (400, -32600)),
+        ("a stream without a session", session.get().without("mcp-session-id"), (405, -32600)),
         ("a DELETE without a session", session.delete().without("mcp-session-id"), (400, -32600)),
         ("an unknown session", good().with("mcp-session-id", "AAAA"), (404, -32600)),
         ("a long unknown session", good().with("mcp-session-id", &long), (404, -32600)),
@@ -394,4 +394,54 @@ async fn a_body_that_arrives_after_the_end_of_its_session_is_refused() {
         assert_eq!((refused.outcome(), &refused.body), ((404, -32600), &unknown.body), "{kind}");
     }
     assert_eq!(gate.begun.load(super::Ordering::SeqCst), 0);
+}
+
+/// Clients probe for a stream before they open a session.
+#[tokio::test]
+async fn a_get_without_a_session_is_not_allowed() {
+    let (_, endpoint) = serve().await;
+    let probe = || Request::new("GET").with("accept", "text/event-stream");
+    for (name, request) in [
+        ("no version", probe()),
+        ("a version with sessions", probe().with("mcp-protocol-version", "2025-06-18")),
+        ("a version without sessions", probe().with("mcp-protocol-version", "2026-07-28")),
+        ("an unknown version", probe().with("mcp-protocol-version", "2025-01-01")),
+        ("any accept", Request::new("GET")),
+    ] {
+        let response = endpoint.send(&request).await;
+        assert_eq!((response.outcome(), response.header("allow")), ((405, -32600), Some("POST")), "{name}");
+    }
+    let session = endpoint.session("2025-06-18").await;
+    assert_eq!(endpoint.open(&session.get()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_slash_at_the_end_of_the_path_is_ignored() {
+    for path in ["/mcp", "/mcp/", "/", "/a/b/"] {
+        let (_, endpoint) = super::serve_with(mcp_runtime::HttpOptions::default().path(path)).await;
+        let without = path.trim_end_matches('/');
+        let other = format!("{without}/");
+        for path in [path, without, &other].into_iter().filter(|path| !path.is_empty()) {
+            let response = endpoint.send(&super::request::call("quick").path(path)).await;
+            assert_eq!((response.status, response.text().as_str()), (200, "quick"), "{path}");
+        }
+        for path in ["/mcp//", "/other", "/mcpx", "//"] {
+            assert_eq!(endpoint.send(&super::request::call("quick").path(path)).await.status, 404, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_before_a_body_is_skipped() {
+    let (_, endpoint) = serve().await;
+    let marked = |request: Request| {
+        let (.., body) = request.clone().into_parts();
+        request.body(["\u{feff}".as_bytes(), &body].concat())
+    };
+    assert_eq!(endpoint.send(&marked(super::request::call("quick"))).await.text(), "quick");
+    assert_eq!(endpoint.send(&marked(initialize("2025-06-18"))).await.status, 200);
+    let session = endpoint.session("2025-06-18").await;
+    assert_eq!(endpoint.send(&marked(session.call(1, "quick"))).await.text(), "quick");
+    let twice = marked(marked(session.call(1, "quick")));
+    assert_eq!(endpoint.send(&twice).await.outcome(), (400, -32700));
 }

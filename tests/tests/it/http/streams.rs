@@ -144,7 +144,7 @@ async fn events_belong_to_their_session() {
         assert_eq!(endpoint.send(&session.resume(wrong)).await.outcome(), (400, -32600), "{wrong:?}");
     }
     assert_eq!(endpoint.send(&other.resume(&id)).await.outcome(), (400, -32600));
-    assert_eq!(endpoint.send(&session.resume(&id).without("mcp-session-id")).await.status, 400);
+    assert_eq!(endpoint.send(&session.resume(&id).without("mcp-session-id")).await.status, 405);
     assert_eq!(endpoint.send(&session.resume(&id).with("mcp-session-id", "gone")).await.status, 404);
     // A client that has received everything is told not to reconnect.
     assert_eq!(endpoint.send(&session.resume(&last)).await.outcome(), (204, 0));

@@ -147,6 +147,27 @@ async fn a_session_receives_requests_while_it_waits_for_the_result() {
     assert_eq!((listed.len(), &listed[0]["status"]), (1, &json!("completed")));
 }
 
+/// A client that waits for many results, and reads none, could otherwise use any amount of memory.
+#[tokio::test]
+async fn waiting_for_a_result_counts_as_a_call() {
+    let gate = Arc::<Gate>::default();
+    let endpoint = Endpoint::start(server(&gate), HttpOptions::default().max_in_flight(1)).await;
+    let session = endpoint.session("2025-11-25").await;
+    let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+    let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
+    let wait = |id: u64| {
+        let params = json!({"taskId": task});
+        session.post(&json!({"jsonrpc": "2.0", "id": id, "method": "tasks/result", "params": params}))
+    };
+    drop(endpoint.open(&wait(2)).await);
+    assert_eq!(endpoint.send(&wait(3)).await.outcome(), (503, -32603));
+    // Other requests about the task need no permit.
+    assert_eq!(request_in(&session, "tasks/get", json!({"taskId": task})).await["status"], "working");
+    assert_eq!(endpoint.send(&session.cancel(2)).await.status, 202);
+    gate.open();
+    assert_eq!(endpoint.send(&wait(3)).await.text(), "it is done");
+}
+
 /// Sends a request with a principal, and returns the session that it opened, and the message of the response.
 async fn send_as(service: &mut HttpService, principal: Option<&str>, request: Request) -> (Option<String>, Value) {
     let request = request.into_http(|extensions| {

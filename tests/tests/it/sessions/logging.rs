@@ -18,7 +18,7 @@ async fn a_handle_logs_to_every_session_at_its_level() {
         all.request("logging/setLevel", json!({"level": "debug"})).await.unwrap();
         few.request("logging/setLevel", json!({"level": "error"})).await.unwrap();
         for (level, text) in [(Level::Debug, "a"), (Level::Info, "b"), (Level::Error, "c")] {
-            handle.log(level, "index", text);
+            handle.log_as("index", level, text);
         }
         let messages = all.notifications();
         assert_eq!(texts(&messages), ["a", "b", "c"], "{revision}");
@@ -38,12 +38,12 @@ async fn messages_are_dropped_and_counted_if_the_client_does_not_read() {
     let (mut slow, mut fast) = (built.test_client(REVISIONS[3]), built.test_client(REVISIONS[3]));
     let long = "x".repeat(300 << 10);
     for _ in 0..4 {
-        handle.log(Level::Error, "", &long);
+        handle.log(Level::Error, &long);
         assert_eq!(fast.notifications().len(), 1);
     }
     assert_eq!(handle.dropped_log_messages(), 1);
     assert_eq!(slow.notifications().len(), 3);
-    handle.log(Level::Error, "", "again");
+    handle.log(Level::Error, "again");
     assert_eq!(texts(&slow.notifications()), ["again"]);
 }
 
@@ -52,9 +52,9 @@ async fn no_message_precedes_initialized() {
     let server = server();
     let handle = server.handle();
     let mut client = Client::open(server, Revision::V2025_11_25, &json!({}));
-    handle.log(Level::Error, "", "early");
+    handle.log(Level::Error, "early");
     client.notify("notifications/initialized");
-    handle.log(Level::Error, "", "late");
+    handle.log(Level::Error, "late");
     assert_eq!(client.next().await["params"]["data"], "late");
 }
 
@@ -64,7 +64,7 @@ async fn sessions_to_which_logging_was_not_declared_receive_no_messages() {
     let mut early = built.test_client(Revision::V2025_11_25);
     let handle = built.handle();
     let mut late = built.test_client(Revision::V2025_11_25);
-    handle.log(Level::Error, "", "hello");
+    handle.log(Level::Error, "hello");
     assert_eq!(early.notifications(), [] as [Value; 0]);
     assert_eq!(texts(&late.notifications()), ["hello"]);
 }

@@ -79,7 +79,7 @@ pub(crate) fn call_as_task(
     };
     let tasks = Arc::clone(&engine.tasks);
     let created = async move { tasks.create(new, job, running).await.map_err(|rejected| rejected.fault) };
-    answer_with(request, function.name, engine.limits.timeout, created, out);
+    answer_with(request, function.name, engine.limits.timeout, None, created, out);
     Ok(())
 }
 

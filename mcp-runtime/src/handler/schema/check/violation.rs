@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::excerpt::excerpt;
+
 /// The maximum number of characters shown of a value or a name.
 const SHOWN: usize = 80;
 
@@ -17,9 +19,9 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// Creates a violation with a shortened value.
+    /// Creates a violation with a shortened path and value.
     pub(crate) fn new(path: &str, value: Option<&str>, rule: &str) -> Self {
-        Self { path: path.to_owned(), value: value.map(shorten), rule: rule.to_owned() }
+        Self { path: excerpt(path).into_owned(), value: value.map(shorten), rule: rule.to_owned() }
     }
 }
 

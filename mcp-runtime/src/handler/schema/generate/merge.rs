@@ -3,8 +3,12 @@
 use serde_json::{Map, Value, json};
 
 /// Keywords without constraints.
-const ANNOTATIONS: &[&str] =
+pub(super) const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+
+/// The keyword that marks a schema from which `null` was removed, although decoding accepts it. Neither enforced nor
+/// listed.
+pub(super) const NULLABLE: &str = "$nullable";
 
 /// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings
 /// take precedence.
@@ -20,6 +24,37 @@ pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>
         all.push(Value::Object(constraints));
     }
     schema
+}
+
+/// Merges the schemas of `allOf` into the schema, as far as possible.
+pub(super) fn merge_all(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(parts)) = schema.shift_remove("allOf") else { return };
+    let mut rest = Vec::new();
+    for part in parts {
+        let Value::Object(part) = part else {
+            rest.push(part);
+            continue;
+        };
+        let present = |keyword: &str| schema.get(keyword);
+        let is_annotation = |keyword: &str| ANNOTATIONS.contains(&keyword);
+        // `additionalProperties` depends on its siblings.
+        let is_open = !part.contains_key("additionalProperties") && !schema.contains_key("additionalProperties");
+        let merges = |(keyword, value): (&String, &Value)| {
+            is_annotation(keyword) || is_mergeable(present(keyword), keyword, value)
+        };
+        if is_open && part.iter().all(merges) {
+            for (keyword, value) in part {
+                if !(is_annotation(&keyword) && schema.contains_key(&keyword)) {
+                    merge_keyword(schema, keyword, value);
+                }
+            }
+        } else {
+            rest.push(Value::Object(part));
+        }
+    }
+    if !rest.is_empty() {
+        schema.insert("allOf".to_owned(), rest.into());
+    }
 }
 
 /// Returns whether a keyword can be merged into a schema in which its value is `present`.
@@ -51,15 +86,17 @@ fn merge_keyword(schema: &mut Map<String, Value>, keyword: String, value: Value)
     }
 }
 
-/// Removes `null` from the schema of an optional property. Many clients do not understand nullable types and omit the
-/// property instead.
-pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
+/// Removes `null` from the schema of an optional property, and returns whether the schema accepted it.
+pub(super) fn drop_null(schema: &mut Map<String, Value>) -> bool {
+    let mut dropped = false;
     if schema.get("default") == Some(&Value::Null) {
-        schema.remove("default");
+        schema.shift_remove("default");
     }
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         if types.iter().any(|kind| kind != "null") {
+            let count = types.len();
             types.retain(|kind| kind != "null");
+            dropped |= types.len() < count;
         }
         if let [only] = types.as_slice() {
             let only = only.clone();
@@ -80,16 +117,20 @@ pub(super) fn drop_null(mut schema: Map<String, Value>) -> Map<String, Value> {
         if branches.len() == count {
             continue;
         }
+        dropped = true;
         if let [Value::Object(_)] = branches.as_slice() {
             let Some(Value::Object(only)) = branches.pop() else { continue };
-            schema.remove(keyword);
-            return drop_null(merge(only, schema));
+            schema.shift_remove(keyword);
+            let siblings = std::mem::take(schema);
+            *schema = merge(only, siblings);
+            drop_null(schema);
+            return true;
         }
         if branches.as_slice() == [Value::Bool(true)] {
-            schema.remove(keyword);
+            schema.shift_remove(keyword);
         }
     }
-    schema
+    dropped
 }
 
 /// Returns whether the schema accepts only `null`.
@@ -124,7 +165,7 @@ pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
             }
             values.extend(strings.into_iter().map(Value::from));
         }
-        schema.remove(keyword);
+        schema.shift_remove(keyword);
         schema.insert("type".to_owned(), "string".into());
         schema.insert("enum".to_owned(), values.into());
         if !lines.is_empty() {

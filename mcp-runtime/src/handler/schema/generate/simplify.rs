@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::merge::{choices_to_enum, drop_null, merge};
+use super::merge::{NULLABLE, choices_to_enum, drop_null, merge};
 use crate::handler::schema::{
     pointer,
-    subschemas::{KeywordValue, size, visit_references, visit_subschemas_mut},
+    subschemas::{KeywordValue, is_condition, size, visit_references, visit_subschemas_mut},
 };
 
 /// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow
@@ -40,7 +40,7 @@ struct SchemaContext {
     optional: bool,
     /// Whether the schema applies unconditionally. Only then may a rewrite narrow the set of accepted values.
     asserted: bool,
-    /// Whether the schema is the root, where references to recursive types are inlined as well.
+    /// Whether the schema is the root or an argument, where references to recursive types are inlined as well.
     root: bool,
     depth: usize,
 }
@@ -58,9 +58,9 @@ impl Simplifier {
         }
     }
 
-    /// Simplifies the schema of a property of the root.
+    /// Simplifies the schema of a property of the root. It is inlined even if its type is recursive.
     pub(super) fn property(&mut self, schema: Value, optional: bool) -> Value {
-        self.schema(schema, SchemaContext { optional, asserted: true, root: false, depth: 0 })
+        self.schema(schema, SchemaContext { optional, asserted: true, root: true, depth: 0 })
     }
 
     /// Simplifies a schema that becomes the root. It is inlined even if its type is recursive.
@@ -101,9 +101,10 @@ impl Simplifier {
         }
         let mut own = self.shadow(&schema);
         let mut replaced = BTreeSet::new();
+        let mut nullable = false;
         loop {
             if context.optional && self.drops_null {
-                schema = drop_null(schema);
+                nullable |= drop_null(&mut schema);
             }
             match self.resolve(&mut schema, context.root, &mut replaced) {
                 Some(definition) => {
@@ -115,10 +116,10 @@ impl Simplifier {
             }
         }
         if generated_format(&schema) {
-            schema.remove("format");
+            schema.shift_remove("format");
         }
         if generated_unevaluated_properties(&schema) {
-            schema.remove("unevaluatedProperties");
+            schema.shift_remove("unevaluatedProperties");
         }
         self.nested(&mut schema, context);
         for name in own {
@@ -129,6 +130,9 @@ impl Simplifier {
             add_items(&mut schema);
         }
         self.hoist(&mut schema);
+        if nullable {
+            schema.insert(NULLABLE.to_owned(), true.into());
+        }
         Value::Object(schema)
     }
 
@@ -140,7 +144,7 @@ impl Simplifier {
         replaced: &mut BTreeSet<String>,
     ) -> Option<Map<String, Value>> {
         let name = self.definition(schema.get("$ref")?.as_str()?)?;
-        // A recursive type is inlined once, at the root.
+        // A recursive type is inlined once, at the root or in an argument.
         if self.recursive.contains(&name) && !(root && replaced.insert(name.clone())) {
             self.kept.insert(name);
             return None;
@@ -160,7 +164,7 @@ impl Simplifier {
         }
         self.copied = copied;
         let definition = definition.clone();
-        schema.remove("$ref");
+        schema.shift_remove("$ref");
         Some(definition)
     }
 
@@ -179,8 +183,7 @@ impl Simplifier {
         };
         let depth = context.depth + 1;
         visit_subschemas_mut(schema, &mut |keyword, name, inner| {
-            let condition = matches!(keyword, "if" | "then" | "else" | "not" | "contains" | "dependentSchemas");
-            let asserted = context.asserted && !condition;
+            let asserted = context.asserted && !is_condition(keyword);
             let optional =
                 asserted && keyword == "properties" && name.is_some_and(|name| !required.iter().any(|r| r == name));
             // `additionalProperties: true` is the customary form.
@@ -203,7 +206,7 @@ impl Simplifier {
 
     /// Moves the schema's own definitions to the root, where references to them point, unless their names are taken.
     fn hoist(&mut self, schema: &mut Map<String, Value>) {
-        let Some(Value::Object(own)) = schema.remove("$defs") else { return };
+        let Some(Value::Object(own)) = schema.shift_remove("$defs") else { return };
         let mut left = Map::new();
         for (name, definition) in own {
             let free = !self.definitions.contains_key(&name)

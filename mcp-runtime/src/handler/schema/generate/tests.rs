@@ -7,8 +7,8 @@ use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
-use crate::handler::schema::check::Checker;
+use super::{Keyword, NULLABLE, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
+use crate::handler::schema::{check::Checker, subschemas::visit_subschemas_mut};
 
 /// A tree.
 #[derive(JsonSchema, Serialize, Deserialize)]
@@ -123,17 +123,29 @@ fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: 
 fn argument<T: JsonSchema>(required: bool) -> Value {
     let mut generator = generator();
     let property = property::<T>(&mut generator, required);
-    let schema = input(vec![property], generator).unwrap().schema;
+    let mut schema = input(vec![property], generator).unwrap().schema;
     assert!(Checker::compile(&schema).is_ok(), "{schema}");
+    let optional = schema["properties"]["p"].as_object_mut().unwrap().shift_remove(NULLABLE);
+    assert_eq!(optional.is_some(), !required);
+    without_markers(&mut schema);
     assert_eq!(schema.get("required"), required.then(|| json!(["p"])).as_ref());
     schema
+}
+
+/// Removes the markers of properties that accept `null`, which `listed` turns into schemas.
+fn without_markers(schema: &mut Value) {
+    let Value::Object(members) = schema else { return };
+    members.shift_remove(NULLABLE);
+    visit_subschemas_mut(members, &mut |_, _, inner| without_markers(inner));
 }
 
 fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, SchemaError> {
     let mut generator = generator();
     let mut property = property::<T>(&mut generator, false);
     edit(&mut property);
-    input(vec![property], generator).map(|input| input.schema["properties"]["p"].clone())
+    let mut schema = input(vec![property], generator)?.schema["properties"]["p"].take();
+    without_markers(&mut schema);
+    Ok(schema)
 }
 
 #[test]
@@ -279,7 +291,7 @@ fn recursion_keeps_references() {
         },
     });
     let found = argument::<Option<Tree>>(false);
-    assert_eq!(found["properties"]["p"], json!({"$ref": "#/$defs/Tree"}));
+    assert_eq!(found["properties"]["p"], tree, "the type is inlined once");
     assert_eq!(found["$defs"], json!({"Tree": tree}));
 
     let mut generator = output_generator();

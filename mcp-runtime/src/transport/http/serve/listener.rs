@@ -127,7 +127,7 @@ impl Router {
         let header_timeout = self.options.header_timeout;
         let router = Arc::new(self);
         let service = service_fn(move |request: Request<Incoming>| {
-            let response = if request.uri().path() == router.options.path {
+            let response = if router.is_endpoint(request.uri().path()) {
                 Ok(router.service.respond(request))
             } else {
                 Err((Arc::clone(&router), Box::new(request)))
@@ -152,6 +152,13 @@ impl Router {
             }
             drop(permit);
         });
+    }
+
+    /// Returns whether a path is the endpoint's, with or without a slash at its end.
+    fn is_endpoint(&self, path: &str) -> bool {
+        let without_slash = |path: &'_ str| path.strip_suffix('/').map(str::len).unwrap_or(path.len());
+        path == self.options.path
+            || path[..without_slash(path)] == self.options.path[..without_slash(&self.options.path)]
     }
 
     /// Responds to requests for any path other than the endpoint's.

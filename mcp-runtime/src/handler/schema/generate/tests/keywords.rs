@@ -36,13 +36,11 @@ fn keywords_are_added_to_schemas() {
             }),
             json!({"type": "integer", "examples": [1, 2]}),
         ),
-        (
-            with::<Tree>(|p| p.keywords = vec![Keyword::MinLength(1)]),
-            json!({"$ref": "#/$defs/Tree", "minProperties": 1}),
-        ),
     ] {
         assert_eq!(found.unwrap(), expected);
     }
+    let tree = with::<Tree>(|p| p.keywords = vec![Keyword::MinLength(1)]).unwrap();
+    assert_eq!(tree["minProperties"], 1);
 }
 
 #[test]
