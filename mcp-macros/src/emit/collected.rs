@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 ///
 /// ```text
 /// #[doc = "…"]
-/// #[allow(non_camel_case_types)]
+/// #[allow(non_camel_case_types, clippy::trailing_empty_array)]
 /// pub struct add {
 ///     #[allow(dead_code)]
 ///     registration: [(); {
@@ -45,7 +45,7 @@ pub(crate) fn marker(
     quote_spanned! {here=>
         #(#conditions)*
         #[doc = #doc]
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, clippy::trailing_empty_array)]
         #visibility struct #name {
             #[allow(dead_code)]
             registration: [(); {

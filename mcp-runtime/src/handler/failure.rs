@@ -80,7 +80,7 @@ pub trait IntoFailure: fmt::Display + Sized + 'static {
 
 impl IntoFailure for Fault {
     fn into_failure(self) -> Failure {
-        Failure { shown: Shown::Fault(self), log: None }
+        Failure { shown: Shown::Fault(Box::new(self)), log: None }
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shown {
     Message(String),
-    Fault(Fault),
+    Fault(Box<Fault>),
     /// A neutral message with a reference to the log.
     Reference(String),
 }

@@ -79,7 +79,7 @@ impl HandlerError {
     pub(crate) fn from_failure(failure: Failure) -> Self {
         let kind = match failure.shown {
             Shown::Message(text) => HandlerErrorKind::Message(text),
-            Shown::Fault(fault) => HandlerErrorKind::Fault(fault),
+            Shown::Fault(fault) => HandlerErrorKind::Fault(*fault),
             Shown::Reference(reference) => HandlerErrorKind::Masked(reference),
         };
         Self(Box::new(Parts { kind, log: failure.log }))

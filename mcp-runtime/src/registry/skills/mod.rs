@@ -70,7 +70,7 @@ pub(crate) struct Node {
 
 #[derive(Debug)]
 enum Content {
-    File(Resource),
+    File(Box<Resource>),
     /// The URIs of its children, sorted.
     Directory(Vec<String>),
 }

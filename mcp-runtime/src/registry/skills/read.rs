@@ -300,7 +300,7 @@ impl Reader {
         }
         for (uri, file) in self.files {
             let labels = file.within.into_iter().map(|skill| Arc::clone(&labels[skill])).collect();
-            nodes.insert(uri, Node { link: file.link, labels, content: Content::File(file.contents) });
+            nodes.insert(uri, Node { link: file.link, labels, content: Content::File(Box::new(file.contents)) });
         }
         add_children(&mut nodes);
         let drafts = self.skills.into_iter().zip(labels).zip(entries);
