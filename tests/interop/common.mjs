@@ -138,12 +138,15 @@ async function check(t, client, revision) {
     }
     const { add_note, search_notes, delete_note, count_notes } = tools;
     t.equal([...add_note.inputSchema.required].sort(), ['body', 'title'], 'the required arguments of add_note');
+    // An optional argument is listed as `anyOf` with `null`.
+    const present = (schema) => schema.anyOf.find((form) => form.type !== 'null');
     const { title, tags } = add_note.inputSchema.properties;
     t.equal([title.type, title.minLength, title.maxLength], ['string', 1, 200], 'the schema of title');
-    t.equal([tags.type, tags.items.type], ['array', 'string'], 'the schema of tags');
+    t.equal([present(tags).type, present(tags).items.type], ['array', 'string'], 'the schema of tags');
     t.equal(search_notes.inputSchema.required, ['query'], 'the required arguments of search_notes');
     const { limit } = search_notes.inputSchema.properties;
-    t.equal([limit.type, limit.minimum, limit.maximum, limit.default], ['integer', 1, 100, 10], 'the schema of limit');
+    const { type, minimum, maximum } = present(limit);
+    t.equal([type, minimum, maximum, limit.default], ['integer', 1, 100, 10], 'the schema of limit');
     t.equal(delete_note.inputSchema.properties.id.type, 'integer', 'the schema of id');
     if (has('2025-03-26')) {
         t.equal(search_notes.annotations?.readOnlyHint, true, 'search_notes is read-only');

@@ -154,7 +154,10 @@ async def check(t: Checks, client: Any, revision: str) -> None:
     t.equal(sorted(schemas["add_note"]["required"]), ["body", "title"], "the required arguments of add_note")
     t.equal(schemas["search_notes"]["required"], ["query"], "the required arguments of search_notes")
     limit = schemas["search_notes"]["properties"]["limit"]
-    t.equal([limit.get(key) for key in ("type", "minimum", "maximum", "default")], ["integer", 1, 100, 10], "the schema of limit")
+    # An optional argument is listed as `anyOf` with `null`.
+    integer, null = limit["anyOf"]
+    t.equal([integer.get(key) for key in ("type", "minimum", "maximum")], ["integer", 1, 100], "the schema of limit")
+    t.equal([null, limit["default"]], [{"type": "null"}, 10], "limit is optional")
     annotations = {name: tool.get("annotations", {}) for name, tool in tools.items()}
     t.equal(annotations["search_notes"].get("readOnlyHint", False), revision >= "2025-03-26", "search_notes is read-only")
     t.equal(annotations["delete_note"].get("destructiveHint", False), revision >= "2025-03-26", "delete_note is destructive")

@@ -1,6 +1,6 @@
 //! Protection against malicious web pages and DNS rebinding: checks of `Host` and `Origin`.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header, request::Parts};
 use tower_http::cors::{AllowOrigin, AllowPrivateNetwork, CorsLayer};
@@ -22,18 +22,28 @@ enum Rejection<'a> {
     Origin(&'a HeaderValue),
 }
 
-impl Rejection<'_> {
+impl<'a> Rejection<'a> {
     fn reason(self) -> String {
-        let (what, value) = match self {
-            Self::NoHost => return "expected exactly one `Host` header".to_owned(),
-            Self::Host(host) => ("host", host),
-            Self::Origin(origin) => ("origin", origin.to_str().unwrap_or("(not ASCII)")),
-        };
-        let value = excerpt(value);
-        format!(
-            "the {what} `{value}` is not allowed\n\
-             help: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {value}`"
-        )
+        match self.rejected() {
+            Some((what, value)) => format!("the {what} `{value}` is not allowed"),
+            None => "expected exactly one `Host` header".to_owned(),
+        }
+    }
+
+    /// Returns the message for the client: the reason, and what allows the request.
+    fn message(self) -> String {
+        let reason = self.reason();
+        let Some((what, value)) = self.rejected() else { return reason };
+        format!("{reason}\nhelp: allow it with `HttpOptions::allow_{what}` or `--allow-{what} {value}`")
+    }
+
+    /// Returns what is not allowed, and an excerpt of it.
+    fn rejected(self) -> Option<(&'static str, Cow<'a, str>)> {
+        match self {
+            Self::NoHost => None,
+            Self::Host(host) => Some(("host", excerpt(host))),
+            Self::Origin(origin) => Some(("origin", excerpt(origin.to_str().unwrap_or("(not ASCII)")))),
+        }
     }
 
     fn status(self) -> StatusCode {
@@ -55,7 +65,7 @@ impl Rejection<'_> {
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
     inspect(request, options).map_err(|rejection| {
         rejection.log(request);
-        Box::new(response::invalid_request(rejection.status(), &rejection.reason()))
+        Box::new(response::invalid_request(rejection.status(), &rejection.message()))
     })
 }
 

@@ -49,14 +49,9 @@ pub async fn run(client: &Client, revision: &str) -> Result<usize, String> {
         ("delete_note", json!({"id": "first"}), vec!["id", "first"]),
     ] {
         let what = format!("{name} {arguments}");
-        let response = client.call(name, arguments).await;
-        if revision >= "2025-11-25" {
-            let result = t.success(response, &what)?;
-            t.equal(&result["isError"], &json!(true), &what)?;
-            t.includes(result["content"][0]["text"].as_str().unwrap_or_default(), &words, &what)?;
-        } else {
-            t.error(response, -32602, &words, &what)?;
-        }
+        let result = t.success(client.call(name, arguments).await, &what)?;
+        t.equal(&result["isError"], &json!(true), &what)?;
+        t.includes(result["content"][0]["text"].as_str().unwrap_or_default(), &words, &what)?;
     }
     t.error(client.call("no_such_tool", json!({})).await, -32602, &[], "an unknown tool")?;
 
