@@ -159,9 +159,9 @@ fn all_errors_are_reported() {
         [
             "argument `place.city` conflicts with an argument for the whole object",
             "argument `count`: expected integer, found 2 values",
-            "unknown argument `cuont`; did you mean `count`?",
-            "argument `place`: expected object, found `x`",
             "argument `sure`: expected boolean, found `1`",
+            "argument `place`: expected object, found `x`",
+            "unknown argument `cuont`; did you mean `count`?",
         ]
     );
 }
