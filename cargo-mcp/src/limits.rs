@@ -1,30 +1,8 @@
-//! The types of values, and the limits that a schema sets to them: ranges of numbers, lengths of strings and lists.
+//! The limits that a schema sets to values: ranges of numbers, lengths of strings and lists.
 
 use serde_json::Value;
 
 use crate::schema::Schema;
-
-/// Returns whether a value has the type and is within the limits of one of the alternatives of a schema.
-pub(crate) fn is_admitted(value: &Value, schema: Schema<'_>) -> bool {
-    schema.choices().is_some()
-        || schema.alternatives().into_iter().any(|one| has_type(value, one) && is_within_limits(value, one))
-}
-
-/// Returns whether a value has one of the types of a schema.
-pub(crate) fn has_type(value: &Value, schema: Schema<'_>) -> bool {
-    let types = schema.types();
-    let is = |name: &&str| match *name {
-        "string" => value.is_string(),
-        "boolean" => value.is_boolean(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        _ => true,
-    };
-    types.is_empty() || types.iter().any(is)
-}
 
 /// Returns whether a value is within the limits of a schema. The items of a list are not checked.
 pub(crate) fn is_within_limits(value: &Value, schema: Schema<'_>) -> bool {

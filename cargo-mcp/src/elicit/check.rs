@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     coerce::ArgumentErrors,
-    limits::{has_type, is_within_limits},
+    limits::is_within_limits,
     schema::{InvalidValue, Schema},
 };
 
@@ -40,6 +40,21 @@ pub(crate) fn field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValu
         None => schema.alternatives().into_iter().any(|one| has_type(value, one) && fits(value, one)),
     };
     if matches { Ok(()) } else { Err(InvalidValue::new(schema)) }
+}
+
+fn has_type(value: &Value, schema: Schema<'_>) -> bool {
+    let types = schema.types();
+    let is = |name: &&str| match *name {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => true,
+    };
+    types.is_empty() || types.iter().any(is)
 }
 
 /// Returns whether a value, and each item of a list, has the length, range and format that the schema demands.

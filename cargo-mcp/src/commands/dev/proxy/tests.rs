@@ -273,7 +273,7 @@ fn after_a_new_build() {
                 r#"{SESSION}
                 > failed src/main.rs:1: no
                 warn build failed; still serving the last successful build
-                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"build failed: src/main.rs:1: no","level":"error","logger":"cargo mcp dev"}}}}
+                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"error","logger":"cargo mcp dev","data":"build failed: src/main.rs:1: no"}}}}
                 "#
             ),
         ),
