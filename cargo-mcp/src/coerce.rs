@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     exact,
     failure::Failure,
-    limits::is_admitted,
+    limits::is_within_limits,
     near::nearest,
     schema::{InvalidValue, Schema},
 };
@@ -215,7 +215,7 @@ fn list(values: &[RawValue], schema: Schema<'_>, name: &str, errors: &mut Argume
     let items = list.items();
     let values: Vec<_> = values.iter().map(|value| errors.ok(single(value, items, name))).collect();
     let values = Value::Array(values.into_iter().collect::<Option<Vec<_>>>()?);
-    if !is_admitted(&values, *list) {
+    if !is_within_limits(&values, *list) {
         errors.add(format!("argument `{name}`: {}", InvalidValue::new(*list).found(&values.to_string())));
         return None;
     }
@@ -246,21 +246,23 @@ fn single(value: &RawValue, schema: Schema<'_>, name: &str) -> Result<Value, Str
     }
 }
 
-/// Converts text to a value that matches the schema, limits included, so that they are reported with all other errors
-/// and not by the server, once those have been corrected. Rejects integers that would be rounded.
+/// Converts text to a value that matches the schema. Rejects integers that would be rounded.
 fn admitted(text: &str, schema: Schema<'_>) -> Result<Value, String> {
     let value = match coerce(text, schema) {
         Ok(value) => value,
-        Err(_) if exact::large_integer(text) == Some(text) && schema.types().contains(&"integer") => {
+        Err(_) if exact::large_integer(text) == Some(text) && is_integer(schema) => {
             return Err(exact::too_large(text));
         }
         Err(error) => return Err(error.to_string()),
     };
     match exact::rounded(text, &value) {
         Some(integer) => Err(exact::too_large(integer)),
-        None if is_admitted(&value, schema) => Ok(value),
-        None => Err(InvalidValue::new(schema).found(text).to_string()),
+        None => Ok(value),
     }
+}
+
+fn is_integer(schema: Schema<'_>) -> bool {
+    schema.alternatives().iter().any(|one| one.types().contains(&"integer"))
 }
 
 fn read_text(path: &str, name: &str) -> Result<String, String> {
@@ -268,7 +270,8 @@ fn read_text(path: &str, name: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("argument `{name}`: `{path}` is not valid UTF-8"))
 }
 
-/// Converts text to a value that matches the schema.
+/// Converts text to a value of the first type that matches, limits included, so that they are reported with all other
+/// errors and not by the server, once those have been corrected.
 ///
 /// # Errors
 ///
@@ -291,7 +294,10 @@ pub(crate) fn coerce(text: &str, schema: Schema<'_>) -> Result<Value, InvalidVal
         // Any type is allowed: valid JSON is used as such, and everything else as a string.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
     }
-    types.iter().find_map(|name| coerce_to_type(text, name, *only)).unwrap_or_else(|| Err(invalid()))
+    let is_admitted =
+        |value: &Result<Value, InvalidValue>| value.as_ref().map_or(true, |value| is_within_limits(value, *only));
+    let mut values = types.iter().filter_map(|name| coerce_to_type(text, name, *only));
+    values.find(is_admitted).unwrap_or_else(|| Err(invalid()))
 }
 
 /// Converts text to a type. Returns `None` if the text does not match the type.

@@ -4,11 +4,6 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// Returns whether a value is within the limits of one of the alternatives of a schema.
-pub(crate) fn is_admitted(value: &Value, schema: Schema<'_>) -> bool {
-    schema.choices().is_some() || schema.alternatives().into_iter().any(|one| is_within_limits(value, one))
-}
-
 /// Returns whether a value is within the limits of a schema. The items of a list are not checked.
 pub(crate) fn is_within_limits(value: &Value, schema: Schema<'_>) -> bool {
     let at_least = |key: &str, number: f64| schema.number(key).is_none_or(|limit| number >= limit);

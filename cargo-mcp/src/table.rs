@@ -100,9 +100,9 @@ mod tests {
         let object = json!({"notes": 2, "deep": {"a": [1]}, "none": null});
         let expected = "\
 ┌───────┬───────────┐
+│ notes ┆ 2         │
 │ deep  ┆ {\"a\":[1]} │
 │ none  ┆           │
-│ notes ┆ 2         │
 └───────┴───────────┘";
         assert_eq!(render(&object, Some(80)), expected);
     }

@@ -34,6 +34,7 @@ fn schema() -> Map<String, Value> {
             "dotted.name": {"type": "integer"},
             "limit": {"type": "integer", "minimum": 1, "maximum": 100},
             "word": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]},
+            "size": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
             "pair": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
         },
         "additionalProperties": false,
@@ -78,6 +79,12 @@ fn words_are_converted_according_to_the_schema() {
         (&["titled=b"], json!({"titled": "b"})),
         (&["maybe=5"], json!({"maybe": 5})),
         (&["maybe=null"], json!({"maybe": null})),
+        (&["word=abc"], json!({"word": "abc"})),
+        // The text has more characters than the string may have.
+        (&["word=null"], json!({"word": null})),
+        (&["size=10"], json!({"size": 10})),
+        (&["size=large"], json!({"size": "large"})),
+        (&["size=0"], json!({"size": "0"})),
         (&["name=null"], json!({"name": "null"})),
         (&["either=5"], json!({"either": 5})),
         (&["either=true"], json!({"either": true})),
@@ -159,9 +166,9 @@ fn all_errors_are_reported() {
         [
             "argument `place.city` conflicts with an argument for the whole object",
             "argument `count`: expected integer, found 2 values",
-            "unknown argument `cuont`; did you mean `count`?",
-            "argument `place`: expected object, found `x`",
             "argument `sure`: expected boolean, found `1`",
+            "argument `place`: expected object, found `x`",
+            "unknown argument `cuont`; did you mean `count`?",
         ]
     );
 }

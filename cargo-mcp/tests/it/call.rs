@@ -208,8 +208,8 @@ fn invalid_arguments_are_reported_before_the_call() {
             &["add_note", "title=", "colour=red"],
             "error: `add_note`: 3 invalid arguments\n  \
              - missing argument `body` (string)\n  \
-             - unknown argument `colour`: expected `title`, `body`, `tags`\n  \
-             - argument `title`: expected string, 1 to 200 characters, found ``\n",
+             - argument `title`: expected string, 1 to 200 characters, found ``\n  \
+             - unknown argument `colour`: expected `title`, `body`, `tags`\n",
         ),
         (&["count_notes", "x=1"], "error: `count_notes`: unknown argument `x`: expected no arguments\n"),
         (
@@ -350,7 +350,7 @@ fn invalid_answers_end_the_command() {
         ),
         (
             &["--answer=name=Ann", "--answer=seats=9"],
-            format!("error: {question}: field `seats`: expected integer, 1 to 8\n"),
+            format!("error: {question}: argument `seats`: expected integer, 1 to 8, found `9`\n"),
         ),
         (
             &["--answer=name=Ann", "--answer=email=x"],
@@ -359,8 +359,8 @@ fn invalid_answers_end_the_command() {
         (
             &[r#"--answer-json={"seats": "3", "nmae": "Ann"}"#],
             format!(
-                "error: {question}: 3 invalid arguments\n  - unknown field `nmae`\n  \
-                 - field `seats`: expected integer, 1 to 8\n  - missing field `name`\n"
+                "error: {question}: 3 invalid arguments\n  - field `seats`: expected integer, 1 to 8\n  \
+                 - unknown field `nmae`\n  - missing field `name`\n"
             ),
         ),
     ] {

@@ -32,8 +32,8 @@ fn a_form_is_filled_in_and_reviewed() {
         terminal.send_keys("9\r");
         terminal.wait_for("expected integer, 1 to 8");
         terminal.send_keys("\u{7f}3\r");
-        terminal.wait_for("email: nobody@example.com");
         terminal.wait_for("name: Ann");
+        terminal.wait_for("email: nobody@example.com");
         terminal.wait_for("seats: 3");
         terminal.wait_for("Send it");
         terminal.send_keys(ENTER);
@@ -110,7 +110,7 @@ fn a_question_can_be_declined_or_cancelled() {
 fn every_kind_of_field_starts_with_its_default() {
     for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["test_elicitation_sep1034_defaults"], revision);
-        for label in ["age: (30)", "name: (John Doe)", "score: (95.5)", "status:", "verified: (Y/n)"] {
+        for label in ["name: (John Doe)", "age: (30)", "score: (95.5)", "status:", "verified: (Y/n)"] {
             terminal.wait_for(label);
             if label == "status:" {
                 terminal.wait_for("pending");
@@ -129,21 +129,21 @@ fn every_kind_of_choice_is_supported() {
     for revision in ELICITATION_REVISIONS {
         let mut terminal = call("everything", &["test_elicitation_sep1330_enums"], revision);
         // Choices are shown by title, or by value if they have none.
-        terminal.wait_for("legacyEnum:");
-        terminal.wait_for("Option Two");
-        terminal.send_keys(&format!("{DOWN}{ENTER}"));
-        terminal.wait_for("titledMulti:");
-        terminal.wait_for("Third Option");
-        terminal.send_keys(&format!(" {DOWN}{DOWN} {ENTER}"));
-        terminal.wait_for("titledSingle:");
-        terminal.wait_for("Third Option");
-        terminal.send_keys(&format!("{DOWN}{DOWN}{ENTER}"));
-        terminal.wait_for("untitledMulti:");
-        terminal.wait_for("option3");
-        terminal.send_keys(ENTER);
         terminal.wait_for("untitledSingle:");
         terminal.wait_for("(none)");
         terminal.send_keys(&format!("{DOWN}{DOWN}{DOWN}{ENTER}"));
+        terminal.wait_for("titledSingle:");
+        terminal.wait_for("Third Option");
+        terminal.send_keys(&format!("{DOWN}{DOWN}{ENTER}"));
+        terminal.wait_for("legacyEnum:");
+        terminal.wait_for("Option Two");
+        terminal.send_keys(&format!("{DOWN}{ENTER}"));
+        terminal.wait_for("untitledMulti:");
+        terminal.wait_for("option3");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("titledMulti:");
+        terminal.wait_for("Third Option");
+        terminal.send_keys(&format!(" {DOWN}{DOWN} {ENTER}"));
         terminal.wait_for("Send it");
         terminal.send_keys(ENTER);
         terminal.wait_for(
@@ -183,9 +183,9 @@ fn a_task_can_ask_the_user() {
         let mut terminal = call("everything", &["confirm_delete", "filename=x", "--task"], revision);
         terminal.wait_for("`confirm_delete` runs as task");
         terminal.wait_for("Delete x?");
-        terminal.wait_for("confirm:");
-        terminal.send_keys(ENTER);
         terminal.wait_for("name:");
+        terminal.send_keys(ENTER);
+        terminal.wait_for("confirm:");
         terminal.send_keys(ENTER);
         terminal.wait_for("Send it");
         terminal.send_keys(ENTER);

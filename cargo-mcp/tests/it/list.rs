@@ -133,7 +133,7 @@ fn an_error_does_not_hide_the_other_lists() {
     let raw = list(&["--json"]);
     let listed: Value = serde_json::from_str(&raw.stdout).expect("JSON");
     let names: Vec<_> = listed.as_object().expect("an object").keys().collect();
-    assert_eq!(names, ["resourceTemplates", "server", "tools"]);
+    assert_eq!(names, ["server", "tools", "resourceTemplates"]);
     assert_eq!(raw.expect_failure(1), errors);
 }
 

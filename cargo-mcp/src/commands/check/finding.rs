@@ -47,14 +47,17 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn json(&self) -> Value {
-        json!({
+        let mut json = json!({
             "level": self.code.level.as_str(),
             "code": self.code.name,
             "entry": {"kind": self.subject.kind, "name": self.subject.name},
             "message": self.message,
             "help": self.code.help,
-            "frameworks": frameworks::affected(self.code),
-        })
+        });
+        if let Some(frameworks) = frameworks::affected(self.code) {
+            json["frameworks"] = frameworks.into();
+        }
+        json
     }
 }
 

@@ -219,11 +219,11 @@ mod tests {
         for (text, expected) in [
             (
                 r#"{"result": {"capabilities": {"tools":{}, "logging":{}} ,"x":1.0},"id":1}"#,
-                r#"{"result": {"capabilities": {"logging":{},"tools":{"listChanged":true}} ,"x":1.0},"id":1}"#,
+                r#"{"result": {"capabilities": {"tools":{"listChanged":true},"logging":{}} ,"x":1.0},"id":1}"#,
             ),
             (
                 r#"{"id":1,"result":{"capabilities":{"resources":{"subscribe":true}}}}"#,
-                r#"{"id":1,"result":{"capabilities":{"resources":{"listChanged":true,"subscribe":true}}}}"#,
+                r#"{"id":1,"result":{"capabilities":{"resources":{"subscribe":true,"listChanged":true}}}}"#,
             ),
         ] {
             assert_eq!(add_list_changed(text).as_deref(), Some(expected));

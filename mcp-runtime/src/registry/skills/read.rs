@@ -229,6 +229,8 @@ impl Reader {
             link.description = Some(front_matter.description.clone());
             self.skills[skill].description = front_matter.description;
             self.skills[skill].fields = front_matter.fields;
+        } else if let Some(&skill) = location.within.last() {
+            link.description = Some(format!("A file of the skill `{}`.", self.skills[skill].name));
         }
         self.files.insert(uri, ReadFile { link, contents, digest, bytes: size, within: location.within.to_vec() });
     }

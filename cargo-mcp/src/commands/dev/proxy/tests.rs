@@ -228,7 +228,7 @@ fn after_a_new_build() {
                 server 2 {{"id":0,"result":{{}}}}
                 > grace-period 1
                 client {{"jsonrpc":"2.0","id":5,"error":{{"code":-32603,"message":"the server was rebuilt and the request did not finish within the grace period; send it again"}}}}
-                client {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"reason":"the server was rebuilt or exited","requestId":0}}}}
+                client {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":0,"reason":"the server was rebuilt or exited"}}}}
                 stop 1
                 > server 2 {{"id":0,"method":"roots/list"}}
                 client {{"id":"cargo-mcp-2-2","method":"roots/list"}}
@@ -273,7 +273,7 @@ fn after_a_new_build() {
                 r#"{SESSION}
                 > failed src/main.rs:1: no
                 warn build failed; still serving the last successful build
-                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"build failed: src/main.rs:1: no","level":"error","logger":"cargo mcp dev"}}}}
+                client {{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"error","logger":"cargo mcp dev","data":"build failed: src/main.rs:1: no"}}}}
                 "#
             ),
         ),
@@ -529,7 +529,7 @@ fn subscriptions_survive_new_builds() {
         > exited 2 exit 1
         warn the server exited (exit 1); the next request or change restarts it
         > signal
-        client {{"id":"l","jsonrpc":"2.0","result":{{{l},"resultType":"complete"}}}}
+        client {{"jsonrpc":"2.0","id":"l","result":{{"resultType":"complete",{l}}}}}
         exit
         "#
     );
@@ -539,7 +539,7 @@ fn subscriptions_survive_new_builds() {
 #[test]
 fn changed_lists_are_reported() {
     let meta = format!(
-        r#""_meta":{{"io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"cargo-mcp","version":"{}"}},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
+        r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"cargo-mcp","version":"{}"}},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#,
         env!("CARGO_PKG_VERSION")
     );
     let list_requests = |server: u64, first: u64| {

@@ -303,5 +303,5 @@ fn secrets_are_masked() {
         assert_eq!(Document::parse(client(syntax), text).expect(text).masked(), expected);
     }
     let entry = json!({"command": "c", "env": {"A": "secret"}, "bearer_token": "secret"});
-    assert_eq!(super::masked(&entry), r#"{"bearer_token":"***","command":"c","env":{"A":"***"}}"#);
+    assert_eq!(super::masked(&entry), r#"{"command":"c","env":{"A":"***"},"bearer_token":"***"}"#);
 }
