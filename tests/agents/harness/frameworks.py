@@ -51,7 +51,8 @@ class Framework:
             pip = [str(self.environment / "bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
             step([*pip, "--requirement", str(self.home / self.requirements)])
         else:
-            step(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], self.environment)
+            # Installs the locked versions. Unlike `npm ci`, accepts locks without the optional packages of other platforms.
+            step(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], self.environment)
         stamp.write_text(expected)
         print(f"installed {self.name} ({time.monotonic() - start:.1f} s)", flush=True)
 

@@ -123,7 +123,7 @@ def write_known() -> None:
     entries = {(e["framework"], e["version"], e["reason"], e["issue"]): None for e in json.loads(KNOWN.read_text())}
     out = [KNOWN_BEGIN, "", "| framework | version | what happens | issue |", "| --- | --- | --- | --- |"]
     for framework, version, reason, issue in sorted(entries):
-        link = f"<{issue}>" if issue.startswith("http") else issue
+        link = re.sub(r"https://[^\s,]+", r"<\g<0>>", issue)
         out.append(f"| {framework} | {version} | {reason} | {link} |")
     write_block(KNOWN_BEGIN, KNOWN_END, [*out, "", KNOWN_END])
 
