@@ -171,11 +171,14 @@ mod tests {
             (&long, "help: allow it with `HttpOptions::allow_origin` or `--allow-origin https://aaaa"),
         ] {
             let origin = HeaderValue::from_str(origin).unwrap();
-            let reason = Rejection::Origin(&origin).reason();
-            assert!(reason.lines().nth(1).unwrap().starts_with(line) && reason.len() < 600, "{reason}");
+            let message = Rejection::Origin(&origin).message();
+            assert!(message.lines().nth(1).unwrap().starts_with(line) && message.len() < 600, "{message}");
         }
-        let reason = Rejection::Host("mcp.example.com").reason();
-        assert!(reason.ends_with("`HttpOptions::allow_host` or `--allow-host mcp.example.com`"), "{reason}");
+        let rejection = Rejection::Host("mcp.example.com");
+        let message = rejection.message();
+        assert!(message.ends_with("`HttpOptions::allow_host` or `--allow-host mcp.example.com`"), "{message}");
+        // The log has one line for each event.
+        assert_eq!(rejection.reason(), "the host `mcp.example.com` is not allowed");
     }
 
     #[test]
