@@ -126,12 +126,13 @@ fn tighten(
     }
     schema.insert(keyword.to_owned(), Value::Number(bound));
     let number = |keyword: &str| schema.get(keyword).and_then(Value::as_number);
-    for (low, high) in [
+    let pairs = [
         ("minimum", "maximum"),
         ("minLength", "maxLength"),
         ("minItems", "maxItems"),
         ("minProperties", "maxProperties"),
-    ] {
+    ];
+    for (low, high) in pairs.into_iter().filter(|(low, high)| [*low, *high].contains(&keyword)) {
         if let (Some(least), Some(most)) = (number(low), number(high))
             && compare(least, most) == Ordering::Greater
         {

@@ -144,6 +144,9 @@ fn only_null(schema: &Value) -> bool {
 ///
 /// schemars generates such choices for enums whose unit variants have doc comments.
 pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {
+    if !has_any(schema, &["oneOf", "anyOf"]) {
+        return;
+    }
     let taken = ["enum", "const"].iter().any(|keyword| schema.contains_key(*keyword));
     if taken || !is_string_or_untyped(schema) || (schema.contains_key("oneOf") && schema.contains_key("anyOf")) {
         return;
@@ -187,6 +190,12 @@ fn choice(schema: &Value) -> Option<(Vec<&str>, Option<&str>)> {
         _ => return None,
     };
     Some((strings, schema.get("description").and_then(Value::as_str)))
+}
+
+/// Returns whether a schema has one of these keywords. For the few members of most schemas, comparing keys is cheaper
+/// than hashing keywords.
+pub(super) fn has_any(schema: &Map<String, Value>, keywords: &[&str]) -> bool {
+    schema.keys().any(|keyword| keywords.contains(&keyword.as_str()))
 }
 
 fn is_string_or_untyped(schema: &Map<String, Value>) -> bool {

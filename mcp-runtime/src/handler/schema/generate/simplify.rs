@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::merge::{NULLABLE, choices_to_enum, drop_null, merge};
+use super::merge::{NULLABLE, choices_to_enum, drop_null, has_any, merge};
 use crate::handler::schema::{
     pointer,
     subschemas::{KeywordValue, is_condition, size, visit_references, visit_subschemas_mut},
@@ -95,7 +95,7 @@ impl Simplifier {
 
     fn object(&mut self, mut schema: Map<String, Value>, context: SchemaContext) -> Value {
         // An `$id` changes the base of references.
-        if schema.contains_key("$id") || context.depth > DEPTH {
+        if has_any(&schema, &["$id"]) || context.depth > DEPTH {
             self.keep_references(&schema);
             return Value::Object(schema);
         }
@@ -196,6 +196,9 @@ impl Simplifier {
 
     /// Marks the names that the schema defines itself as shadowed and returns them.
     fn shadow(&mut self, schema: &Map<String, Value>) -> Vec<String> {
+        if !has_any(schema, &["$defs"]) {
+            return Vec::new();
+        }
         let Some(Value::Object(own)) = schema.get("$defs") else { return Vec::new() };
         let names: Vec<String> = own.keys().cloned().collect();
         for name in &names {
@@ -206,6 +209,9 @@ impl Simplifier {
 
     /// Moves the schema's own definitions to the root, where references to them point, unless their names are taken.
     fn hoist(&mut self, schema: &mut Map<String, Value>) {
+        if !has_any(schema, &["$defs"]) {
+            return;
+        }
         let Some(Value::Object(own)) = schema.shift_remove("$defs") else { return };
         let mut left = Map::new();
         for (name, definition) in own {
@@ -257,7 +263,7 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
 /// Returns whether the schema has `unevaluatedProperties` as schemars generates it: for the unknown fields of a struct
 /// that flattens an enum. The checker does not support the keyword. Decoding into the type enforces the same rule.
 fn generated_unevaluated_properties(schema: &Map<String, Value>) -> bool {
-    schema.contains_key("unevaluatedProperties") && (schema.contains_key("oneOf") || schema.contains_key("anyOf"))
+    has_any(schema, &["unevaluatedProperties"]) && (schema.contains_key("oneOf") || schema.contains_key("anyOf"))
 }
 
 /// Returns whether the schema has a `format` that names a Rust type and is not registered by any specification.
