@@ -43,6 +43,24 @@ async fn get_home(app: &axum::Router) -> String {
     String::from_utf8(body.into()).unwrap()
 }
 
+/// axum's `nest_service` passes both paths to the service.
+#[tokio::test]
+async fn a_slash_at_the_end_of_the_path_is_ignored() {
+    let app = app().unwrap().0;
+    for path in ["/mcp", "/mcp/"] {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1.0.0"},
+        }});
+        let request = Request::post(path)
+            .header("host", "localhost")
+            .header("authorization", "Bearer ada-secret")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        let response = app.clone().oneshot(request.body(Body::from(message.to_string())).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;

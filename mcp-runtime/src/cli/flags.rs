@@ -12,7 +12,7 @@
 
 use serde_json::Value;
 
-use super::options::UsageError;
+use super::usage_error::UsageError;
 use crate::{
     handler::{Contract, entry::ArgumentEntry, json_of_string},
     jsonrpc::write,

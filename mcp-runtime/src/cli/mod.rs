@@ -9,6 +9,7 @@ mod options;
 mod package;
 mod show;
 mod start;
+mod usage_error;
 
 pub use main_fn::{IntoServer, MainError, MainFn, ServerFuture, default_main};
 pub use package::Package;

@@ -1,8 +1,11 @@
 //! Parsing the command line.
 
-use std::{ffi::OsString, fmt};
+use std::ffi::OsString;
 
-use super::flags::{Flag, FlagKind};
+use super::{
+    flags::{Flag, FlagKind},
+    usage_error::UsageError,
+};
 #[cfg(feature = "http")]
 use crate::transport::http::HttpOptions;
 use crate::{
@@ -20,16 +23,6 @@ pub(super) struct Options {
     pub(super) state_keys: Vec<StateKey>,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
-}
-
-/// Why a command line is invalid.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct UsageError(pub(super) String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// What the program does.

@@ -1,4 +1,4 @@
-//! The functions of a library that nothing refers to are missing, and the server says so.
+//! The linker drops the functions of a library that nothing refers to. The server reports that they are missing.
 
 use std::process::Command;
 

@@ -144,6 +144,11 @@ codes! {
          well.\n\
          https://github.com/microsoft/vscode/issues/246119",
         "describe the elements in `items`";
+    TUPLE = "tuple", Warning,
+        "an array has `prefixItems`",
+        "Many converters to the formats of providers do not know the keyword: some drop it, and others replace it with \
+         another type.",
+        "accept an object with a name for each item";
     BOOLEAN_SCHEMA = "boolean-schema", Warning,
         "a schema is `true` or `false`",
         "Clients that expect an object reject the whole list of tools.\n\

@@ -75,6 +75,9 @@ fn subschema(findings: &mut Findings, subject: &Subject, part: &Subschema<'_>) {
     if is_array && schema.get("items").is_none() {
         findings.add(codes::ARRAY_WITHOUT_ITEMS, subject, format!("{what} is an array without `items`"));
     }
+    if schema.get("prefixItems").is_some() {
+        findings.add(codes::TUPLE, subject, format!("{what} is a tuple"));
+    }
     if !path.is_empty() {
         for keyword in UNIONS.iter().filter(|keyword| schema.get(**keyword).is_some()) {
             if is_nullable(&schema[*keyword]) {

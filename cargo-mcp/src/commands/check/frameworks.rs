@@ -5,7 +5,7 @@
 use super::codes::{self, Code};
 
 /// The frameworks that do not understand the schemas of a finding, and what becomes of them.
-const TABLE: [(&Code, &str); 7] = [
+const TABLE: [(&Code, &str); 8] = [
     (
         codes::RECURSIVE_SCHEMA,
         "autogen-ext 0.7 cannot list the tool, openai-agents is no longer strict, mcp-use 1 weakens the schema",
@@ -17,6 +17,7 @@ const TABLE: [(&Code, &str); 7] = [
         codes::BOOLEAN_SCHEMA,
         "google-genai, @google/genai, autogen-ext 0.7, LangChain.js and mcp-use 1 cannot list the tool",
     ),
+    (codes::TUPLE, "autogen-ext 0.7 loses the types of the items, google-genai and mcp-use 1 weaken the schema"),
     (codes::BOOLEAN_ADDITIONAL, "google-genai for Python cannot list the tool"),
     (codes::MAP_SCHEMA, "autogen-ext 0.7, google-genai and mcp-use 1 weaken or lose the schema"),
 ];

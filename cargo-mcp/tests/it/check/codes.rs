@@ -125,6 +125,12 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             format!("{page}argument `a` is an array without `items`"),
         ),
         (
+            "tuple",
+            with_argument("a", json!({"type": "array", "prefixItems": [text], "items": text})),
+            none.clone(),
+            format!("{page}argument `a` is a tuple"),
+        ),
+        (
             "boolean-schema",
             with_argument("a", json!(true)),
             none.clone(),

@@ -132,44 +132,46 @@ impl Callee {
             }
         };
         out.truncate(start);
-        let fault = match error {
-            HandlerErrorKind::Fault(fault) if self.is_tool && encoding.dialect.is_tool_error(&fault) => {
-                write_error_result(out, encoding, id, &fault.to_string());
-                return None;
+        match self.encode(error, encoding, id) {
+            EncodedError::ToolResult(text) => {
+                write_error_result(out, encoding, id, &text);
+                None
             }
-            HandlerErrorKind::Fault(fault) => fault,
+            EncodedError::Fault(fault) => {
+                response::write_error(out, encoding.dialect, Some(id), &fault);
+                fault.class()
+            }
+        }
+    }
+
+    /// Decides whether the model or the client is told of an error.
+    fn encode(&self, error: HandlerErrorKind, encoding: &Encoding, id: &Id<'_>) -> EncodedError {
+        let (text, fault): (String, fn(String) -> Fault) = match error {
+            HandlerErrorKind::Fault(fault) if self.is_tool && encoding.dialect.is_tool_error(&fault) => {
+                (fault.to_string(), Fault::Internal)
+            }
+            HandlerErrorKind::Fault(fault) => return EncodedError::Fault(fault),
             HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool => {
                 log_failure(self.name, id.as_json(), None, &reason);
-                Fault::internal(format!("`{}` failed", self.name))
+                (format!("`{}` failed", self.name), Fault::Internal)
             }
-            HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => {
-                if self.is_tool {
-                    write_error_result(out, encoding, id, &message);
-                    return None;
-                }
-                Fault::Internal(message)
-            }
-            HandlerErrorKind::Masked(reference) => {
-                let message = masked_message(self.name, &reference);
-                if self.is_tool {
-                    write_error_result(out, encoding, id, &message);
-                    return None;
-                }
-                Fault::Internal(message)
-            }
+            HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
+            HandlerErrorKind::Masked(reference) => (masked_message(self.name, &reference), Fault::Internal),
             HandlerErrorKind::InvalidArguments(violations) => {
                 let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
-                let text = format!("invalid arguments for `{}`:{lines}", self.name);
-                if self.is_tool {
-                    write_error_result(out, encoding, id, &text);
-                    return None;
-                }
-                Fault::InvalidParams(text)
+                (format!("invalid arguments for `{}`:{lines}", self.name), Fault::InvalidParams)
             }
         };
-        response::write_error(out, encoding.dialect, Some(id), &fault);
-        fault.class()
+        if self.is_tool { EncodedError::ToolResult(text) } else { EncodedError::Fault(fault(text)) }
     }
+}
+
+/// The response to a failed call.
+enum EncodedError {
+    /// A tool result with `isError` and this text, which the model reads.
+    ToolResult(String),
+    /// A JSON-RPC error, which only the client sees.
+    Fault(Fault),
 }
 
 /// Writes a tool result with `isError`, which the model reads.

@@ -1,6 +1,6 @@
 //! Words the errors of decoding, for values that match the schema but not the type.
 //!
-//! The messages of serde name Rust types and positions in a text. Whoever sends a value knows JSON and the names of the
+//! The messages of serde name Rust types and positions in a text. The sender of a value knows JSON and the names of the
 //! arguments, so the position becomes a path, and the type a description of the values that it accepts.
 
 use super::violation::{Path, Violation};
