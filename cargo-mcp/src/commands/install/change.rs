@@ -6,14 +6,13 @@ use super::{
     args::Args,
     client::{Client, Scope},
     config, diff,
-    directories::Directories,
     document::{Document, masked},
     entry::{Entry, Launch},
     file::File,
     insertion::EntryInsertion,
     records::Records,
 };
-use crate::{failure::Failure, stdout::outln, temporary::Access};
+use crate::{directories::Directories, failure::Failure, stdout::outln, temporary::Access};
 
 /// A configuration file, its current content and the entry to write.
 pub(super) struct Change {
