@@ -199,7 +199,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService};
+pub use transport::http::{HttpBody, HttpOptions, HttpService, MetadataService};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -17,11 +17,12 @@ use super::{
     weak_set::WeakSet,
 };
 use crate::{
+    auth::{AccessRules, Identity},
     backend::TaskStore,
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    registry::{Names, Pager, Registry},
+    registry::{Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
 
@@ -45,6 +46,10 @@ pub(crate) struct Profile {
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
     pub(crate) names: Names,
+    pub(crate) access: AccessRules,
+    pub(crate) scopes: ScopeRules,
+    /// The identity of whoever sends messages over a transport that does not identify senders.
+    pub(crate) local_identity: Option<Identity>,
 }
 
 /// A built server: the state that its connections share.
@@ -71,6 +76,10 @@ pub(crate) struct Engine {
     pub(super) roots_hook: Option<RootsHook>,
     /// The names of functions, including those that will be added.
     pub(crate) names: Names,
+    pub(crate) access: Arc<AccessRules>,
+    /// The scopes of functions, including those that will be added.
+    pub(crate) scopes: ScopeRules,
+    pub(crate) local_identity: Option<Identity>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -90,6 +99,9 @@ impl Engine {
             layers,
             roots_hook,
             names,
+            access,
+            scopes,
+            local_identity,
         } = profile;
         let encodings = revision::DIALECTS
             .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
@@ -111,6 +123,9 @@ impl Engine {
             layers,
             roots_hook,
             names,
+            access: Arc::new(access),
+            scopes,
+            local_identity,
             encodings,
         }
     }

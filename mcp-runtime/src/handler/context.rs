@@ -1,4 +1,5 @@
 pub(crate) mod current;
+mod identity;
 pub(crate) mod log;
 mod notifier;
 mod progress;
@@ -29,6 +30,7 @@ use super::{
     session::Session,
 };
 use crate::{
+    auth::{AccessRules, Identity, Scopes},
     error::Fault,
     jsonrpc::{Id, raw},
     model::Level,
@@ -80,6 +82,12 @@ pub(crate) struct ContextParts {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The caller as authenticated by the transport.
     pub(crate) principal: Option<Box<str>>,
+    /// The caller, unless the transport identifies callers.
+    pub(crate) local_identity: Option<Identity>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
+    /// The rules about scopes. `None` if the caller has none.
+    pub(crate) access: Option<Arc<AccessRules>>,
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
@@ -295,8 +303,8 @@ impl Context {
         self.inner.parts.client.as_ref()
     }
 
-    /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the
-    /// extensions of the request.
+    /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
+    /// a middleware inserted into the extensions of the HTTP request.
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};

@@ -43,11 +43,13 @@ pub struct Server {
     /// The entries that are disabled at startup.
     disabled: Vec<Entry>,
     states: StateMap,
-    profile: Profile,
+    pub(super) profile: Profile,
     handle: Handle,
     #[cfg(feature = "skills")]
     skills: Vec<std::path::PathBuf>,
-    problems: Vec<String>,
+    pub(super) problems: Vec<String>,
+    #[cfg(feature = "http")]
+    pub(super) authenticator: Option<Arc<dyn crate::auth::Authenticator>>,
 }
 
 impl Server {
@@ -76,6 +78,8 @@ impl Server {
             #[cfg(feature = "skills")]
             skills: Vec::new(),
             problems: Vec::new(),
+            #[cfg(feature = "http")]
+            authenticator: None,
         }
     }
 
@@ -765,7 +769,11 @@ impl Server {
         });
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
-        let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
+        self.check_scopes();
+        #[cfg(feature = "http")]
+        let authorization = self.authorization();
+        let Profile { names, scopes, .. } = &self.profile;
+        let selection = Selection { entries: self.entries, names, scopes, states: &self.states };
         let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
@@ -810,7 +818,10 @@ impl Server {
             tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");
         }
         drop(registry);
-        Ok(BuiltServer::new(engine, self.handle))
+        let built = BuiltServer::new(engine, self.handle);
+        #[cfg(feature = "http")]
+        let built = built.authorized(authorization);
+        Ok(built)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
             prepare::{CallOptions, admit, prepare, run_server_fn, server_fn_env},
             response,
         },
-        request::{caller::VisibleTo, context::RequestContext},
+        request::{access::may_use, caller::VisibleTo, context::RequestContext},
     },
     error::Fault,
     handler::{Finished, ServerFnOutput, entry::EntryInfo},
@@ -23,7 +23,8 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     let (registry, visible) = (request.registry, request.visible_to());
     if kind == ListKind::Resources
         && registry.lists_resources()
-        && let Some(functions) = registry.resource_lists(|function| visible.sees(function))
+        && let Some(functions) =
+            registry.resource_lists(|function| visible.sees(function) && may_use(request, function))
     {
         return list_resources(request, cursor.as_deref(), functions, visible, out);
     }
