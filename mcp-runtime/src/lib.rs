@@ -155,9 +155,10 @@ mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, ProtectedResource,
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, IdentityFromExtensions,
+    ProtectedResource, credentials,
 };
-pub use auth::{Identity, Principal};
+pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
     InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
     TaskStore, TaskStoreError, Timestamp,

@@ -192,7 +192,8 @@ impl Registry {
             skills,
         };
         self.capabilities = before.or(needed);
-        self.requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
+        let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
+        self.requires_scopes = requires_scopes;
         self
     }
 

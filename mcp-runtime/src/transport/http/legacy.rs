@@ -273,7 +273,7 @@ mod tests {
     async fn check_senders() {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
-            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), HttpOptions::default()));
+            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default()));
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));
