@@ -48,6 +48,10 @@ pub(crate) struct Profile {
     pub(crate) names: Names,
     pub(crate) access: AccessRules,
     pub(crate) scopes: ScopeRules,
+    /// Whether lists omit what the caller may not use.
+    pub(crate) hides_unauthorized: bool,
+    /// Whether a transport requires its senders to be authenticated.
+    pub(crate) authenticates: bool,
     /// The identity of whoever sends messages over a transport that does not identify senders.
     pub(crate) local_identity: Option<Identity>,
 }
@@ -79,6 +83,7 @@ pub(crate) struct Engine {
     pub(crate) access: Arc<AccessRules>,
     /// The scopes of functions, including those that will be added.
     pub(crate) scopes: ScopeRules,
+    pub(crate) hides_unauthorized: bool,
     pub(crate) local_identity: Option<Identity>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
@@ -101,10 +106,14 @@ impl Engine {
             names,
             access,
             scopes,
+            hides_unauthorized,
+            authenticates,
             local_identity,
         } = profile;
-        let encodings = revision::DIALECTS
-            .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
+        // What is listed for one caller is not for everybody.
+        let is_private = visibility.is_some() || hides_unauthorized || authenticates;
+        let encodings =
+            revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
@@ -125,6 +134,7 @@ impl Engine {
             names,
             access: Arc::new(access),
             scopes,
+            hides_unauthorized,
             local_identity,
             encodings,
         }

@@ -17,6 +17,7 @@ use super::{
     table::Table,
 };
 use crate::{
+    auth::Scopes,
     error::{BuildError, Fault},
     handler::{
         SchemaProfile, StateMap,
@@ -341,7 +342,7 @@ impl Registry {
         pager: &Pager<'_>,
         kind: ListKind,
         cursor: Option<&str>,
-        sees: impl Fn(&EntryInfo<'_>) -> bool,
+        sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
         match kind {
             ListKind::Tools => pager.page_of(kind.member(), self.tools(), cursor, sees),

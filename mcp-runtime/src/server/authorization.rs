@@ -33,6 +33,7 @@ impl Server {
     /// See [Authorization](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization).
     #[cfg(feature = "http")]
     pub fn authenticate(mut self, authenticator: impl Authenticator) -> Self {
+        self.profile.authenticates = true;
         if self.authenticator.replace(Arc::new(authenticator)).is_some() {
             self.problems.push(
                 "the server has two authenticators\nhelp: combine them in one that tries each of them".to_owned(),
@@ -68,6 +69,16 @@ impl Server {
         scopes: impl Into<Scopes>,
     ) -> Self {
         self.profile.scopes.push(applies, scopes.into(), Location::caller());
+        self
+    }
+
+    /// Omits functions from lists for callers that lack their scopes. By default, lists contain them, so that clients
+    /// find out which scopes they could request.
+    ///
+    /// A caller that knows the name of a function can still find out that it exists: the call is answered with the
+    /// scopes that it needs. [`visible_to`](Self::visible_to) hides functions entirely.
+    pub fn hide_unauthorized(mut self) -> Self {
+        self.profile.hides_unauthorized = true;
         self
     }
 
