@@ -1,5 +1,7 @@
 //! Scopes of functions: every kind of request is checked before a function runs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use mcp_runtime::{HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, tool, tools};
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -244,7 +246,8 @@ async fn functions_with_scopes_are_not_served_without_an_authenticator() {
         let server = change(adder()).build().unwrap();
         let served = soon(server.serve_http(([127, 0, 0, 1], 0), HttpOptions::default())).await;
         assert_eq!(served.unwrap_err().to_string(), expected);
-        let mounted = std::panic::catch_unwind(|| server.into_http_service(HttpOptions::default()));
+        let mount = AssertUnwindSafe(|| server.into_http_service(HttpOptions::default()));
+        let mounted = catch_unwind(mount);
         assert_eq!(*mounted.unwrap_err().downcast::<String>().unwrap(), expected);
     }
 }
@@ -257,10 +260,8 @@ async fn functions_that_are_added_later_are_protected() {
     let mut service: HttpService = built.into_http_service(HttpOptions::default());
     handle.add::<read_notes>().unwrap();
     let response = soon(service.call(call("read_notes").into_http(|_| {}))).await.unwrap();
-    assert_eq!(
-        (response.status().as_u16(), &response.headers()["www-authenticate"]),
-        (401, &"Bearer scope=\"notes.read\""[..])
-    );
+    let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+    assert_eq!((response.status().as_u16(), challenge), (401, r#"Bearer scope="notes.read""#));
     let response = soon(service.call(call("add").into_http(|_| {}))).await.unwrap();
     assert_eq!(response.status(), 200);
 }
