@@ -193,7 +193,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService, Principal};
+pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, Principal};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]
