@@ -129,6 +129,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
 
+mod auth;
 mod backend;
 mod cli;
 mod engine;
@@ -152,6 +153,11 @@ mod server;
 mod testing;
 mod transport;
 
+#[cfg(feature = "http")]
+pub use auth::{
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, ProtectedResource,
+};
+pub use auth::{Identity, Principal};
 pub use backend::{
     InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
     TaskStore, TaskStoreError, Timestamp,
@@ -193,7 +199,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, Principal};
+pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -13,8 +13,8 @@ use super::{
     limits::SharedLimits,
     options::HttpOptions,
     peers::{Peer, Remote},
-    principal::Principal,
     request::HttpRequestSource,
+    sender,
     session::Sessions,
     sse::body::{ShutdownPhase, StreamConfig},
 };
@@ -75,7 +75,7 @@ impl Endpoint {
 
     /// Returns the peer whose share of the limits a request uses.
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
-        match Principal::of(request) {
+        match sender::principal(request) {
             Some(name) => self.shared.limits.peers.principal(name),
             None => match self.address_of_request(request) {
                 Some(address) => self.shared.limits.peers.address(Some(address.ip())),

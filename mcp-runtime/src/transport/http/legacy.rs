@@ -24,10 +24,9 @@ use super::{
     endpoint::Endpoint,
     guard,
     peers::{PeerPermit, Remote},
-    principal::Principal,
     request_body::{self, linger},
     response::{self, HttpResponse},
-    routing,
+    routing, sender,
     service::ResponseFuture,
     session::new_id,
     sse::{
@@ -117,7 +116,7 @@ impl LegacyService {
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let (outbox, in_flight) = (Arc::clone(connection.outbox()), connection.in_flight_table());
         let client = Client {
-            principal: Principal::of(request).map(Into::into),
+            principal: sender::principal(request).map(Into::into),
             connection: connection.into(),
             outbox: Arc::clone(&outbox),
             in_flight: Arc::clone(&in_flight),
@@ -178,7 +177,7 @@ impl LegacyService {
         let query = request.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
         let found = self.clients.table().get(id).map(Arc::clone);
-        let Some(client) = found.filter(|client| client.principal.as_deref() == Principal::of(request)) else {
+        let Some(client) = found.filter(|client| client.principal.as_deref() == sender::principal(request)) else {
             return Err(Box::new(routing::session_not_found()));
         };
         routing::check_content(request)?;
@@ -248,7 +247,7 @@ mod tests {
         let request = Request::builder().method(method).uri(uri).header("host", "localhost");
         let mut request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
         if let Some(name) = principal {
-            request.extensions_mut().insert(Principal::new(name));
+            request.extensions_mut().insert(crate::Principal::new(name));
         }
         request
     }

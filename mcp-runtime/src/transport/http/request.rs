@@ -11,7 +11,7 @@ use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
     peers::Peer,
-    principal::Principal,
+    sender,
 };
 use crate::{
     engine::{MirroredFields, Permit, RequestSource},
@@ -135,7 +135,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        Principal::of(&self.request)
+        sender::principal(&self.request)
     }
 }
 
