@@ -148,6 +148,8 @@ mod model;
 mod race;
 mod random;
 mod registry;
+#[cfg(feature = "http")]
+mod replace_file;
 mod revision;
 mod server;
 mod testing;

@@ -10,7 +10,7 @@ use mcp_runtime_lock::{FILE_NAME, Lock};
 use crate::{
     failure::Failure,
     probe,
-    stdout::{out, outln},
+    output::{out, outln},
     target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
     workspace::Workspace,
 };

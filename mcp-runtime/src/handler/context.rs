@@ -66,6 +66,8 @@ pub(crate) struct ContextParts {
     /// The progress token, as JSON.
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate.
+    pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
@@ -228,6 +230,15 @@ impl Context {
             LogThreshold::Session => level >= self.inner.parts.peer.session_level(),
             LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
         }
+    }
+
+    /// Returns whether events of a target are forwarded to the client in addition to those of the function's crate.
+    #[cfg(feature = "log")]
+    pub(crate) fn forwards_target(&self, target: &str) -> bool {
+        let is_inside = |module: &String| {
+            target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
     }
 
     /// Returns whether the call was cancelled or its connection closed.

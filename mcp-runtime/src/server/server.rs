@@ -146,7 +146,8 @@ impl Server {
     /// calls to them fail as if they did not exist.
     ///
     /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
-    /// if the changed functions are hidden from them.
+    /// if the changed functions are hidden from them. In revision 2026-07-28, shared caches may not store the lists of a
+    /// server with this rule, even if it hides nothing: their `cacheScope` is `private`.
     ///
     /// ```
     /// # use mcp_runtime::Server;
@@ -555,6 +556,12 @@ impl Server {
     }
 
     /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
+    ///
+    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: with
+    /// [`visible_to`](Self::visible_to), all lists are `private`, and if a resource has a `list` function, so is the list
+    /// of resources. The contents of resources that functions read are always `private` and not cached.
+    ///
+    /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
     pub fn list_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.list_ttl = ttl;
         self
@@ -666,12 +673,31 @@ impl Server {
 
     /// Forwards the `tracing` events of functions to the client as log messages, at the level that the client requests.
     ///
+    /// Only events whose target is in a crate that defines annotated functions are forwarded, since those of other
+    /// libraries may contain what clients must not see. [`forward_log_targets`](Self::forward_log_targets) adds targets.
+    /// If the operator sets `RUST_LOG`, events that it excludes are not forwarded either.
+    ///
     /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
     /// a subscriber of your own.
     #[cfg(feature = "log")]
     pub fn forward_log(mut self) -> Self {
         self.profile.forwards_log = true;
         self
+    }
+
+    /// Does the same as [`forward_log`](Self::forward_log), and forwards events of other targets as well: modules and
+    /// everything inside them, or targets that events name explicitly.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.forward_log_targets(["billing_core", "sqlx::query"])
+    /// # }
+    /// ```
+    #[cfg(feature = "log")]
+    pub fn forward_log_targets(mut self, targets: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.profile.log_targets.extend(targets.into_iter().map(Into::into));
+        self.forward_log()
     }
 
     /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
