@@ -50,7 +50,6 @@ const ESCAPE: char = '\x1b';
 /// What stands for an escape character that this program writes. A server cannot guess it.
 static MARK: LazyLock<String> = LazyLock::new(|| format!("{ESCAPE}{:016x}", RandomState::new().hash_one(0)));
 
-
 /// Replaces control characters and bidirectional formatting, so that text from a server can neither control the terminal
 /// nor deceive the user. Keeps line breaks, tabs and the [`Style`]s of this program.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -99,7 +98,10 @@ mod tests {
             ("Delete it?\n\tYes", "Delete it?\n\tYes"),
             ("one\r\ntwo\r\n", "one\ntwo\n"),
             ("a\x1b[2Jb\r", "a\u{fffd}[2Jb\u{fffd}"),
-            ("\x1b]8;;https://evil.example\x07safe\x1b]8;;\x07", "\u{fffd}]8;;https://evil.example\u{fffd}safe\u{fffd}]8;;\u{fffd}"),
+            (
+                "\x1b]8;;https://evil.example\x07safe\x1b]8;;\x07",
+                "\u{fffd}]8;;https://evil.example\u{fffd}safe\u{fffd}]8;;\u{fffd}",
+            ),
             ("\u{9b}31m\u{7f}\u{8}", "\u{fffd}31m\u{fffd}\u{fffd}"),
             ("\u{202e}moc.elpmaxe\u{2066}\u{61c}", "\u{fffd}moc.elpmaxe\u{fffd}\u{fffd}"),
         ] {
@@ -111,10 +113,7 @@ mod tests {
     #[test]
     fn only_own_styles_are_kept() {
         let text = format!("{ERROR}error{ERROR:#}: \x1b[31mforged\x1b[0m");
-        assert_eq!(
-            escape(&text),
-            "\x1b[1m\x1b[31merror\x1b[0m: \u{fffd}[31mforged\u{fffd}[0m",
-        );
+        assert_eq!(escape(&text), "\x1b[1m\x1b[31merror\x1b[0m: \u{fffd}[31mforged\u{fffd}[0m",);
         assert_eq!(escape(&format!("{}plain", Style::NONE)), "plain");
     }
 

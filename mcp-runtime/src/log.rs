@@ -90,9 +90,8 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
 }
 
 /// The crates of the program that define annotated functions, as module paths name them.
-static OWN_CRATES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
-    inventory::iter::<Entry>().map(|entry| crate_of(entry.common().source.module)).collect()
-});
+static OWN_CRATES: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| inventory::iter::<Entry>().map(|entry| crate_of(entry.common().source.module)).collect());
 
 /// Returns whether a crate that defines annotated functions has emitted an event. Events of other libraries may contain
 /// what clients must not see, such as queries and headers.

@@ -11,9 +11,9 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
+    output::outln,
     session::{RequestOptions, Server, Session, SessionArgs, print_raw, rejection, suggest_package, with},
     style::escape_line,
-    output::outln,
     target::pair,
     uri_template::variables,
 };

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     failure::Failure,
     host::HostArgs,
+    output::outln,
     schema::Schema,
     session::{Server, Session, SessionArgs, print_raw, with},
-    output::outln,
     style::{DIM, HEADING, NAME, WARNING, escape_line},
 };
 
@@ -201,9 +201,8 @@ impl Argument<'_> {
 
 /// Prints `name(argument, optional?)  Title  [hints]`.
 fn print_heading(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hints: &[&str]) {
-    let arguments = arguments.map(|arguments| {
-        format!("({})", arguments.iter().map(Argument::label).collect::<Vec<_>>().join(", "))
-    });
+    let arguments = arguments
+        .map(|arguments| format!("({})", arguments.iter().map(Argument::label).collect::<Vec<_>>().join(", ")));
     let title = title.map(|title| format!("  {}", escape_line(title))).unwrap_or_default();
     let hints = match hints {
         [] => String::new(),

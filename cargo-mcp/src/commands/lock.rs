@@ -9,8 +9,8 @@ use mcp_runtime_lock::{FILE_NAME, Lock};
 
 use crate::{
     failure::Failure,
-    probe,
     output::{out, outln},
+    probe,
     target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
     workspace::Workspace,
 };

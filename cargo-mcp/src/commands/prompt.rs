@@ -13,9 +13,9 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
+    output::{errln, outln},
     schema::Schema,
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
-    output::{errln, outln},
     style::{DIM, NAME},
 };
 

@@ -15,8 +15,8 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::{name_list, nearest},
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
     output::{errln, outln},
+    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
 };
 
 /// Read a resource

@@ -113,7 +113,10 @@ fn no_command_prints_control_characters_of_a_server() {
         &["install", "--client", "cursor", "--force"],
     ] {
         let output = server.run(words);
-        assert!(output.code != Some(101) && !(output.stdout.clone() + &output.stderr).is_empty(), "{words:?}: {output:?}");
+        assert!(
+            output.code != Some(101) && !(output.stdout.clone() + &output.stderr).is_empty(),
+            "{words:?}: {output:?}"
+        );
         check(words, &output.stdout);
         check(words, &output.stderr);
         // JSON is still exact.

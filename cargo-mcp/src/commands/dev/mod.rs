@@ -114,9 +114,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Some(address) => {
             confirm_address(address, args.allow_remote)?;
             Some(tokio::net::TcpListener::bind(address).await.map_err(|error| {
-            Failure::connection(format_args!("cannot listen on `{address}`: {error}"))
-                .help("`--http 127.0.0.1:0` picks a free port")
-        })?)
+                Failure::connection(format_args!("cannot listen on `{address}`: {error}"))
+                    .help("`--http 127.0.0.1:0` picks a free port")
+            })?)
         }
         None => None,
     };
@@ -194,8 +194,7 @@ fn executable_directory(target: &Path) -> Result<tempfile::TempDir, Failure> {
         }
     }
     let prefix = format!("{DIRECTORY_PREFIX}{}-", std::process::id());
-    let created =
-        std::fs::create_dir_all(target).and_then(|()| temporary::private_directory_in(target, &prefix));
+    let created = std::fs::create_dir_all(target).and_then(|()| temporary::private_directory_in(target, &prefix));
     created.map_err(|error| {
         let target = target.display();
         Failure::connection(format_args!("cannot create a directory for executables in `{target}`: {error}"))

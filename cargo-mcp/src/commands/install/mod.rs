@@ -71,9 +71,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         && !changes.is_empty()
         && let Launch::Program { program, .. } = &launch
     {
-        errln!(
-            "note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy"
-        );
+        errln!("note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy");
     }
     Ok(())
 }

@@ -100,7 +100,11 @@ async fn only_events_of_own_and_named_targets_are_forwarded() {
         (empty().forward_log(), LevelFilter::INFO, &["own", "root"]),
         (empty().forward_log(), LevelFilter::WARN, &[]),
         (empty().forward_log_targets(["other"]), LevelFilter::INFO, &["own", "root", "other", "inner"]),
-        (empty().forward_log_targets(["other::inner", "hyper"]), LevelFilter::INFO, &["own", "root", "inner", "dependency"]),
+        (
+            empty().forward_log_targets(["other::inner", "hyper"]),
+            LevelFilter::INFO,
+            &["own", "root", "inner", "dependency"],
+        ),
     ] {
         let forwarding = mcp_runtime::log_layer().with_filter(level);
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(forwarding));
