@@ -19,6 +19,7 @@ use super::{
     endpoint::Endpoint,
     guard,
     options::HttpOptions,
+    peers::Remote,
     post::post,
     request::HttpRequestSource,
     response::{self, HttpResponse},
@@ -61,9 +62,9 @@ impl HttpService {
         &self.endpoint
     }
 
-    /// Returns the same service for the requests of one peer.
-    pub(super) fn for_peer(&self, peer: std::net::SocketAddr) -> Self {
-        Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
+    /// Returns the same service for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
     }
 
     /// Returns the metadata of the protected resource, for the path `/.well-known/oauth-protected-resource` of the
