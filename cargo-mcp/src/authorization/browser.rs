@@ -18,7 +18,7 @@ use axum::{
 use tokio::{net::TcpListener, sync::oneshot};
 use url::Url;
 
-use crate::style::sanitize;
+use crate::output::errln;
 
 /// The path to which the browser is redirected.
 const PATH: &str = "/callback";
@@ -65,7 +65,7 @@ impl Callback {
     /// Fails if nobody logs in in time.
     pub(crate) async fn authorize(self, request: &str, limit: Duration) -> io::Result<Url> {
         let state = parameter(request, "state").unwrap_or_default();
-        anstream::eprintln!("Log in with your browser at:\n  {}", sanitize(request));
+        errln!("log in with your browser at:\n  {request}");
         open(request);
         self.wait(state, limit).await
     }
@@ -123,7 +123,7 @@ fn open(url: &str) {
         _ => open::that_detached(url),
     };
     if opened.is_err() {
-        anstream::eprintln!("No browser could be started: open the page yourself, on this machine.");
+        errln!("no browser could be started: open the page yourself, on this machine");
     }
 }
 

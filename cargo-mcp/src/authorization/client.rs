@@ -21,7 +21,7 @@ use super::{
     login::{authorization_failure, finish},
     store::TokenStore,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, output::errln};
 
 /// How often a call may ask for more scopes. A server that is never satisfied must not ask forever.
 const MAX_STEPS: usize = 3;
@@ -106,7 +106,7 @@ impl AuthorizedClient {
                 scopes.push(scope.to_owned());
             }
         }
-        anstream::eprintln!("This needs the scope {}.", crate::style::sanitize(&required));
+        errln!("the server requires the scope `{required}`");
         let callback = Callback::listen(0).await?;
         let mut manager = AuthorizationManager::new_allowing_private_addresses(self.store.url()).await?;
         manager.set_credential_store(self.store.clone());

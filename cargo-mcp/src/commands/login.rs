@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     authorization::{self, Login, TokenStore},
     failure::Failure,
-    style::sanitize,
+    output::errln,
     target::is_url,
 };
 
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     };
     let scopes = authorization::login(&login).await?;
     let scopes = if scopes.is_empty() { String::new() } else { format!(" with the scopes {}", scopes.join(" ")) };
-    anstream::eprintln!("Logged in to {}{}.", args.url, sanitize(&scopes));
+    errln!("logged in to {}{scopes}", args.url);
     Ok(())
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn run_logout(args: &LogoutArgs) -> Result<(), Failure> {
     if !removed {
         return Err(Failure::usage(format_args!("there are no tokens for `{}`", args.url)));
     }
-    anstream::eprintln!("Logged out of {}.", args.url);
+    errln!("logged out of {}", args.url);
     Ok(())
 }
 

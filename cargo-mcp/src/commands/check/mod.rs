@@ -23,7 +23,7 @@ use tokens::TokenBudget;
 
 use super::lock;
 use crate::{
-    client::with_stored_token, failure::Failure, near::nearest, revision::Revision, stdout::outln, target::TargetArgs,
+    client::with_stored_token, failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs,
 };
 
 /// Check a server for errors and for problems with known clients
