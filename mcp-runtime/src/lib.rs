@@ -135,6 +135,9 @@ mod cli;
 mod engine;
 mod error;
 mod excerpt;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guide;
 mod handle;
 mod handler;
