@@ -1,4 +1,4 @@
-//! Authenticators for servers built with [`mcp_runtime`].
+#![doc = include_str!("../docs/guide.md")]
 #![warn(clippy::missing_errors_doc)]
 
 mod any_of;
