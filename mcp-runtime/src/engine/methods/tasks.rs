@@ -89,6 +89,7 @@ fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
         tasks: Arc::clone(&request.engine().tasks),
         encoding: Arc::clone(request.encoding()),
         owner: task_owner(request)?,
+        access: request.connection.source.clone().map(|source| (Arc::clone(&request.engine().access), source)),
     })
 }
 

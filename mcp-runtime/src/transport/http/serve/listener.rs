@@ -18,6 +18,7 @@ use crate::{
     engine::Engine,
     race::race,
     transport::http::{
+        authorization::{Authorization, MetadataService},
         guard,
         legacy::LegacyService,
         options::HttpOptions,
@@ -48,7 +49,12 @@ impl Listener {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
-    pub(crate) async fn bind(engine: Arc<Engine>, address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
+    pub(crate) async fn bind(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        address: SocketAddr,
+        options: HttpOptions,
+    ) -> io::Result<Self> {
         options.check_address(address)?;
         let listener = TcpListener::bind(address)
             .await
@@ -58,7 +64,7 @@ impl Listener {
             listener,
             grace: engine.limits.grace_period,
             connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, options),
+            router: Router::new(engine, authorization, options),
         })
     }
 
@@ -105,8 +111,8 @@ struct Router {
 }
 
 impl Router {
-    fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
-        let service = HttpService::new(engine, options);
+    fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+        let service = HttpService::new(engine, authorization, options);
         let endpoint = service.endpoint();
         let options = Arc::clone(endpoint.options());
         let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(LegacyService::new(endpoint.clone())));
@@ -166,6 +172,9 @@ impl Router {
         let path = request.uri().path();
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
+        }
+        if MetadataService::serves(path) {
+            return self.service.metadata_service().respond(&request);
         }
         if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
             return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
