@@ -148,9 +148,8 @@ impl Proofs {
         }
         let next = self.nonces.as_ref().map(|nonces| nonces.check(proof.nonce.as_deref(), now));
         let next = next.transpose().map_err(|nonce| {
-            let challenge = Challenge::new("DPoP").with_parameter("error", "use_dpop_nonce");
-            let error = AuthenticationError::invalid("the proof must contain the nonce of the server");
-            error.with_challenge(challenge).with_response_header(DPOP_NONCE, nonce)
+            refusal("use_dpop_nonce", "the proof must contain the nonce of the server")
+                .with_response_header(DPOP_NONCE, nonce)
         })?;
         self.replays.add(thumbprint, &proof.id, self.clock.monotonic())?;
         Ok(next.flatten().map(|nonce| (DPOP_NONCE, nonce)))
@@ -162,9 +161,14 @@ pub(crate) fn algorithms() -> Vec<&'static str> {
     Algorithm::ALL.into_iter().map(Algorithm::name).collect()
 }
 
-fn invalid_proof(message: &'static str) -> AuthenticationError {
-    let challenge = Challenge::new("DPoP").with_parameter("error", "invalid_dpop_proof");
+/// Returns the refusal of a token with an error code of RFC 9449.
+pub(crate) fn refusal(code: &str, message: &'static str) -> AuthenticationError {
+    let challenge = Challenge::new("DPoP").with_parameter("error", code).with_parameter("error_description", message);
     AuthenticationError::invalid(message).with_challenge(challenge)
+}
+
+fn invalid_proof(message: &'static str) -> AuthenticationError {
+    refusal("invalid_dpop_proof", message)
 }
 
 #[cfg(test)]

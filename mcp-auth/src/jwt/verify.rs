@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use mcp_runtime::{AuthenticateFuture, AuthenticationError, Challenge, Identity};
+use mcp_runtime::{AuthenticateFuture, AuthenticationError, Identity};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     claims::ClaimRules,
     clock::Clock,
     credentials::{Credentials, Scheme},
-    dpop::Proofs,
+    dpop::{self, Proofs},
     issuer_keys::IssuerKeys,
     jose::Jws,
     token_cache::{TokenCache, TokenHash},
@@ -127,10 +127,7 @@ impl Verifier {
         hash: &TokenHash,
     ) -> Result<Identity, AuthenticationError> {
         let Some(proofs) = &self.proofs else { return Ok(token.identity) };
-        let refused = |message| {
-            let challenge = Challenge::new("DPoP").with_parameter("error", "invalid_token");
-            Err(AuthenticationError::invalid(message).with_challenge(challenge))
-        };
+        let refused = |message| Err(dpop::refusal("invalid_token", message));
         match (&token.key, scheme) {
             (Some(key), Scheme::Dpop) => {
                 let nonce = proofs.verify(request, hash.as_bytes(), key)?;

@@ -4,13 +4,14 @@ use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _, Principal
 use serde_json::{Value, json};
 
 use super::{
-    RESOURCE, Signer, authenticate, bearer, refusal,
+    RESOURCE, Signer, authenticate, bearer,
     signer::{claims, encode, hmac_token, now},
     with_headers,
 };
 use crate::{JwkSet, Jwt, clock::Clock, jwt::Keys};
 
 const ISSUER: &str = "https://id.example.com";
+const MALFORMED: &str = "the credentials of the `Authorization` header are malformed";
 
 fn key_set(signers: &[&Signer]) -> JwkSet {
     let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
@@ -78,22 +79,19 @@ async fn credentials_of_another_form_are_missing_or_malformed() {
     for (header, expected) in [
         ("Basic YTpi", (Kind::Missing, "authentication is required")),
         ("DPoP a.b.c", (Kind::Missing, "authentication is required")),
-        ("Bearer", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer ", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer a b", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer a,b", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer \"a\"", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer =", (Kind::Malformed, "expected one token in the `Authorization` header")),
-        ("Bearer grüße", (Kind::Malformed, "the `Authorization` header is not ASCII")),
+        ("Bearer", (Kind::Malformed, MALFORMED)),
+        ("Bearer ", (Kind::Malformed, MALFORMED)),
+        ("Bearer a b", (Kind::Malformed, MALFORMED)),
+        ("Bearer a,b", (Kind::Malformed, MALFORMED)),
+        ("Bearer \"a\"", (Kind::Malformed, MALFORMED)),
+        ("Bearer =", (Kind::Malformed, MALFORMED)),
+        ("Bearer grüße", (Kind::Malformed, MALFORMED)),
     ] {
         let error = authenticate(&jwt, header).await.unwrap_err();
         assert_eq!((error.kind(), error.message()), expected, "{header}");
     }
     let error = with_headers(&jwt, &[]).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Missing);
-    let twice = [("authorization", "Bearer a"), ("authorization", "Bearer a")];
-    let error = with_headers(&jwt, &twice).await.unwrap_err();
-    assert_eq!(refusal(&error), (Kind::Malformed, "expected one `Authorization` header", None));
 }
 
 /// Refused tokens, each with the message for the client and the detail for the log.

@@ -7,6 +7,7 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+mod server;
 mod signer;
 
 use http::{Request, header::AUTHORIZATION, request::Parts};
