@@ -8,6 +8,9 @@ use mcp_runtime::{
 
 /// Accepts a request if one of several authenticators does. They are asked in order, and the first identity counts.
 ///
+/// [`Introspection`](crate::Introspection) sends what it does not know to its issuer, even tokens of other issuers and API
+/// keys. Ask it last.
+///
 /// If all of them refuse a request, the response combines their challenges. It is 503 if one could not tell, otherwise
 /// 401 with all reasons.
 ///
