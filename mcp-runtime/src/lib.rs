@@ -151,6 +151,8 @@ mod model;
 mod race;
 mod random;
 mod registry;
+#[cfg(feature = "http")]
+mod replace_file;
 mod revision;
 mod server;
 mod testing;
@@ -203,7 +205,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService, MetadataService};
+pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, MetadataService};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

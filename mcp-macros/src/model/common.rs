@@ -92,7 +92,7 @@ fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
 pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<String>> = Vec::new();
     for scope in given {
-        let alternatives = match scope {
+        let alternatives: &[LitStr] = match scope {
             ScopeSyntax::One(scope) => std::slice::from_ref(scope),
             ScopeSyntax::Any(alternatives) => alternatives,
         };

@@ -86,7 +86,8 @@ impl Function {
     ) -> Self {
         let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
-        let info = EntryInfo { name, ..common.info(kind) };
+        let mut info = common.info(kind);
+        info.name = name;
         let scopes = scopes.of(common, &info);
         Self { kind, name, common, contract: Arc::new(contract), uses_context, scopes, choices, encoded }
     }

@@ -22,6 +22,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(unix)]
+mod unix;
 mod urls;
 
 use std::{

@@ -7,7 +7,7 @@ use crate::{
     engine::{
         call::{batch::Sink, response},
         request::{
-            access::{authorize, check_scopes},
+            access::{SenderAccess, authorize},
             context::RequestContext,
             params,
         },
@@ -67,10 +67,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if capabilities.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
         return Err(extension::undeclared());
     }
-    if let Some(source) = &connection.source {
-        // One challenge names the scopes of all resources.
-        check_scopes(&engine.access, &**source, &required_scopes("subscriptions/listen", request))?;
-    }
+    // One challenge names the scopes of all resources.
+    SenderAccess::of_sender(request).check(&required_scopes("subscriptions/listen", request))?;
     let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
         let message =
@@ -83,8 +81,9 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let owner = task_owner(request)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
-        let store = engine.tasks.store();
-        let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);
+        let (store, access) = (engine.tasks.store(), SenderAccess::of_sender(request));
+        let watch =
+            watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
     connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {

@@ -28,20 +28,40 @@ pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool
     request.engine().access.grants(source.identity(), scopes)
 }
 
+/// The scopes of a sender, for checks that outlive its request. A sender over a transport that does not identify
+/// senders has all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct SenderAccess(Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>);
+
+impl SenderAccess {
+    pub(crate) fn of_sender(request: &RequestContext<'_>) -> Self {
+        let source = request.connection.source.as_ref();
+        Self(source.map(|source| (Arc::clone(&request.engine().access), Arc::clone(source))))
+    }
+
+    /// Returns whether the sender has scopes.
+    pub(crate) fn grants(&self, scopes: &Scopes) -> bool {
+        self.0.as_ref().is_none_or(|(rules, source)| rules.grants(source.identity(), scopes))
+    }
+
+    /// Checks that the sender has scopes. See [`check_scopes`].
+    pub(crate) fn check(&self, scopes: &Scopes) -> Result<(), Fault> {
+        self.0.as_ref().map_or(Ok(()), |(rules, source)| check_scopes(rules, &**source, scopes))
+    }
+}
+
 /// The entries that the sender of a request finds in lists.
 pub(crate) struct ListedTo {
     visible: VisibleTo,
-    /// The rules and the source by which entries that the sender may not use are omitted. `None` if they are listed.
-    access: Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>,
+    /// The scopes by which entries are omitted. `None` if entries are listed for those who may not use them.
+    access: Option<SenderAccess>,
 }
 
 impl ListedTo {
     pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
         let engine = request.engine();
         let hides = engine.hides_unauthorized && request.registry.requires_scopes();
-        let source = request.connection.source.as_ref().filter(|_| hides);
-        let access = source.map(|source| (Arc::clone(&engine.access), Arc::clone(source)));
-        Self { visible: request.visible_to(), access }
+        Self { visible: request.visible_to(), access: hides.then(|| SenderAccess::of_sender(request)) }
     }
 
     /// Returns whether some entries may be omitted.
@@ -56,10 +76,8 @@ impl ListedTo {
 
     /// Returns whether lists contain an entry that requires scopes.
     pub(crate) fn includes(&self, info: &EntryInfo<'_>, scopes: Option<&Scopes>) -> bool {
-        let may_use = |scopes: &Scopes| {
-            self.access.as_ref().is_none_or(|(rules, source)| rules.grants(source.identity(), scopes))
-        };
-        scopes.is_none_or(may_use) && self.visible.sees_entry(info)
+        let is_omitted = self.access.as_ref().zip(scopes).is_some_and(|(access, scopes)| !access.grants(scopes));
+        !is_omitted && self.visible.sees_entry(info)
     }
 }
 

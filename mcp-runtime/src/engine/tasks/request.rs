@@ -11,11 +11,10 @@ use super::{
     update::{Updated, set_status, update},
 };
 use crate::{
-    auth::AccessRules,
     backend::{InputResponse, TaskCursor, TaskRecord, TaskStatus, Timestamp},
     engine::{
         call::response,
-        request::{access::check_scopes, params::Params, source::RequestSource},
+        request::{access::SenderAccess, params::Params},
     },
     error::Fault,
     excerpt::excerpt,
@@ -30,9 +29,8 @@ pub(crate) struct TaskRequest {
     pub(crate) encoding: Arc<Encoding>,
     /// The owner on whose behalf the request is made.
     pub(crate) owner: String,
-    /// The source of the request, and the rules by which it is decided what its sender may read. `None` if the
-    /// transport does not identify senders.
-    pub(crate) access: Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>,
+    /// The scopes by which it is decided what the sender may read.
+    pub(crate) access: SenderAccess,
     pub(crate) id: String,
 }
 
@@ -54,9 +52,7 @@ impl TaskRequest {
     /// Also fails if the sender lacks scopes that the function of the task requires.
     pub(super) async fn load_to_use(&self) -> Result<TaskRecord, Fault> {
         let task = self.load().await?;
-        if let Some((rules, source)) = &self.access {
-            check_scopes(rules, &**source, &task.scopes)?;
-        }
+        self.access.check(&task.scopes)?;
         Ok(task)
     }
 

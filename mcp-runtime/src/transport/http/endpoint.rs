@@ -13,7 +13,7 @@ use super::{
     authorization::Authorization,
     limits::SharedLimits,
     options::HttpOptions,
-    peers::Peer,
+    peers::{Peer, Remote},
     request::HttpRequestSource,
     sender,
     session::Sessions,
@@ -65,10 +65,10 @@ impl Endpoint {
         Self { shared: Arc::new(shared), address: None, peer }
     }
 
-    /// Returns the same endpoint for the requests of one peer.
-    pub(super) fn for_peer(&self, address: SocketAddr) -> Self {
-        let peer = self.shared.limits.peers.address(Some(address.ip()));
-        Self { shared: Arc::clone(&self.shared), address: Some(address), peer }
+    /// Returns the same endpoint for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        let peer = self.shared.limits.peers.remote(remote);
+        Self { shared: Arc::clone(&self.shared), address: remote.address(), peer }
     }
 
     /// Returns the peer of the connection.

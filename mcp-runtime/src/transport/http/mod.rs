@@ -6,6 +6,7 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+mod address;
 mod authorization;
 mod body;
 mod endpoint;
@@ -27,6 +28,7 @@ mod session;
 mod session_requests;
 mod sse;
 
+pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
 pub use authorization::MetadataService;
 pub use body::HttpBody;

@@ -19,6 +19,7 @@ use super::{
     endpoint::Endpoint,
     guard,
     options::HttpOptions,
+    peers::Remote,
     post::post,
     request::HttpRequestSource,
     response::{self, HttpResponse},
@@ -61,9 +62,9 @@ impl HttpService {
         &self.endpoint
     }
 
-    /// Returns the same service for the requests of one peer.
-    pub(super) fn for_peer(&self, peer: std::net::SocketAddr) -> Self {
-        Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
+    /// Returns the same service for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
     }
 
     /// Returns the metadata of the protected resource, for the path `/.well-known/oauth-protected-resource` of the
@@ -116,7 +117,7 @@ impl HttpService {
         async move {
             match prepared {
                 Prepared::Post(source, body, now) => post(&endpoint, source, body, now).await,
-                Prepared::Rejected(rejection) => *rejection,
+                Prepared::Ready(response) => *response,
                 Prepared::Other(response) => response.await.unwrap_or_else(|never| match never {}),
             }
         }
@@ -128,6 +129,9 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let endpoint = &self.endpoint;
+        if endpoint.authorization().is_some() && MetadataService::serves(request.uri().path()) {
+            return Prepared::Ready(Box::new(self.metadata_service().respond(&request)));
+        }
         let mut router = MethodRouter { endpoint: endpoint.clone() };
         if guard::needs_cors(&request) {
             return Prepared::Other(Box::pin(self.cors.layer(router).call(request)));
@@ -140,7 +144,7 @@ impl HttpService {
         let (parts, body) = request.into_parts();
         match guard::check(&parts, endpoint.options()) {
             Ok(()) => Prepared::Post(endpoint.request_source(parts), body, now),
-            Err(rejection) => Prepared::Rejected(rejection),
+            Err(rejection) => Prepared::Ready(rejection),
         }
     }
 }
@@ -149,7 +153,7 @@ impl HttpService {
 enum Prepared<B> {
     /// A POST that anybody may send and no web page has sent.
     Post(Arc<HttpRequestSource>, B, Instant),
-    Rejected(Box<HttpResponse>),
+    Ready(Box<HttpResponse>),
     Other(ResponseFuture),
 }
 

@@ -219,3 +219,14 @@ fn descriptions_are_checked_when_the_server_is_built() {
         assert_eq!(problems, expected.map(str::to_owned).into_iter().collect::<Vec<_>>());
     }
 }
+
+/// A service that is mounted at the root sees the requests for metadata itself.
+#[tokio::test]
+async fn metadata_is_served_by_a_service_at_the_root() {
+    let server = super::Protected::new();
+    for path in [WELL_KNOWN.to_owned(), format!("{WELL_KNOWN}/mcp")] {
+        let reply = server.send(Request::new("GET").path(&path).with("origin", "https://app.example")).await;
+        assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, Some("*")), "{path}");
+        assert_eq!(reply.json()["resource"], "https://mcp.example.com/mcp", "{path}");
+    }
+}

@@ -49,8 +49,12 @@ async fn a_middleware_identifies_callers() {
         let mut service = service.clone();
         async move {
             let request = call(tool).into_http(|extensions| {
-                identity.map(|identity| extensions.insert(identity));
-                principal.map(|principal| extensions.insert(Principal::new(principal)));
+                if let Some(identity) = identity {
+                    extensions.insert(identity);
+                }
+                if let Some(principal) = principal {
+                    extensions.insert(Principal::new(principal));
+                }
             });
             soon(service.call(request)).await.unwrap().status().as_u16()
         }

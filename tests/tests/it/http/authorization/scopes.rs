@@ -1,5 +1,8 @@
 //! Scopes of functions: every kind of request is checked before a function runs.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use http_body_util::BodyExt as _;
 use mcp_runtime::{HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, tool, tools};
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -122,7 +125,7 @@ async fn a_scope_that_is_demanded_late_is_an_error_in_the_stream() {
     let response = server.open(with_token(late, "ada/notes.read")).await;
     assert_eq!(response.status(), 200);
     server.journal.permits.add_permits(1);
-    let body = soon(http_body_util::BodyExt::collect(response.into_body())).await.unwrap().to_bytes();
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
     let text = String::from_utf8(body.to_vec()).unwrap();
     assert!(text.contains("the operation requires the scopes `notes.read`, `notes.share`"), "{text}");
 }
@@ -244,7 +247,8 @@ async fn functions_with_scopes_are_not_served_without_an_authenticator() {
         let server = change(adder()).build().unwrap();
         let served = soon(server.serve_http(([127, 0, 0, 1], 0), HttpOptions::default())).await;
         assert_eq!(served.unwrap_err().to_string(), expected);
-        let mounted = std::panic::catch_unwind(|| server.into_http_service(HttpOptions::default()));
+        let mount = AssertUnwindSafe(|| server.into_http_service(HttpOptions::default()));
+        let mounted = catch_unwind(mount);
         assert_eq!(*mounted.unwrap_err().downcast::<String>().unwrap(), expected);
     }
 }
@@ -257,10 +261,8 @@ async fn functions_that_are_added_later_are_protected() {
     let mut service: HttpService = built.into_http_service(HttpOptions::default());
     handle.add::<read_notes>().unwrap();
     let response = soon(service.call(call("read_notes").into_http(|_| {}))).await.unwrap();
-    assert_eq!(
-        (response.status().as_u16(), &response.headers()["www-authenticate"]),
-        (401, &"Bearer scope=\"notes.read\""[..])
-    );
+    let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+    assert_eq!((response.status().as_u16(), challenge), (401, r#"Bearer scope="notes.read""#));
     let response = soon(service.call(call("add").into_http(|_| {}))).await.unwrap();
     assert_eq!(response.status(), 200);
 }
@@ -293,33 +295,57 @@ fn impossible_scopes_are_reported_when_the_server_is_built() {
     );
 }
 
+fn with_tasks(request: Request) -> Request {
+    request.change(|message| {
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    })
+}
+
+/// Creates a task and returns its id.
+async fn create_task(server: &Protected) -> String {
+    let created = server.send(with_token(with_tasks(call("export")), "ada/notes.write")).await.json();
+    created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+}
+
 /// Tasks require the scopes of their function when they are created and when they are read.
 #[tokio::test]
 async fn tasks_require_the_scopes_of_their_function() {
     let server = Protected::new();
-    let with_tasks = |request: Request| {
-        request.change(|message| {
-            let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-            message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
-        })
-    };
     assert_requires(&server, &with_tasks(call("export")), "notes.write", "ada/notes.write").await;
-    let created = server.send(with_token(with_tasks(call("export")), "ada/notes.write")).await.json();
-    let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
-    let about = |method: &str, params: Value| {
-        with_tasks(stateless(method, &params).with("mcp-name", params["taskId"].as_str().unwrap_or_default()))
-    };
+    let id = create_task(&server).await;
+    let about = |method: &str, params: Value| with_tasks(stateless(method, &params).with("mcp-name", &id));
     let get = about("tasks/get", json!({"taskId": id}));
     let update = about("tasks/update", json!({"taskId": id, "inputResponses": {}}));
     let expected = challenge("notes.write", r#"error="insufficient_scope", "#);
     for request in [&get, &update] {
-        let Reply { status, headers, .. } = server.send(with_token(request.clone(), "ada/notes.read")).await;
-        assert_eq!((status, headers["www-authenticate"].to_str().unwrap()), (403, &*expected));
+        let reply = server.send(with_token(request.clone(), "ada/notes.read")).await;
+        assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
         let reply = server.send(with_token(request.clone(), "ada/notes.write")).await;
         assert_eq!((reply.status, &reply.json()["error"]), (200, &Value::Null), "{reply:?}");
         // To somebody else, the task does not exist, whatever the scopes.
         let reply = server.send(with_token(request.clone(), "eve/notes.write")).await;
         assert_eq!(reply.json()["error"]["code"], -32602);
+    }
+}
+
+/// A subscription to a task shows its result only to those who may read it.
+#[tokio::test]
+async fn notifications_about_tasks_require_the_scopes_of_their_function() {
+    for (token, is_shown) in [("ada/notes.write", true), ("ada/notes.read", false), ("eve/notes.write", false)] {
+        let server = Protected::new();
+        let filter = json!({"notifications": {"taskIds": [create_task(&server).await]}});
+        let listen = with_tasks(stateless("subscriptions/listen", &filter));
+        let body = server.open(with_token(listen, token)).await.into_body();
+        // The notification is sent by another task of the same thread.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        server.service.graceful_shutdown(std::time::Duration::from_secs(60)).await;
+        let bytes = soon(body.collect()).await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("acknowledged"), "{text}");
+        assert_eq!(text.contains("exported"), is_shown, "{token}: {text}");
     }
 }
 
