@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use mcp_runtime::{Context, HttpOptions, Server, tool};
+use mcp_runtime::{Context, HttpAddress, HttpOptions, Server, tool};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -74,7 +74,7 @@ async fn serve(server: Server) -> std::net::SocketAddr {
     let server = server.with::<whoami>().with::<administer>().build().unwrap();
     let (send, address) = oneshot::channel();
     tokio::spawn(async move {
-        let ready = |address| send.send(address).unwrap();
+        let ready = |address: HttpAddress| send.send(address.socket_addr().unwrap()).unwrap();
         let options = HttpOptions::default();
         server.serve_http_until(([127, 0, 0, 1], 0), options, std::future::pending(), ready).await.unwrap();
     });
