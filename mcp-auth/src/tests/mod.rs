@@ -25,6 +25,7 @@ fn request(headers: &[(&str, &str)]) -> Parts {
 }
 
 /// The identity that an authenticator returned.
+#[derive(Debug)]
 struct Accepted(Identity);
 
 impl std::ops::Deref for Accepted {
