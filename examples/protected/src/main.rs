@@ -16,7 +16,7 @@ use std::{
 };
 
 use mcp_auth::Jwt;
-use mcp_runtime::{Context, Server, server, tool};
+use mcp_runtime::{Context, Server, Structured, server, tool};
 
 /// The maximum number of users with notes.
 const MAX_USERS: usize = 10_000;
@@ -70,8 +70,8 @@ fn delete_notes(notes: &Notes, ctx: &Context) -> Result<String, &'static str> {
 
 /// Count the notes of each user.
 #[tool(read_only, scopes("notes:admin"))]
-fn count_notes(notes: &Notes) -> HashMap<String, usize> {
-    notes.lock().iter().map(|(user, notes)| (user.clone(), notes.len())).collect()
+fn count_notes(notes: &Notes) -> Structured<HashMap<String, usize>> {
+    Structured::new(notes.lock().iter().map(|(user, notes)| (user.clone(), notes.len())).collect())
 }
 
 /// Returns the name of the caller: the issuer and the subject of the token.

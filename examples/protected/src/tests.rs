@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use super::protected;
 
-/// Accepts tokens that consist of a name and scopes, such as `ada+notes:read+notes:write`.
+/// Accepts tokens that consist of a name and scopes, such as `ada+read+write`.
 struct NamedTokens;
 
 impl Authenticator for NamedTokens {
@@ -18,7 +18,7 @@ impl Authenticator for NamedTokens {
         Box::pin(async move {
             let mut parts = credentials(request, "Bearer")?.split('+');
             let name = parts.next().ok_or_else(|| AuthenticationError::invalid("the token is empty"))?;
-            Ok(Identity::new(Principal::new(name)).with_scopes(parts))
+            Ok(Identity::new(Principal::new(name)).with_scopes(parts.map(|scope| format!("notes:{scope}"))))
         })
     }
 }
@@ -62,11 +62,11 @@ async fn calls_require_their_scopes() {
     for (token, tool, status, scope) in [
         ("", "list_notes", 401, "notes:read"),
         ("ada", "list_notes", 403, "notes:read"),
-        ("ada+notes:read", "list_notes", 200, ""),
-        ("ada+notes:read", "delete_notes", 403, "notes:write"),
-        ("ada+notes:write", "delete_notes", 200, ""),
-        ("ada+notes:write", "count_notes", 403, "notes:admin"),
-        ("ada+notes:admin", "count_notes", 200, ""),
+        ("ada+read", "list_notes", 200, ""),
+        ("ada+read", "delete_notes", 403, "notes:write"),
+        ("ada+write", "delete_notes", 200, ""),
+        ("ada+write", "count_notes", 403, "notes:admin"),
+        ("ada+admin", "count_notes", 200, ""),
     ] {
         let (found, challenge, body) = call(&service, token, tool, json!({})).await;
         assert_eq!(found, status, "{token} {tool}: {body}");
@@ -78,12 +78,12 @@ async fn calls_require_their_scopes() {
 #[tokio::test]
 async fn users_see_their_own_notes() {
     let service = service();
-    let added = call(&service, "ada+notes:write", "add_note", json!({"text": "Buy milk"})).await;
+    let added = call(&service, "ada+write", "add_note", json!({"text": "Buy milk"})).await;
     assert_eq!(added.0, 200, "{}", added.2);
-    for (token, sees_note) in [("ada+notes:read", true), ("bob+notes:read", false), ("bob+notes:admin", false)] {
+    for (token, sees_note) in [("ada+read", true), ("bob+read", false), ("bob+admin", false)] {
         let (_, _, body) = call(&service, token, "list_notes", json!({})).await;
         assert_eq!(body.contains("Buy milk"), sees_note, "{token}: {body}");
     }
-    let (_, _, body) = call(&service, "eve+notes:admin", "count_notes", json!({})).await;
+    let (_, _, body) = call(&service, "eve+admin", "count_notes", json!({})).await;
     assert!(body.contains(r#""ada":1"#), "{body}");
 }
