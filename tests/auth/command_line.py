@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as scratch:
     assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
     run("call", url, "list_notes")
     run("check", url)
-    added = run("call", url, "add_note", "from the command line")
+    added = run("call", url, "add_note", "text=from the command line")
     assert "notes:write" in added, added
     notes = run("call", url, "list_notes")
     assert "from the command line" in notes, notes

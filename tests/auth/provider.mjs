@@ -54,6 +54,11 @@ const provider = new Provider(issuer, {
             response_types: [],
         },
     ],
+    // Clients register with the scopes that they need first. A client that is restricted to them could never ask for more.
+    extraClientMetadata: {
+        properties: ['scope_is_advice'],
+        validator: (_, key, value, metadata) => void delete metadata.scope,
+    },
     clientDefaults: { grant_types: ['authorization_code', 'refresh_token'] },
     scopes: ['openid', 'offline_access', ...SCOPES],
     pkce: { required: () => true },
@@ -111,14 +116,16 @@ async function authorize(url, name, refuses) {
     const context = await browser.newContext();
     try {
         const page = await context.newPage();
+        page.setDefaultTimeout(15_000);
         // The client's redirect URI may belong to nobody: the redirection is all that counts.
         const redirected = new Promise(resolve =>
             page.on('request', request => {
                 if (request.isNavigationRequest() && !request.url().startsWith(issuer)) resolve(request.url());
             }),
         );
-        page.setDefaultTimeout(15_000);
-        await page.goto(url);
+        const opened = page.goto(url).then(() => undefined, error => error);
+        const error = await Promise.race([redirected, opened]); // redirected at once if the request is invalid
+        if (error) return await redirected;
         await page.fill('input[name=login]', name);
         await page.fill('input[name=password]', 'a password');
         await page.click('button[type=submit]');

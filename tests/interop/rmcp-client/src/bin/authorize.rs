@@ -20,7 +20,8 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-const REDIRECT: &str = "http://127.0.0.1:9/callback";
+/// Nobody listens there, since the user passes the redirection on.
+const REDIRECT: &str = "http://127.0.0.1:65000/callback";
 
 type Failure = Box<dyn Error>;
 
