@@ -143,8 +143,9 @@ fn no_error_or_notification_prints_control_characters() {
     let progress = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":0,"progress":1,"message":{evil}}}}}"#
     );
-    let failed =
-        format!(r#"{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":{evil}}}],"isError":true}}}}"#);
+    let failed = format!(
+        r#"{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":{evil}}}],"isError":true}}}}"#
+    );
     // `echo` of some shells would replace the escape sequences of JSON.
     let send = |lines: &[&str]| format!("cat <<'END'\n{}\nEND\n", lines.join("\n"));
     for (then, code) in [

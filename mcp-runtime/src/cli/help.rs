@@ -36,6 +36,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ),
         ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
         ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
+        (
+            "--token-file <PATH>",
+            "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
+        ),
         ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
         ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
     ] {

@@ -23,6 +23,9 @@ pub(super) struct Options {
     pub(super) state_keys: Vec<StateKey>,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
+    /// The file with the token that every HTTP request must carry.
+    #[cfg(feature = "http")]
+    pub(super) token_file: Option<std::path::PathBuf>,
 }
 
 /// What the program does.
@@ -60,6 +63,7 @@ const KNOWN: &[&str] = &[
     "schema",
     "socket-mode",
     "state-key",
+    "token-file",
     "version",
 ];
 
@@ -81,6 +85,8 @@ impl Options {
             state_keys: Vec::new(),
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
+            #[cfg(feature = "http")]
+            token_file: None,
         };
         #[cfg(feature = "http")]
         let mut http_option = None;
@@ -105,7 +111,7 @@ impl Options {
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" => {
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" | "--token-file" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -138,6 +144,10 @@ impl Options {
                 .parse()
                 .map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
             return self.set_mode(Mode::Http(address));
+        }
+        if word == "--token-file" {
+            self.token_file = Some(words.value(word, "the path of a file")?.into());
+            return Ok(());
         }
         let http = std::mem::take(&mut self.http);
         self.http = match word {
@@ -340,6 +350,7 @@ mod tests {
             "--allow-origin=https://app.example.com",
             "--legacy-sse",
             "--socket-mode=660",
+            "--token-file=token",
         ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
