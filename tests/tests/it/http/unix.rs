@@ -83,7 +83,9 @@ fn mode(path: &Path) -> u32 {
 async fn the_file_of_a_socket_exists_while_the_server_listens() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.sock");
-    for (options, expected) in [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)] {
+    for (options, expected) in
+        [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)]
+    {
         let server = SocketServer::start(&path, options).await.unwrap();
         assert_eq!(mode(&path), expected);
         assert_eq!(server.status(&call("quick")).await, 200);
@@ -101,29 +103,6 @@ async fn the_socket_of_a_dead_server_is_replaced() {
     drop(UnixListener::bind(&path).unwrap());
     let server = SocketServer::start(&path, HttpOptions::default()).await.unwrap();
     assert_eq!(server.status(&call("quick")).await, 200);
-}
-
-/// Several servers find the file of a dead one at the same time. Only one of them may replace it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_one_of_several_servers_listens() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.sock");
-    for _ in 0..20 {
-        drop(UnixListener::bind(&path).unwrap());
-        let starts: Vec<_> = (0..4)
-            .map(|_| {
-                let path = path.clone();
-                tokio::spawn(async move { SocketServer::start(&path, HttpOptions::default()).await.ok() })
-            })
-            .collect();
-        let mut started = Vec::new();
-        for start in starts {
-            started.extend(soon(start).await.unwrap());
-        }
-        assert_eq!(started.len(), 1);
-        assert_eq!(started[0].status(&call("quick")).await, 200);
-        started.pop().unwrap().stopped().await;
-    }
 }
 
 #[tokio::test]

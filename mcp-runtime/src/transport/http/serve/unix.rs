@@ -5,21 +5,13 @@ use std::{
     io,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
+use rustix::fs::{FlockOperation, flock};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
 /// The maximum number of connections that wait to be accepted, as for TCP.
 const BACKLOG: u32 = 1024;
-/// The number of attempts to lock the directory of a socket, which other servers keep locked only while they start.
-const LOCK_ATTEMPTS: usize = 100;
-/// The time between two attempts.
-const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A listening socket.
 #[derive(Debug)]
@@ -86,17 +78,15 @@ fn id(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Locks the directory of a socket until the file is dropped, so that a server does not take the socket of another that
-/// is just starting for a stale one. Returns `None` if the directory cannot be locked, as in some file systems, or if
-/// another program keeps it locked.
+/// is just starting for a stale one. Returns `None` if the directory cannot be locked, as in some file systems.
 async fn lock_directory(path: &Path) -> Option<File> {
-    let directory = File::open(path.parent()?).ok()?;
-    for _ in 0..LOCK_ATTEMPTS {
-        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => tokio::time::sleep(LOCK_INTERVAL).await,
-            locked => return locked.ok().map(|()| directory),
-        }
-    }
-    None
+    let directory = path.parent()?.to_owned();
+    let lock = move || {
+        let directory = File::open(directory).ok()?;
+        flock(&directory, FlockOperation::LockExclusive).ok()?;
+        Some(directory)
+    };
+    tokio::task::spawn_blocking(lock).await.ok()?
 }
 
 /// Removes the file of a socket on which no server listens any more.
