@@ -147,6 +147,53 @@ impl TestClient {
         self.list("tools/list", "tools").await
     }
 
+    /// Lists the resources of all pages, with those that `list` functions return.
+    ///
+    /// ```
+    /// use mcp_runtime::{ResourceLink, Revision, Server, resource};
+    ///
+    /// /// A poem.
+    /// #[resource("poems://{title}", list = poems)]
+    /// fn poem(title: String) -> String {
+    ///     title
+    /// }
+    ///
+    /// fn poems() -> Vec<ResourceLink> {
+    ///     vec![ResourceLink::new("poems://rain", "Rain")]
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("poems", "1.0.0").with::<poem>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.resources().await.unwrap()[0]["uri"], "poems://rain");
+    /// assert_eq!(client.resource_templates().await.unwrap()[0]["uriTemplate"], "poems://{title}");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn resources(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("resources/list", "resources").await
+    }
+
+    /// Lists the resource templates of all pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn resource_templates(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("resources/templates/list", "resourceTemplates").await
+    }
+
+    /// Lists the prompts of all pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn prompts(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("prompts/list", "prompts").await
+    }
+
     /// Lists the entries of all pages, for any list method.
     pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, RpcError> {
         let mut items = Vec::new();

@@ -127,6 +127,7 @@ Options:
       --labels <LABELS>         A label; may be repeated
       --ports <PORTS>           May be repeated [env: FLAGS_PORTS]
       --retries <RETRIES>       [default: 3]
+      --hosts <HOSTS>           Hosts; may be repeated [default: a b]
       --cache
       --detail <DETAIL>         [possible values: brief, full]
 ";
