@@ -135,6 +135,9 @@ mod cli;
 mod engine;
 mod error;
 mod excerpt;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guide;
 mod handle;
 mod handler;
@@ -148,6 +151,8 @@ mod model;
 mod race;
 mod random;
 mod registry;
+#[cfg(feature = "http")]
+mod replace_file;
 mod revision;
 mod server;
 mod testing;
@@ -199,7 +204,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService};
+pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

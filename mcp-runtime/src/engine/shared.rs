@@ -34,6 +34,8 @@ pub(crate) struct Profile {
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
+    /// The targets whose events are forwarded in addition to those of the functions' crates.
+    pub(crate) log_targets: Vec<String>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -64,6 +66,7 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     /// Whether log events of functions are sent to the clients that called them.
     pub(crate) forwards_log: bool,
+    pub(crate) log_targets: Option<Arc<[String]>>,
     pub(super) state_keys: Arc<StateKeys>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
@@ -83,6 +86,7 @@ impl Engine {
             declared,
             limits,
             forwards_log,
+            log_targets,
             schemas: _,
             state_keys,
             visibility,
@@ -107,6 +111,7 @@ impl Engine {
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
+            log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
             visibility,
             layers,
             roots_hook,

@@ -182,7 +182,9 @@ pub(crate) fn write_resources(
         }
     });
     object.optional("nextCursor", next.as_deref());
-    end_list(&mut out, encoding, Some(Duration::ZERO));
+    // The functions may list different resources to each caller.
+    encoding.private_cache_hints(&mut out, Duration::ZERO);
+    encoding.end_result(&mut out, None);
     Ok(out)
 }
 

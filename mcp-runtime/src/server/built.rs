@@ -3,7 +3,7 @@ use std::{io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "http")]
-use crate::transport::http::{HttpOptions, HttpService, Listener};
+use crate::transport::http::{HttpAddress, HttpOptions, HttpService, Listener};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -31,8 +31,8 @@ impl BuiltServer {
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
     ///
-    /// On Unix, everything that the process prints from then on goes to stderr. On other systems, the process must not
-    /// print to stdout, which would corrupt the messages.
+    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, which is not tested, the
+    /// process must not print to stdout, which would corrupt the messages.
     ///
     /// # Errors
     ///
@@ -75,9 +75,10 @@ impl BuiltServer {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is
-    /// [allowed](HttpOptions::allow_host).
+    /// [allowed](HttpOptions::allow_host). The path of a [Unix socket](HttpAddress::Unix) cannot be bound if another
+    /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets.
     #[cfg(feature = "http")]
-    pub async fn serve_http(&self, address: impl Into<std::net::SocketAddr>, options: HttpOptions) -> io::Result<()> {
+    pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
         let stop = transport::shutdown_signal(self.engine.limits.grace_period);
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
@@ -89,7 +90,7 @@ impl BuiltServer {
     /// # use mcp_runtime::{HttpOptions, Server};
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let server = Server::empty("empty", "1.0.0").build().unwrap();
-    /// let ready = |address: std::net::SocketAddr| assert_ne!(address.port(), 0);
+    /// let ready = |address: mcp_runtime::HttpAddress| assert_ne!(address.socket_addr().unwrap().port(), 0);
     /// let stop = std::future::ready(());
     /// server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, ready).await.unwrap();
     /// # });
@@ -101,19 +102,19 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     pub async fn serve_http_until(
         &self,
-        address: impl Into<std::net::SocketAddr>,
+        address: impl Into<HttpAddress>,
         options: HttpOptions,
         stop: impl Future<Output = ()>,
-        ready: impl FnOnce(std::net::SocketAddr),
+        ready: impl FnOnce(HttpAddress),
     ) -> io::Result<()> {
         let listener = self.bind_http(address.into(), options).await?;
-        ready(listener.address());
+        ready(listener.address().clone());
         listener.serve(stop).await;
         Ok(())
     }
 
     #[cfg(feature = "http")]
-    pub(crate) async fn bind_http(&self, address: std::net::SocketAddr, options: HttpOptions) -> io::Result<Listener> {
+    pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
         Listener::bind(Arc::clone(&self.engine), address, options).await
     }
 

@@ -61,6 +61,12 @@ impl Server {
     }
 
     /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
+    ///
+    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: with
+    /// [`visible_to`](Self::visible_to), all lists are `private`, and if a resource has a `list` function, so is the list
+    /// of resources. The contents of resources that functions read are always `private` and not cached.
+    ///
+    /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
     pub fn list_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.list_ttl = ttl;
         self

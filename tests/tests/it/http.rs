@@ -21,6 +21,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(unix)]
+mod unix;
 mod urls;
 
 use std::{

@@ -231,6 +231,7 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
         name: name.into(),
         progress_token: meta.progress_token().map(Into::into),
         log,
+        log_targets: request.engine().log_targets.clone(),
         meta: meta.whole.map(Into::into),
         client: request.client(),
         capabilities: request.session_capabilities(),

@@ -48,6 +48,8 @@ pub(crate) struct ContextParts {
     /// The progress token, as JSON.
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate.
+    pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,

@@ -140,4 +140,13 @@ impl Context {
             LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
         }
     }
+
+    /// Returns whether events of a target are forwarded to the client in addition to those of the function's crate.
+    #[cfg(feature = "log")]
+    pub(crate) fn forwards_target(&self, target: &str) -> bool {
+        let is_inside = |module: &String| {
+            target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
+    }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::{
     limits::SharedLimits,
     options::HttpOptions,
-    peers::Peer,
+    peers::{Peer, Remote},
     request::HttpRequestSource,
     sender,
     session::Sessions,
@@ -62,10 +62,10 @@ impl Endpoint {
         Self { shared: Arc::new(shared), address: None, peer }
     }
 
-    /// Returns the same endpoint for the requests of one peer.
-    pub(super) fn for_peer(&self, address: SocketAddr) -> Self {
-        let peer = self.shared.limits.peers.address(Some(address.ip()));
-        Self { shared: Arc::clone(&self.shared), address: Some(address), peer }
+    /// Returns the same endpoint for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        let peer = self.shared.limits.peers.remote(remote);
+        Self { shared: Arc::clone(&self.shared), address: remote.address(), peer }
     }
 
     /// Returns the peer of the connection.

@@ -6,7 +6,6 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -24,7 +23,7 @@ use tower_service::Service;
 use super::{
     endpoint::Endpoint,
     guard,
-    peers::PeerPermit,
+    peers::{PeerPermit, Remote},
     request_body::{self, linger},
     response::{self, HttpResponse},
     routing, sender,
@@ -80,9 +79,9 @@ impl LegacyService {
         Self { endpoint, clients: Arc::default() }
     }
 
-    /// Attributes subsequent requests to this peer.
-    pub(super) fn set_peer(&mut self, peer: SocketAddr) {
-        self.endpoint = self.endpoint.for_peer(peer);
+    /// Attributes subsequent requests to this sender.
+    pub(super) fn set_remote(&mut self, remote: Remote) {
+        self.endpoint = self.endpoint.for_remote(remote);
     }
 
     /// Returns whether this service is responsible for a path.

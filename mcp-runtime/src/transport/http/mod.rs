@@ -6,6 +6,7 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+mod address;
 mod body;
 mod endpoint;
 mod guard;
@@ -26,6 +27,7 @@ mod session;
 mod session_requests;
 mod sse;
 
+pub use address::{HttpAddress, InvalidHttpAddress};
 pub use body::HttpBody;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;

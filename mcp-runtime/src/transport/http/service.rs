@@ -18,6 +18,7 @@ use super::{
     endpoint::Endpoint,
     guard,
     options::HttpOptions,
+    peers::Remote,
     post::post,
     response::{self, HttpResponse},
     session_requests,
@@ -59,9 +60,9 @@ impl HttpService {
         &self.endpoint
     }
 
-    /// Returns the same service for the requests of one peer.
-    pub(super) fn for_peer(&self, peer: std::net::SocketAddr) -> Self {
-        Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
+    /// Returns the same service for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
     }
 
     /// Shuts this service and its clones down gracefully: ends subscriptions, rejects new calls with status 503, and

@@ -1,4 +1,4 @@
-//! TCP connections: a timeout for clients that stop reading, and a limit on their number.
+//! Connections: a timeout for clients that stop reading, and a limit on their number.
 
 use std::{
     io::{self, IoSlice},
@@ -11,11 +11,11 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
-    net::TcpStream,
     sync::Semaphore,
     time::Sleep,
 };
 
+use super::stream::Stream;
 use crate::{
     error::Fault,
     transport::http::{
@@ -37,7 +37,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
 #[derive(Debug)]
-pub(super) struct Socket<S = TcpStream> {
+pub(super) struct Socket<S = Stream> {
     stream: S,
     write_timeout: Duration,
     /// The number of bytes that the client must accept within the write timeout.
@@ -142,7 +142,7 @@ impl ConnectionLimit {
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.
-    pub(super) fn admit(&mut self, stream: TcpStream, peer: &Arc<Peer>) -> Option<(TcpStream, PeerPermit)> {
+    pub(super) fn admit(&mut self, stream: Stream, peer: &Arc<Peer>) -> Option<(Stream, PeerPermit)> {
         if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
@@ -151,7 +151,7 @@ impl ConnectionLimit {
         None
     }
 
-    fn reject(&self, mut stream: TcpStream) {
+    fn reject(&self, mut stream: Stream) {
         let Ok(permit) = Arc::clone(&self.rejections).try_acquire_owned() else { return };
         let rejection = self.rejection.clone();
         tokio::spawn(async move {
