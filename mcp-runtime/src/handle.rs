@@ -107,6 +107,16 @@ impl Handle {
     }
 
     /// Removes a function, or the functions of a block. Returns whether any of them was present.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Delete everything.
+    /// # #[tool]
+    /// # fn delete() {}
+    /// let server = Server::empty("files", "1.0.0").with::<delete>().build().unwrap();
+    /// assert!(server.handle().remove::<delete>());
+    /// assert!(!server.handle().remove::<delete>());
+    /// ```
     pub fn remove<C: Collect>(&self) -> bool {
         self.change(|registry| registry.without(C::entries()))
     }
@@ -119,6 +129,18 @@ impl Handle {
     /// Disables a function, or the functions of a block. Returns whether any of them was enabled.
     ///
     /// Clients cannot see or call disabled functions.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Delete everything.
+    /// # #[tool]
+    /// # fn delete() {}
+    /// let server = Server::empty("files", "1.0.0").with::<delete>().build().unwrap();
+    /// let handle = server.handle();
+    /// assert!(handle.disable::<delete>());
+    /// assert!(!handle.disable::<delete>(), "already disabled");
+    /// assert!(handle.enable::<delete>());
+    /// ```
     pub fn disable<C: Collect>(&self) -> bool {
         self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }

@@ -12,6 +12,24 @@ use super::{
 impl TestClient {
     /// Calls a tool.
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    /// use serde_json::json;
+    ///
+    /// /// Divide two numbers.
+    /// #[tool(read_only)]
+    /// fn divide(a: f64, b: f64) -> Result<f64, &'static str> {
+    ///     if b == 0.0 { Err("`b` must not be 0") } else { Ok(a / b) }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("math", "1.0.0").with::<divide>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.call("divide", json!({"a": 6, "b": 4})).await.unwrap().text(), "1.5");
+    /// assert!(client.call("divide", json!({"a": 6, "b": 0})).await.unwrap().is_error());
+    /// assert!(client.call("multiply", ()).await.is_err());
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server. A tool error is a result, see [`CallResult::is_error`].
@@ -56,6 +74,26 @@ impl TestClient {
     }
 
     /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, TaskStatus, tool};
+    ///
+    /// /// Build the index.
+    /// #[tool(task)]
+    /// async fn index(ctx: &Context) -> &'static str {
+    ///     ctx.progress(1, 1, "indexed");
+    ///     "done"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    ///     let mut client = Server::empty("search", "1.0.0").with::<index>().test_client(revision);
+    ///     let task = client.start_task("index", ()).await.unwrap();
+    ///     assert_eq!(task.result(&mut client).await.unwrap().text(), "done");
+    ///     assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed);
+    /// }
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -186,6 +224,21 @@ impl TestClient {
     }
 
     /// Lists the prompts of all pages.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Summarize the day.
+    /// #[prompt]
+    /// fn summary() -> &'static str {
+    ///     "Summarize the day."
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("diary", "1.0.0").with::<summary>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.prompts().await.unwrap()[0]["name"], "summary");
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///

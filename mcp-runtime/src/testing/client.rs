@@ -80,6 +80,14 @@ impl TestClient {
     /// Connects a client that has not sent anything yet, not even `initialize`, for use with
     /// [`send_raw`](Self::send_raw).
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, TestClient};
+    ///
+    /// let mut client = TestClient::uninitialized(Server::empty("empty", "1.0.0"), Revision::V2025_11_25);
+    /// let responses = client.send_raw(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    /// assert!(responses[0]["error"]["code"].is_i64());
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the server cannot be built, and lists every problem.
@@ -266,6 +274,25 @@ impl TestClient {
     }
 
     /// Sends a request and returns its id without waiting for the response.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    /// use serde_json::json;
+    ///
+    /// /// Wait forever.
+    /// #[tool]
+    /// async fn wait() {
+    ///     std::future::pending().await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("clock", "1.0.0").with::<wait>().test_client(Revision::V2025_11_25);
+    /// let id = client.send_request("tools/call", json!({"name": "wait"}));
+    /// assert_eq!(client.in_flight(), 1);
+    /// client.notify("notifications/cancelled", json!({"requestId": id}));
+    /// assert_eq!(client.in_flight(), 0);
+    /// # });
+    /// ```
     pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
