@@ -240,8 +240,7 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
     let text = texts.join("\n");
     let prefix = format!("`{}` failed", tool.name);
     // Servers that mask errors repeat the name.
-    let failure =
-        Failure::tool(if text.starts_with(&prefix) { text.clone() } else { format!("{prefix}: {text}") });
+    let failure = Failure::tool(if text.starts_with(&prefix) { text.clone() } else { format!("{prefix}: {text}") });
     Err(match missing_capability_help(session, &text) {
         Some(help) => failure.help(help),
         None => failure,

@@ -4,7 +4,9 @@ use mcp_runtime_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{Common, EnclosingType, Kind, NamedFunction, ParameterSource, date_time::is_date_or_date_time, literal::Number};
+use super::{
+    Common, EnclosingType, Kind, NamedFunction, ParameterSource, date_time::is_date_or_date_time, literal::Number,
+};
 use crate::{
     errors::{Errors, one_of},
     nearest::nearest,
@@ -144,12 +146,7 @@ fn span_of(uri: &LitStr, variable: &str) -> Span {
     starts.filter(whole).last().map_or(uri.span(), |start| subspan(uri, start..start + variable.len()))
 }
 
-fn add_completion(
-    given: CompleteSyntax,
-    common: &mut Common,
-    enclosing_type: &EnclosingType,
-    errors: &mut Errors,
-) {
+fn add_completion(given: CompleteSyntax, common: &mut Common, enclosing_type: &EnclosingType, errors: &mut Errors) {
     let CompleteSyntax { variable, function } = given;
     let name = variable.unraw().to_string();
     let names: Vec<String> = common.call.arguments.iter().map(|argument| argument.name.clone()).collect();

@@ -137,7 +137,8 @@ pub(super) fn invalid_flags(contract: &Contract, given: &GivenFlags, error: Hand
         HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => message,
         HandlerErrorKind::Masked(reference) => format!("see the log, reference {reference}"),
         HandlerErrorKind::InvalidArguments(violations) => {
-            let lines: Vec<String> = violations.into_iter().map(|violation| of_flag(contract, given, violation)).collect();
+            let lines: Vec<String> =
+                violations.into_iter().map(|violation| of_flag(contract, given, violation)).collect();
             lines.join("\n")
         }
     }

@@ -193,7 +193,8 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, &options.flags, error)))
+    main(server, input)
+        .map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, &options.flags, error)))
 }
 
 /// Warns about libraries with annotated functions that the program does not contain.
