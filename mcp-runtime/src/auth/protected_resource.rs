@@ -143,6 +143,21 @@ impl ProtectedResource {
         &self.authorization_servers
     }
 
+    /// Returns the scopes that clients request by default, if they are set.
+    pub(crate) fn supported_scopes(&self) -> Option<&[String]> {
+        self.scopes_supported.as_deref()
+    }
+
+    /// Returns the challenges that were added.
+    pub(crate) fn challenges(&self) -> &[Challenge] {
+        &self.challenges
+    }
+
+    /// Returns the other members of the metadata.
+    pub(crate) fn members(&self) -> &BTreeMap<String, Value> {
+        &self.members
+    }
+
     /// Combines the descriptions of several authenticators for the same resource: their authorization
     /// servers and challenges are joined, and of everything else, what is set here has precedence.
     ///

@@ -3,7 +3,7 @@ use std::{io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "http")]
-use crate::transport::http::{HttpAddress, HttpOptions, HttpService, Listener};
+use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, Listener};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -15,11 +15,29 @@ use crate::{
 pub struct BuiltServer {
     engine: Arc<Engine>,
     handle: Handle,
+    /// How HTTP requests are authenticated.
+    #[cfg(feature = "http")]
+    authorization: Option<Arc<Authorization>>,
 }
+
+/// The maximum number of functions that an error names.
+#[cfg(feature = "http")]
+const MAX_NAMES: usize = 5;
 
 impl BuiltServer {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
-        Self { engine, handle }
+        Self {
+            engine,
+            handle,
+            #[cfg(feature = "http")]
+            authorization: None,
+        }
+    }
+
+    /// Sets how HTTP requests are authenticated.
+    #[cfg(feature = "http")]
+    pub(super) fn authorized(self, authorization: Option<Arc<Authorization>>) -> Self {
+        Self { authorization, ..self }
     }
 
     /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can
@@ -134,7 +152,30 @@ impl BuiltServer {
 
     #[cfg(feature = "http")]
     pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
-        Listener::bind(Arc::clone(&self.engine), address, options).await
+        self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+        Listener::bind(Arc::clone(&self.engine), self.authorization.clone(), address, options).await
+    }
+
+    /// Checks that nobody reaches functions with scopes without authentication.
+    #[cfg(feature = "http")]
+    fn check_authorization(&self) -> Result<(), String> {
+        let registry = self.engine.registry();
+        if self.authorization.is_some() || !(registry.requires_scopes() || !self.engine.access.base.is_empty()) {
+            return Ok(());
+        }
+        let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());
+        let names: Vec<_> = functions.map(|(function, _)| format!("`{}`", function.name)).take(MAX_NAMES + 1).collect();
+        let what = match names.as_slice() {
+            [] => "every request requires scopes".to_owned(),
+            [name] => format!("{name} requires scopes"),
+            names if names.len() > MAX_NAMES => format!("{} and others require scopes", names[..MAX_NAMES].join(", ")),
+            names => format!("{} require scopes", names.join(", ")),
+        };
+        Err(format!(
+            "{what}, but the server does not authenticate requests over HTTP\n\
+             help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
+             `IdentityFromExtensions`"
+        ))
     }
 
     /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and
@@ -148,9 +189,18 @@ impl BuiltServer {
     ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
     /// }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if functions require scopes, but the server has no authenticator.
+    /// [`serve_http`](Self::serve_http) returns an error in this case.
     #[cfg(feature = "http")]
+    #[track_caller]
     pub fn into_http_service(self, options: HttpOptions) -> HttpService {
-        HttpService::new(self.engine, options)
+        if let Err(problem) = self.check_authorization() {
+            panic!("{problem}");
+        }
+        HttpService::new(self.engine, self.authorization, options)
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

@@ -42,6 +42,8 @@ pub struct Server {
     #[cfg(feature = "skills")]
     pub(super) skills: Vec<std::path::PathBuf>,
     pub(super) problems: Vec<String>,
+    #[cfg(feature = "http")]
+    pub(super) authenticator: Option<Arc<dyn crate::auth::Authenticator>>,
 }
 
 impl Server {
@@ -85,6 +87,8 @@ impl Server {
             #[cfg(feature = "skills")]
             skills: Vec::new(),
             problems: Vec::new(),
+            #[cfg(feature = "http")]
+            authenticator: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! HTTP over sockets: clients of every revision, and misbehaving clients.
 
+mod authorization;
 mod background;
 mod changes;
 mod client;

@@ -9,6 +9,7 @@ use std::{
 
 use super::{log::LogThreshold, progress::ProgressLimiter};
 use crate::{
+    auth::{AccessRules, Identity, Scopes},
     error::Fault,
     handler::{
         client_requests::ClientRequester,
@@ -64,6 +65,12 @@ pub(crate) struct ContextParts {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The caller as authenticated by the transport.
     pub(crate) principal: Option<Box<str>>,
+    /// The caller, unless the transport identifies callers.
+    pub(crate) local_identity: Option<Identity>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
+    /// The rules about scopes. `None` if the caller has none.
+    pub(crate) access: Option<Arc<AccessRules>>,
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 

@@ -40,8 +40,8 @@ impl Context {
         self.inner.parts.client.as_ref()
     }
 
-    /// Returns the authenticated caller. Over HTTP, it is the `Principal` that a middleware inserted into the
-    /// extensions of the request.
+    /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
+    /// a middleware inserted into the extensions of the HTTP request.
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};

@@ -3,13 +3,14 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use http::request::Parts;
 use tokio::sync::watch;
 
 use super::{
+    authorization::Authorization,
     limits::SharedLimits,
     options::HttpOptions,
     peers::{Peer, Remote},
@@ -39,6 +40,7 @@ pub(super) struct Endpoint {
 #[derive(Debug)]
 struct Shared {
     engine: Arc<Engine>,
+    authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
     limits: Arc<SharedLimits>,
@@ -47,12 +49,13 @@ struct Shared {
 }
 
 impl Endpoint {
-    pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
         let shared = Shared {
             engine,
+            authorization,
             limits,
             sessions,
             options: Arc::new(options),
@@ -98,6 +101,19 @@ impl Endpoint {
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
         &self.shared.options
+    }
+
+    /// Returns how requests are authenticated. Returns `None` if they are not.
+    pub(super) fn authorization(&self) -> Option<&Authorization> {
+        self.shared.authorization.as_deref()
+    }
+
+    /// Returns the time at which the streams of a request's sender end because its credentials have expired.
+    pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
+        let expires_at = sender::identity(request)?.expires_at()?;
+        let grace = self.options().expired_stream_grace?;
+        let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        tokio::time::Instant::now().checked_add(remaining.saturating_add(grace))
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {

@@ -21,6 +21,7 @@ use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::{
+    authorization::{admit, insufficient_scope},
     endpoint::Endpoint,
     guard,
     peers::{PeerPermit, Remote},
@@ -35,7 +36,7 @@ use super::{
     },
 };
 use crate::{
-    engine::{Connection, InFlight, Outbox},
+    engine::{Connection, InFlight, Outbox, RequestSource},
     error::FaultClass,
 };
 
@@ -98,12 +99,17 @@ impl LegacyService {
         if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
             return *rejection;
         }
-        match (parts.uri.path(), &parts.method) {
+        let (parts, body, response_headers) = match admit(&self.endpoint, parts, body, Instant::now()).await {
+            Ok(admitted) => admitted.split(),
+            Err(rejection) => return *rejection,
+        };
+        let response = match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
             _ => response::method_not_allowed("POST"),
-        }
+        };
+        response_headers.add_to(response)
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
@@ -132,6 +138,7 @@ impl LegacyService {
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let remove = RemoveOnDrop { clients: Arc::clone(&self.clients), id };
         let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
+        let body = body.until(self.endpoint.stream_deadline(request));
         response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
     }
 
@@ -157,16 +164,19 @@ impl LegacyService {
         if client.is_closed() {
             return routing::session_not_found();
         }
-        connection.set_source(source);
+        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
         if client.is_closed() {
             // If the stream ended before the call was started, nothing else cancels the call.
             client.in_flight.cancel_all();
         }
-        if outcome.fault == Some(FaultClass::Overloaded) {
+        if let Some(fault @ (FaultClass::Overloaded | FaultClass::InsufficientScope)) = outcome.fault {
             lines.truncate(lines.trim_ascii_end().len());
-            return response::overloaded_with(lines);
+            return match fault {
+                FaultClass::InsufficientScope => insufficient_scope(&self.endpoint, &source, lines),
+                _ => response::overloaded_with(lines),
+            };
         }
         client.outbox.push(&lines);
         response::empty(StatusCode::ACCEPTED)
@@ -262,7 +272,7 @@ mod tests {
     async fn check_senders() {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
-            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), HttpOptions::default()));
+            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default()));
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));

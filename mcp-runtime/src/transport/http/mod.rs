@@ -7,6 +7,7 @@
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
 mod address;
+mod authorization;
 mod body;
 mod endpoint;
 mod guard;
@@ -28,6 +29,8 @@ mod session_requests;
 mod sse;
 
 pub use address::{HttpAddress, InvalidHttpAddress};
+pub(crate) use authorization::Authorization;
+pub use authorization::MetadataService;
 pub use body::HttpBody;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;

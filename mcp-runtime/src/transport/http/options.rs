@@ -41,6 +41,7 @@ pub struct HttpOptions {
     pub(super) session_idle: Duration,
     pub(super) keep_alive: Duration,
     pub(super) stream_after: Duration,
+    pub(super) expired_stream_grace: Option<Duration>,
     pub(super) health: Option<(String, String)>,
     pub(super) legacy_sse: bool,
     pub(super) peer_addr: Option<PeerAddr>,
@@ -80,6 +81,7 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
             stream_after: Duration::from_secs(2),
+            expired_stream_grace: Some(Duration::from_secs(5 * 60)),
             health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
             legacy_sse: false,
             peer_addr: None,
@@ -315,6 +317,17 @@ impl HttpOptions {
     #[must_use]
     pub fn stream_after(mut self, wait: Duration) -> Self {
         self.stream_after = wait;
+        self
+    }
+
+    /// Sets how long an event stream goes on after the credentials of its request have expired. The default is 5
+    /// minutes. `None` lets it go on as long as the client reads it.
+    ///
+    /// A call whose stream ends is cancelled in revision 2026-07-28. In a session, it continues, and the client can
+    /// resume the stream with new credentials.
+    #[must_use]
+    pub fn expired_stream_grace(mut self, grace: Option<Duration>) -> Self {
+        self.expired_stream_grace = grace;
         self
     }
 

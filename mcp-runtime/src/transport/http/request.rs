@@ -2,7 +2,10 @@
 //!
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use http::{Extensions, HeaderMap, request::Parts};
 use tokio::sync::Semaphore;
@@ -14,6 +17,7 @@ use super::{
     sender,
 };
 use crate::{
+    auth::Identity,
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     excerpt::excerpt,
@@ -29,6 +33,8 @@ pub(super) struct HttpRequestSource {
     address: Option<SocketAddr>,
     peer: Arc<Peer>,
     limits: Arc<SharedLimits>,
+    /// The scopes that the sender has to request for the operation.
+    demanded_scopes: Mutex<Vec<String>>,
 }
 
 impl HttpRequestSource {
@@ -38,7 +44,7 @@ impl HttpRequestSource {
         peer: Arc<Peer>,
         limits: &Arc<SharedLimits>,
     ) -> Self {
-        Self { request, address, peer, limits: Arc::clone(limits) }
+        Self { request, address, peer, limits: Arc::clone(limits), demanded_scopes: Mutex::default() }
     }
 
     /// Returns the peer whose share of the limits the request uses.
@@ -48,6 +54,11 @@ impl HttpRequestSource {
 
     pub(super) fn request(&self) -> &Parts {
         &self.request
+    }
+
+    /// Returns the scopes that the sender has to request for the operation.
+    pub(super) fn demanded_scopes(&self) -> Vec<String> {
+        self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Clears the header map and returns it, so that the response can reuse its allocation.
@@ -69,6 +80,14 @@ impl RequestHead for HttpRequestSource {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        sender::identity(&self.request)
+    }
+
+    fn demand_scopes(&self, scopes: &[String]) {
+        *self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes.to_vec();
     }
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {

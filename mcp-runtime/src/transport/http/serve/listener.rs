@@ -19,6 +19,7 @@ use crate::{
     race::race,
     transport::http::{
         address::HttpAddress,
+        authorization::{Authorization, MetadataService},
         guard,
         legacy::LegacyService,
         options::HttpOptions,
@@ -49,14 +50,19 @@ impl Listener {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
-    pub(crate) async fn bind(engine: Arc<Engine>, address: HttpAddress, options: HttpOptions) -> io::Result<Self> {
+    pub(crate) async fn bind(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        address: HttpAddress,
+        options: HttpOptions,
+    ) -> io::Result<Self> {
         let acceptor = Acceptor::bind(&address, &options).await?;
         Ok(Self {
             address: acceptor.address()?,
             acceptor,
             grace: engine.limits.grace_period,
             connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, options),
+            router: Router::new(engine, authorization, options),
         })
     }
 
@@ -102,8 +108,8 @@ struct Router {
 }
 
 impl Router {
-    fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
-        let service = HttpService::new(engine, options);
+    fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+        let service = HttpService::new(engine, authorization, options);
         let endpoint = service.endpoint();
         let options = Arc::clone(endpoint.options());
         let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(LegacyService::new(endpoint.clone())));
@@ -163,6 +169,9 @@ impl Router {
         let path = request.uri().path();
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
+        }
+        if MetadataService::serves(path) {
+            return self.service.metadata_service().respond(&request);
         }
         if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
             return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
