@@ -5,7 +5,7 @@ use tokio::sync::Semaphore;
 
 use super::client::TestClient;
 use crate::{
-    Principal,
+    Identity, Principal,
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     handler::RequestHead,
@@ -30,6 +30,13 @@ impl RequestHead for TestRequestSource {
     fn peer_addr(&self) -> Option<SocketAddr> {
         None
     }
+
+    fn identity(&self) -> Option<&Identity> {
+        self.extensions.get()
+    }
+
+    /// Only HTTP responses name the scopes to request.
+    fn demand_scopes(&self, _: &[String]) {}
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
         None
@@ -63,7 +70,8 @@ impl RequestSource for TestRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        self.extensions.get().map(Principal::as_str)
+        let principal = self.identity().map_or_else(|| self.extensions.get(), |identity| Some(identity.principal()));
+        principal.map(Principal::as_str)
     }
 }
 
@@ -71,7 +79,7 @@ impl RequestSource for TestRequestSource {
 impl TestClient {
     /// Opens a new connection whose requests have a value in their extensions, as if a middleware had inserted it.
     ///
-    /// A [`Principal`] identifies the caller. [`Context::extension`](crate::Context::extension) returns other values.
+    /// A [`Principal`] or an [`Identity`] identifies the caller. [`Context::extension`](crate::Context::extension) returns other values.
     /// For two callers of the same server, connect two clients to a [`BuiltServer`](crate::BuiltServer).
     ///
     /// ```
