@@ -149,6 +149,7 @@ mod random;
 mod registry;
 mod revision;
 mod server;
+mod stderr;
 mod testing;
 mod transport;
 

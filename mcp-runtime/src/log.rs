@@ -14,7 +14,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{handler::current_call, model::Level, transport::stderr};
+use crate::{handler::current_call, model::Level, stderr};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::package::Package;
-use crate::random;
+use crate::{random, stderr};
 
 /// The environment variable that names the file to which the endpoint's URL is written once the server accepts
 /// connections.
@@ -21,7 +21,7 @@ const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
 /// Returns an error if `MCP_ADDRESS_FILE` is set and the file cannot be written.
 pub(super) fn report(package: &Package, url: &str) -> io::Result<()> {
     let line = format!("{} listens on {url}\n", package.name);
-    let _ = io::stderr().write_all(line.as_bytes());
+    stderr::writer().push(line.as_bytes());
     let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
     write(file.as_ref(), url).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))

@@ -78,7 +78,7 @@ impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
-        let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
+        let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
         let new = NewTask { id: new_id()?, owner, ttl: None };
         let inbox = Arc::clone(client.inbox());
         let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };

@@ -16,6 +16,7 @@ mod options;
 mod peers;
 mod post;
 mod principal;
+mod reader;
 mod request;
 mod request_body;
 mod response;

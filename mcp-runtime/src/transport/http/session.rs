@@ -19,7 +19,7 @@ use super::{
     sse::stream::{AttachedStream, EventStream, StreamMemory},
 };
 use crate::{
-    engine::{Outbox, Session},
+    engine::{Outbox, Session, session_ended},
     random,
 };
 
@@ -145,13 +145,13 @@ impl Sessions {
             table.remove(id);
             return None;
         }
-        session.session.record_message();
+        session.session.record_sign_of_life();
         session.is_used.store(true, Ordering::Relaxed);
         // Activated while the table is locked, so that no other thread evicts it as idle.
         Some(HttpSession::activate(session))
     }
 
-    /// Ends a session: cancels its calls and ends its streams.
+    /// Ends a session: fails its calls and ends its streams.
     pub(super) fn close(&self, id: &str) {
         let removed = self.table().remove(id);
         if let Some(Entry { session, .. }) = removed {
@@ -287,7 +287,7 @@ impl HttpSession {
         Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
     }
 
-    /// Cancels the session's calls and ends its streams.
+    /// Fails the session's calls and ends its streams.
     fn end(&self) {
         self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
@@ -295,10 +295,10 @@ impl HttpSession {
         drop(streams);
     }
 
-    /// Cancels the calls that a request has started if another request has ended the session in the meantime.
-    pub(super) fn cancel_if_ended(&self) {
+    /// Fails the calls that a request has started if another request has ended the session in the meantime.
+    pub(super) fn fail_if_ended(&self) {
         if self.session.has_ended() {
-            self.session.in_flight.cancel_all();
+            self.session.in_flight.fail_all(&session_ended());
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
+        reader::Reader,
         response,
     },
 };
@@ -31,6 +32,10 @@ const MAX_REJECTIONS: usize = 256;
 const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of a rejected connection that are read and discarded.
 const LINGER_BYTES: u64 = 256 << 10;
+/// The number of unsent bytes that the kernel accepts for a connection. Linux reports room for more when less than half
+/// of it is unsent.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT_BYTES: u32 = 128 << 10;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -44,6 +49,8 @@ pub(super) struct Socket<S = TcpStream> {
     min_bytes: usize,
     /// Set while output is pending.
     window: Option<Window>,
+    /// The client, which is known to read whenever it makes room for pending output.
+    reader: Arc<Reader>,
 }
 
 /// A period over which the rate of a client is averaged.
@@ -55,10 +62,10 @@ struct Window {
 
 impl<S> Socket<S> {
     /// Wraps a connection whose client must read `min_rate` bytes per second.
-    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize) -> Self {
+    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
         let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
         let min_bytes = (min_rate.saturating_mul(millis) / 1000).max(1);
-        Self { stream, write_timeout, min_bytes, window: None }
+        Self { stream, write_timeout, min_bytes, window: None, reader }
     }
 
     /// Turns a pending write into an error if the client reads too slowly.
@@ -66,6 +73,7 @@ impl<S> Socket<S> {
         if let Poll::Ready(written) = written {
             if let (Some(window), Ok(bytes)) = (&mut self.window, &written) {
                 window.written = window.written.saturating_add(*bytes);
+                self.reader.record_read();
             }
             return Poll::Ready(written);
         }
@@ -117,6 +125,20 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+/// Limits the output that the kernel accepts but cannot send yet.
+///
+/// Otherwise, the kernel accepts several megabytes for a client that does not read, and reports room only when a third
+/// of them has been sent, so that the rate of a slow client cannot be measured. Limiting the whole send buffer instead
+/// would also limit the throughput of distant clients.
+#[cfg(target_os = "linux")]
+pub(super) fn limit_unsent(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
+}
+
+/// Does nothing, since only Linux supports such a limit.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn limit_unsent(_: &TcpStream) {}
 
 /// The limit on the number of connections.
 #[derive(Debug)]
@@ -202,7 +224,7 @@ mod tests {
                 tokio::time::sleep(period).await;
             }
         });
-        let mut socket = Socket::new(server, TIMEOUT, 1024);
+        let mut socket = Socket::new(server, TIMEOUT, 1024, Arc::default());
         for message in messages {
             socket.write_all(&vec![b'x'; *message]).await?;
             socket.flush().await?;
@@ -229,6 +251,32 @@ mod tests {
             let written = runtime.block_on(write(messages, seconds(pause), bytes, period));
             let expected = if completes { Ok(()) } else { Err(io::ErrorKind::TimedOut) };
             assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?}");
+        }
+    }
+
+    /// The progress of a client must become visible long before the write timeout, however large the kernel's buffers
+    /// may grow.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_kernel_hides_little_of_what_a_client_reads() {
+        const STEP: usize = 256 << 10;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        let (client, accepted) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), accepted.unwrap());
+        limit_unsent(&server);
+        let fill = || std::iter::from_fn(|| server.try_write(&vec![b'x'; STEP]).ok()).sum::<usize>();
+        let mut written = 0;
+        for reads in 0..20 {
+            // A full buffer may become writable once more while the kernel moves data to the client.
+            written += fill();
+            assert!(written <= (reads + 4) * STEP, "{written} bytes after {reads} reads");
+            client.read_exact(&mut vec![0; STEP]).await.unwrap();
+            tokio::time::timeout(Duration::from_secs(60), server.writable())
+                .await
+                .expect("the client has read")
+                .unwrap();
         }
     }
 }
