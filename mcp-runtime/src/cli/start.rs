@@ -147,12 +147,12 @@ async fn run(
 async fn serve_http(
     package: &Package,
     server: &BuiltServer,
-    address: std::net::SocketAddr,
+    address: crate::transport::http::HttpAddress,
     options: crate::transport::http::HttpOptions,
 ) -> io::Result<()> {
     let path = options.path.clone();
     let listener = server.bind_http(address, options).await?;
-    super::address::report(package, &format!("http://{}{path}", listener.address()))?;
+    super::address::report(package, &listener.address().url(&path))?;
     listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace_period)).await;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! HTTP over sockets: clients of every revision, and misbehaving clients.
 
+mod authorization;
 mod background;
 mod changes;
 mod client;
@@ -22,6 +23,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(unix)]
+mod unix;
 mod urls;
 
 use std::{

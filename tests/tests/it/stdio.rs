@@ -470,10 +470,18 @@ fn an_oversized_line_is_rejected_and_discarded() {
 
 #[test]
 fn the_log_of_a_function_is_forwarded() {
-    for forward in [false, true] {
+    for (forwards, filter, is_forwarded) in [
+        (false, None, false),
+        (true, None, true),
+        (true, Some("warn"), true),
+        // The filter of the operator applies to what clients receive.
+        (true, Some("error"), false),
+        (true, Some("info,mcp_tests=off"), false),
+        (true, Some("off"), false),
+    ] {
         let mut command = fixture();
-        command.env("RUST_LOG", "off");
-        if forward {
+        command.env_remove("RUST_LOG").envs(filter.map(|filter| ("RUST_LOG", filter)));
+        if forwards {
             command.arg("--forward-log");
         }
         let mut server = Running::start(&mut command);
@@ -489,10 +497,10 @@ fn the_log_of_a_function_is_forwarded() {
             data.push(line["params"]["data"].clone());
         }
         let mut expected = vec![json!({"why": "error"})];
-        if forward {
+        if is_forwarded {
             expected.push(json!({"count": 3, "message": "traced"}));
         }
-        assert_eq!(data, expected);
+        assert_eq!(data, expected, "{filter:?}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{callee::Callee, run::PreparedCall};
 use crate::{
+    auth::Scopes,
     engine::{
         client_requests::{Binding, LiveRequester, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction},
@@ -39,6 +40,8 @@ pub(crate) struct CallOptions {
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
 }
 
 /// Calls a function.
@@ -59,9 +62,10 @@ pub(crate) fn call_with(
     function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
-    options: CallOptions,
+    mut options: CallOptions,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
+    options.scopes = function.scopes.clone();
     let is_tool = target.method == "tools/call";
     let uses_context = function.uses_context || options.handoff.is_some();
     let next = request.engine().layers.for_call(function, arguments);
@@ -217,7 +221,9 @@ pub(crate) fn requester(
 
 /// Creates the context of a function.
 pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options: CallOptions) -> Context {
-    let CallOptions { requester, peer, task_status, handoff } = options;
+    let CallOptions { requester, peer, task_status, handoff, scopes } = options;
+    let source = request.connection.source.as_ref();
+    let is_identified = source.is_some_and(|source| source.identity().is_some());
     let meta = &request.params.meta;
     let log = if request.has(Feature::RequestMeta) {
         LogThreshold::Request(request.dialect.level)
@@ -226,13 +232,17 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
     };
     Context::new(ContextParts {
         peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
-        head: request.connection.source.as_ref().map(|source| Arc::clone(source) as _),
+        head: source.map(|source| Arc::clone(source) as _),
         principal: request.principal().map(Into::into),
+        local_identity: request.local_identity().cloned(),
+        scopes,
+        access: is_identified.then(|| Arc::clone(&request.engine().access)),
         dialect: request.dialect(),
         id: request.id.to_owned(),
         name: name.into(),
         progress_token: meta.progress_token().map(Into::into),
         log,
+        log_targets: request.engine().log_targets.clone(),
         meta: meta.whole.map(Into::into),
         client: request.client(),
         capabilities: request.session_capabilities(),

@@ -71,7 +71,7 @@ impl ResultRequest {
         loop {
             // Registered before the task is loaded, so that no change to the claims is missed.
             let claims_changed = claims.changed();
-            let task = self.request.load().await?;
+            let task = self.request.load_to_use().await?;
             if task.status.is_final() {
                 return into_result(&task);
             }

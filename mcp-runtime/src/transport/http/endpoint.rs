@@ -3,19 +3,20 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use http::request::Parts;
 use tokio::sync::watch;
 
 use super::{
+    authorization::Authorization,
     limits::SharedLimits,
     options::HttpOptions,
-    peers::Peer,
-    principal::Principal,
+    peers::{Peer, Remote},
     reader::Reader,
     request::HttpRequestSource,
+    sender,
     session::Sessions,
     sse::body::{ShutdownPhase, StreamConfig},
 };
@@ -47,6 +48,7 @@ struct PeerConnection {
 #[derive(Debug)]
 struct Shared {
     engine: Arc<Engine>,
+    authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
     limits: Arc<SharedLimits>,
@@ -55,12 +57,13 @@ struct Shared {
 }
 
 impl Endpoint {
-    pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
         let shared = Shared {
             engine,
+            authorization,
             limits,
             sessions,
             options: Arc::new(options),
@@ -71,10 +74,10 @@ impl Endpoint {
         Self { shared: Arc::new(shared), connection: Arc::new(connection) }
     }
 
-    /// Returns the same endpoint for the requests of one peer.
-    pub(super) fn for_peer(&self, address: SocketAddr) -> Self {
-        let peer = self.shared.limits.peers.address(Some(address.ip()));
-        let connection = PeerConnection { address: Some(address), peer, reader: Arc::default() };
+    /// Returns the same endpoint for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        let peer = self.shared.limits.peers.remote(remote);
+        let connection = PeerConnection { address: remote.address(), peer, reader: Arc::default() };
         Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
@@ -97,7 +100,7 @@ impl Endpoint {
 
     /// Returns the peer whose share of the limits a request uses.
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
-        match Principal::of(request) {
+        match sender::principal(request) {
             Some(name) => self.shared.limits.peers.principal(name),
             None => match self.address_of_request(request) {
                 Some(address) => self.shared.limits.peers.address(Some(address.ip())),
@@ -120,6 +123,19 @@ impl Endpoint {
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
         &self.shared.options
+    }
+
+    /// Returns how requests are authenticated. Returns `None` if they are not.
+    pub(super) fn authorization(&self) -> Option<&Authorization> {
+        self.shared.authorization.as_deref()
+    }
+
+    /// Returns the time at which the streams of a request's sender end because its credentials have expired.
+    pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
+        let expires_at = sender::identity(request)?.expires_at()?;
+        let grace = self.options().expired_stream_grace?;
+        let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        tokio::time::Instant::now().checked_add(remaining.saturating_add(grace))
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {

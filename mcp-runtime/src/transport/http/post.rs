@@ -8,8 +8,8 @@ use http_body::Body;
 use memchr::memchr;
 
 use super::{
+    authorization,
     endpoint::Endpoint,
-    guard,
     headers::{SESSION, VERSION},
     limits::too_many_unread,
     request::HttpRequestSource,
@@ -54,18 +54,13 @@ enum ResponseKind {
     EventStream,
 }
 
-/// Handles a request without checking that its method is POST.
-pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B) -> HttpResponse
+/// Handles a request that was admitted at `now`, without checking that its method is POST.
+pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let now = Instant::now();
-    endpoint.sweep(now);
     let request = source.request();
-    if let Err(rejection) = guard::check(request, endpoint.options()) {
-        return *rejection;
-    }
     let route = match routing::route(endpoint, request, now) {
         Ok(route) => route,
         Err(rejection) => {
@@ -178,8 +173,13 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         return response::no_events();
     }
     let fault = exchange.outcome.fault.or_else(|| exchange.connection.outbox().fault());
-    if fault == Some(FaultClass::Overloaded) {
-        return response::overloaded_with(exchange.lines);
+    match fault {
+        Some(FaultClass::Overloaded) => return response::overloaded_with(exchange.lines),
+        // Other calls of the batch may have succeeded, unless it was rejected as a whole.
+        Some(FaultClass::InsufficientScope) if exchange.outcome.fault.is_some() || exchange.lines[0] == b'{' => {
+            return authorization::insufficient_scope(endpoint, &exchange.source, exchange.lines);
+        }
+        _ => {}
     }
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
@@ -239,6 +239,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     endpoint.sessions().evict_streams();
     let is_subscription = exchange.connection.outbox().is_listening();
     let body = SseBody::new(stream, config, 0, endpoint.shutdown());
+    let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })
 }

@@ -4,7 +4,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use http::{Extensions, HeaderMap, request::Parts};
@@ -14,9 +14,10 @@ use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
     peers::{Peer, PeerPermit},
-    principal::Principal,
+    sender,
 };
 use crate::{
+    auth::Identity,
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     excerpt::excerpt,
@@ -34,6 +35,8 @@ pub(super) struct HttpRequestSource {
     limits: Arc<SharedLimits>,
     /// The memory that is reserved for the body, if it is long. The calls of the message keep it.
     body_memory: OnceLock<Arc<PeerPermit>>,
+    /// The scopes that the sender has to request for the operation.
+    demanded_scopes: Mutex<Vec<String>>,
 }
 
 impl HttpRequestSource {
@@ -43,7 +46,8 @@ impl HttpRequestSource {
         peer: Arc<Peer>,
         limits: &Arc<SharedLimits>,
     ) -> Self {
-        Self { request, address, peer, limits: Arc::clone(limits), body_memory: OnceLock::new() }
+        let (body_memory, demanded_scopes) = Default::default();
+        Self { request, address, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
     }
 
     /// Returns the peer whose share of the limits the request uses.
@@ -62,6 +66,11 @@ impl HttpRequestSource {
             // A request has only one body.
             let _ = self.body_memory.set(Arc::new(memory));
         }
+    }
+
+    /// Returns the scopes that the sender has to request for the operation.
+    pub(super) fn demanded_scopes(&self) -> Vec<String> {
+        self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Clears the header map and returns it, so that the response can reuse its allocation.
@@ -83,6 +92,14 @@ impl RequestHead for HttpRequestSource {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        sender::identity(&self.request)
+    }
+
+    fn demand_scopes(&self, scopes: &[String]) {
+        *self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes.to_vec();
     }
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
@@ -153,7 +170,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        Principal::of(&self.request)
+        sender::principal(&self.request)
     }
 }
 

@@ -41,13 +41,15 @@ pub(crate) fn call_as_task(
     };
     check_in_flight(request)?;
     let engine = request.engine();
-    let new = NewTask { id: new_id()?, owner: task_owner(request)?, ttl };
+    let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
+    let new = NewTask { id: new_id()?, owner: task_owner(request)?, scopes, ttl };
     let client = Arc::new(task_client(request, &new.id));
     let options = CallOptions {
         requester: Some(Arc::clone(&client) as _),
         peer: Some(Arc::clone(&client) as _),
         task_status: Some(Arc::clone(&client) as _),
         handoff: None,
+        scopes: function.scopes.clone(),
     };
     let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
@@ -130,6 +132,7 @@ pub(crate) fn call_deferred(
     let pending = PendingTask {
         tasks: Arc::downgrade(&engine.tasks),
         owner: task_owner(request)?,
+        scopes: function.scopes.clone(),
         encoding: Arc::clone(request.encoding()),
         id: request.id.to_owned(),
         callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
@@ -143,6 +146,7 @@ pub(crate) fn call_deferred(
         peer: Some(Arc::clone(&deferred) as _),
         task_status: Some(client),
         handoff: Some(deferred),
+        scopes: None,
     };
     call_with(request, function, target, arguments, options, out)
 }

@@ -1,4 +1,4 @@
-//! TCP connections: a timeout for clients that stop reading, and a limit on their number.
+//! Connections: a timeout for clients that stop reading, and a limit on their number.
 
 use std::{
     io::{self, IoSlice},
@@ -11,11 +11,11 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
-    net::TcpStream,
     sync::Semaphore,
     time::Sleep,
 };
 
+use super::stream::Stream;
 use crate::{
     error::Fault,
     transport::http::{
@@ -32,17 +32,13 @@ const MAX_REJECTIONS: usize = 256;
 const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of a rejected connection that are read and discarded.
 const LINGER_BYTES: u64 = 256 << 10;
-/// The number of unsent bytes that the kernel accepts for a connection. Linux reports room for more when less than half
-/// of it is unsent.
-#[cfg(target_os = "linux")]
-const MAX_UNSENT_BYTES: u32 = 128 << 10;
 /// The minimum time between two warnings about too many connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
 #[derive(Debug)]
-pub(super) struct Socket<S = TcpStream> {
+pub(super) struct Socket<S = Stream> {
     stream: S,
     write_timeout: Duration,
     /// The number of bytes that the client must accept within the write timeout.
@@ -126,20 +122,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     }
 }
 
-/// Limits the output that the kernel accepts but cannot send yet.
-///
-/// Otherwise, the kernel accepts several megabytes for a client that does not read, and reports room only when a third
-/// of them has been sent, so that the rate of a slow client cannot be measured. Limiting the whole send buffer instead
-/// would also limit the throughput of distant clients.
-#[cfg(target_os = "linux")]
-pub(super) fn limit_unsent(stream: &TcpStream) {
-    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
-}
-
-/// Does nothing, since only Linux supports such a limit.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn limit_unsent(_: &TcpStream) {}
-
 /// The limit on the number of connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
@@ -164,7 +146,7 @@ impl ConnectionLimit {
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.
-    pub(super) fn admit(&mut self, stream: TcpStream, peer: &Arc<Peer>) -> Option<(TcpStream, PeerPermit)> {
+    pub(super) fn admit(&mut self, stream: Stream, peer: &Arc<Peer>) -> Option<(Stream, PeerPermit)> {
         if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
@@ -173,7 +155,7 @@ impl ConnectionLimit {
         None
     }
 
-    fn reject(&self, mut stream: TcpStream) {
+    fn reject(&self, mut stream: Stream) {
         let Ok(permit) = Arc::clone(&self.rejections).try_acquire_owned() else { return };
         let rejection = self.rejection.clone();
         tokio::spawn(async move {
@@ -251,32 +233,6 @@ mod tests {
             let written = runtime.block_on(write(messages, seconds(pause), bytes, period));
             let expected = if completes { Ok(()) } else { Err(io::ErrorKind::TimedOut) };
             assert_eq!(written.map_err(|error| error.kind()), expected, "{messages:?} {bytes} {period:?}");
-        }
-    }
-
-    /// The progress of a client must become visible long before the write timeout, however large the kernel's buffers
-    /// may grow.
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn the_kernel_hides_little_of_what_a_client_reads() {
-        const STEP: usize = 256 << 10;
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(64 << 10).unwrap();
-        let (client, accepted) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
-        let (mut client, (server, _)) = (client.unwrap(), accepted.unwrap());
-        limit_unsent(&server);
-        let fill = || std::iter::from_fn(|| server.try_write(&vec![b'x'; STEP]).ok()).sum::<usize>();
-        let mut written = 0;
-        for reads in 0..20 {
-            // A full buffer may become writable once more while the kernel moves data to the client.
-            written += fill();
-            assert!(written <= (reads + 4) * STEP, "{written} bytes after {reads} reads");
-            client.read_exact(&mut vec![0; STEP]).await.unwrap();
-            tokio::time::timeout(Duration::from_secs(60), server.writable())
-                .await
-                .expect("the client has read")
-                .unwrap();
         }
     }
 }
