@@ -1,9 +1,6 @@
 //! Reports the URL of an HTTP server: on stderr for people, in a file for programs.
 
-use std::{
-    env,
-    io::{self, Write as _},
-};
+use std::{env, io};
 
 use super::package::Package;
 use crate::{

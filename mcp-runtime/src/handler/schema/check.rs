@@ -53,6 +53,8 @@ const BASE_STEPS: u64 = 1 << 20;
 const MAX_STEPS: u64 = 1 << 28;
 /// The maximum number of steps of a check on a thread that serves connections.
 const MAX_QUICK_STEPS: u64 = 1 << 23;
+/// The number of steps for each byte that such a check may take in addition, since long strings are checked quickly.
+const QUICK_STEPS_PER_BYTE: u64 = 8;
 
 impl Checker {
     /// Compiles a schema.
@@ -96,7 +98,8 @@ impl Checker {
     /// Returns the violations of the JSON text like [`violations`](Self::violations), or `None` if the check takes too
     /// long for a thread that serves connections.
     pub(crate) fn quick_violations(&self, json: &str) -> Option<Vec<Violation>> {
-        let (violations, is_complete) = self.violations_within(json, self.max_steps(json).min(MAX_QUICK_STEPS));
+        let quick = MAX_QUICK_STEPS + QUICK_STEPS_PER_BYTE * json.len() as u64;
+        let (violations, is_complete) = self.violations_within(json, self.max_steps(json).min(quick));
         is_complete.then(|| violations.finish())
     }
 

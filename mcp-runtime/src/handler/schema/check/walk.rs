@@ -16,6 +16,9 @@ use crate::jsonrpc::raw::{self, Kind};
 /// The maximum depth, which counts nested values and nested schemas alike.
 const DEPTH: usize = 256;
 
+/// The length in bytes up to which all violations in an array or object are reported, even if it has too many items.
+const SHORT: usize = 1 << 10;
+
 /// The number of steps to check a value, in addition to one for each of its bytes.
 const VISIT: u64 = 16;
 
@@ -127,9 +130,9 @@ impl<'a> Walk<'a> {
     }
 
     fn array<R: Report>(&mut self, rules: &'a ArrayRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        // An array with too many items is reported without checking them.
+        // The items of a long array are not checked if there are too many.
         let most = usize::try_from(rules.length.most).unwrap_or(usize::MAX);
-        if json.len() / 2 > most && raw::elements(json).nth(most).is_some() {
+        if json.len() > most.saturating_mul(2).max(SHORT) && raw::elements(json).nth(most).is_some() {
             self.spend(json.len() as u64)?;
             let length = raw::elements(json).count();
             return counted(length, rules.length, ["item", "items"], json, path, report);
@@ -218,9 +221,9 @@ impl<'a> Walk<'a> {
     }
 
     fn object<R: Report>(&mut self, rules: &'a ObjectRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        // An object with too many members is reported without checking them.
+        // The members of a long object are not checked if there are too many.
         let most = usize::try_from(rules.length.most).unwrap_or(usize::MAX);
-        if json.len() / 5 > most && raw::members(json).nth(most).is_some() {
+        if json.len() > most.saturating_mul(5).max(SHORT) && raw::members(json).nth(most).is_some() {
             self.spend(json.len() as u64)?;
             let length = raw::members(json).count();
             return counted(length, rules.length, ["property", "properties"], json, path, report);
