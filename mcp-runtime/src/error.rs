@@ -176,6 +176,11 @@ impl Fault {
         Self::Overloaded(message.into())
     }
 
+    /// Creates the error for a request that the server ends because it shuts down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::internal("the server is shutting down")
+    }
+
     /// Returns the class of the fault, if it has one.
     pub(crate) fn class(&self) -> Option<FaultClass> {
         match self {

@@ -160,7 +160,7 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     fn check_authorization(&self) -> Result<(), String> {
         let registry = self.engine.registry();
-        if self.authorization.is_some() || !(registry.requires_scopes() || !self.engine.access.base.is_empty()) {
+        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.access.base.is_empty()) {
             return Ok(());
         }
         let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());

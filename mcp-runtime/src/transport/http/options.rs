@@ -33,6 +33,7 @@ pub struct HttpOptions {
     pub(super) max_in_flight: usize,
     pub(super) max_connections: usize,
     pub(super) header_timeout: Duration,
+    pub(super) max_head_bytes: usize,
     pub(super) max_unread_response_bytes: usize,
     pub(super) write_timeout: Duration,
     pub(super) min_read_rate: usize,
@@ -73,6 +74,7 @@ impl Default for HttpOptions {
             max_in_flight: 4096,
             max_connections: 10_240,
             header_timeout: Duration::from_secs(75),
+            max_head_bytes: 16 << 10,
             max_unread_response_bytes: 256 << 20,
             write_timeout: Duration::from_secs(120),
             min_read_rate: 1 << 10,
@@ -144,8 +146,8 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum total size, in bytes, of all request bodies being received at a time. The default is 256 MiB,
-    /// and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
+    /// Sets the maximum total size, in bytes, of all request bodies that are being received, or whose calls are in flight.
+    /// The default is 256 MiB, and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
     ///
     /// A body that exceeds it is rejected with status 503. Short bodies are always accepted, so that responses and
     /// cancellations get through.
@@ -208,6 +210,18 @@ impl HttpOptions {
         self
     }
 
+    /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16 KiB,
+    /// and the minimum is 8 KiB.
+    ///
+    /// A longer head is rejected with status 431. Each connection buffers about as much of what it receives, so with the
+    /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB. Mounted services
+    /// ignore this option.
+    #[must_use]
+    pub fn max_head_bytes(mut self, bytes: usize) -> Self {
+        self.max_head_bytes = bytes.max(8 << 10);
+        self
+    }
+
     /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256 MiB.
     ///
     /// While less than a sixteenth of it is free, new calls are rejected with status 503. A response that does not fit
@@ -224,8 +238,11 @@ impl HttpOptions {
     /// check.
     ///
     /// While output waits for the client, its rate is averaged over each period of the
-    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. Connections
-    /// without pending output are not affected. Mounted services ignore this option.
+    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
+    /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
+    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent; elsewhere it may be large
+    /// enough to delay this, and to make slow readers appear slower than they are. Connections without pending output
+    /// are not affected. Mounted services ignore this option.
     #[must_use]
     pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
         self.min_read_rate = bytes_per_second;
