@@ -41,6 +41,10 @@ impl RequestHead for TestRequestSource {
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
         None
     }
+
+    fn check_share(&self) -> Option<&Arc<Semaphore>> {
+        None
+    }
 }
 
 /// Nothing is mirrored in headers, and nothing is limited.
