@@ -155,6 +155,7 @@ mod registry;
 mod replace_file;
 mod revision;
 mod server;
+mod stderr;
 mod testing;
 mod transport;
 

@@ -1,13 +1,12 @@
 //! Reports the URL of an HTTP server: on stderr for people, in a file for programs.
 
-use std::{
-    env,
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{env, io, path::Path};
 
 use super::package::Package;
-use crate::replace_file::{Readers, replace_file};
+use crate::{
+    replace_file::{Readers, replace_file},
+    stderr,
+};
 
 /// The environment variable that names the file to which the endpoint's URL is written once the server accepts
 /// connections.
@@ -26,7 +25,7 @@ pub(super) fn report(package: &Package, url: &str, token_file: Option<&Path>) ->
             "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
         ));
     }
-    let _ = io::stderr().write_all(lines.as_bytes());
+    stderr::writer().push(lines.as_bytes());
     let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
     replace_file(file.as_ref(), &format!("{url}\n"), Readers::Default).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))

@@ -186,7 +186,7 @@ impl Options {
             return Err(if word.len() > 1 && word.starts_with('-') {
                 unknown_option(word, contract)
             } else {
-                UsageError(format!("unexpected argument `{word}`"))
+                unexpected_argument(word, contract)
             });
         };
         let Some(flag) = Flag::find(contract, name) else { return Err(unknown_option(word, contract)) };
@@ -271,10 +271,24 @@ impl Words {
     }
 }
 
-fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+/// Returns the names of all options, sorted.
+fn option_names(contract: &Contract) -> Vec<String> {
     let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
+    names
+}
+
+fn unexpected_argument(word: &str, contract: &Contract) -> UsageError {
+    let mut message = format!("unexpected argument `{word}`");
+    if option_names(contract).iter().any(|name| name == word) {
+        message.push_str(&format!("\nhelp: did you mean `--{word}`?"));
+    }
+    UsageError(message)
+}
+
+fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+    let names = option_names(contract);
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
     let mut message = format!("unknown option `{option}`, expected one of {list}");
@@ -334,6 +348,7 @@ mod tests {
             (&["-"], "unexpected argument `-`"),
             (&["-x"], &short_option("-x")),
             (&["a=b"], "unexpected argument `a=b`"),
+            (&["list"], "unexpected argument `list`\nhelp: did you mean `--list`?"),
             (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],

@@ -16,8 +16,9 @@ use crate::{
     },
     registry, revision,
     server::{BuiltServer, Server},
+    stderr,
     testing::TestClient,
-    transport::{Stdio, stderr},
+    transport::Stdio,
 };
 
 /// The exit code for an invalid command line.
@@ -137,7 +138,7 @@ async fn run(
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
                 let banner = show::terminal_banner(package, server.engine());
-                let _ = io::Write::write_all(&mut io::stderr(), banner.as_bytes());
+                stderr::writer().push(banner.as_bytes());
             }
             server.serve_claimed(stdio).await.map_err(Failure::new)?;
         }
@@ -196,12 +197,14 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     let input = Input {
         arguments: &arguments,
         contract,
+        violations: None,
         states: &Arc::new(StateMap::default()),
         context: None,
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, error)))
+    main(server, input)
+        .map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, &options.flags, error)))
 }
 
 /// Warns about libraries with annotated functions that the program does not contain.

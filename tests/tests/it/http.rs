@@ -5,6 +5,7 @@ mod background;
 mod changes;
 mod client;
 mod client_requests;
+mod expensive;
 mod guard;
 mod legacy;
 mod limits;
