@@ -83,9 +83,7 @@ fn mode(path: &Path) -> u32 {
 async fn the_file_of_a_socket_exists_while_the_server_listens() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.sock");
-    for (options, expected) in
-        [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)]
-    {
+    for (options, expected) in [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)] {
         let server = SocketServer::start(&path, options).await.unwrap();
         assert_eq!(mode(&path), expected);
         assert_eq!(server.status(&call("quick")).await, 200);
