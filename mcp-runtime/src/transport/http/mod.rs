@@ -6,6 +6,8 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+mod address;
+mod authorization;
 mod body;
 mod endpoint;
 mod guard;
@@ -15,6 +17,7 @@ mod limits;
 mod options;
 mod peers;
 mod post;
+mod reader;
 mod request;
 mod request_body;
 mod response;
@@ -26,6 +29,9 @@ mod session;
 mod session_requests;
 mod sse;
 
+pub use address::{HttpAddress, InvalidHttpAddress};
+pub(crate) use authorization::Authorization;
+pub use authorization::MetadataService;
 pub use body::HttpBody;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;
