@@ -184,6 +184,8 @@ fn handshake_failure(
     }
 }
 
+/// The help for a server that requires authorization.
+pub(crate) const SEND_TOKEN: &str = "log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`";
 const OMIT_REVISION: &str = "omit `--revision` to use the newest revision that both sides support";
 
 /// Returns help for a line on stdout that is not a message.
@@ -213,7 +215,7 @@ fn http_failure(url: &str, revision: Option<Revision>, error: &ClientInitializeE
             Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
             None => failure,
         };
-        return failure.help(format_args!("log in: `cargo mcp login {url}`, or send a token: `--bearer TOKEN`"));
+        return failure.help(SEND_TOKEN);
     }
     if contains("HTTP 404") {
         return Failure::connection(format_args!("`{url}` was not found (HTTP 404)"))

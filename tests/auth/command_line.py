@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as scratch:
     os.environ["BROWSER"] = str(browser)
 
     refused = run("call", url, "list_notes", status=3)
-    assert f"cargo mcp login {url}" in refused, refused
+    assert "log in with `cargo mcp login" in refused, refused
     seen = run("login", url)
     assert "notes:read" in seen and "notes:write" not in seen, seen
     tokens = Path(os.environ["XDG_CONFIG_HOME"], "cargo-mcp/tokens.json")
