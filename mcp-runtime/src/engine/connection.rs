@@ -18,10 +18,10 @@ use super::{
     outbox::Outbox,
     rates::FlowControl,
     request::{
-        access::check_scopes,
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
         params::Params,
+        sender_access::check_scopes,
     },
     shared::Engine,
 };
