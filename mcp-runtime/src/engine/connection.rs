@@ -6,7 +6,7 @@ use std::{
 };
 
 #[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, request::source::RequestSource, session::Session};
+use super::{call::in_flight::InFlight, session::Session};
 use super::{
     call::{
         batch::{Batch, Sink},
@@ -22,6 +22,7 @@ use super::{
         dialect::RequestDialect,
         params::Params,
         sender_access::check_scopes,
+        source::RequestSource,
     },
     shared::Engine,
 };
@@ -117,7 +118,6 @@ impl Connection {
     }
 
     /// Sets the source of the messages that follow.
-    #[cfg(feature = "http")]
     pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
         self.context.source = Some(source);
     }

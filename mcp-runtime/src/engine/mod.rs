@@ -40,7 +40,6 @@ pub(crate) use outbox::{Meter, Outbox};
 pub use rates::{Rate, SessionRates};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
-#[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]

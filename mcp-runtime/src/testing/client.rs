@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use super::{
     question::{Responder, ServerRequest},
     result::{RpcError, read_response},
+    source::TestSource,
     wire::Wire,
 };
 use crate::{
+    auth::Identity,
     engine::Connection,
     model::Level,
     revision::{Feature, Revision, dialect_of},
@@ -51,6 +53,7 @@ pub struct TestClient {
     /// The minimum level of log messages, in revisions in which each request names it.
     pub(super) log_level: Option<Level>,
     responder: Option<Responder>,
+    identity: Option<Identity>,
 }
 
 impl Server {
@@ -84,7 +87,7 @@ impl TestClient {
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self { wire: Wire::new(connection), revision, next_id: 1, log_level: None, responder: None }
+        Self { wire: Wire::new(connection), revision, next_id: 1, log_level: None, responder: None, identity: None }
     }
 
     /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused.
@@ -92,6 +95,31 @@ impl TestClient {
     #[must_use]
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.wire.max_wait = limit;
+        self
+    }
+
+    /// Continues as an authenticated caller, for whom the scopes of functions are enforced as over HTTP. Without an
+    /// identity, they are not enforced, as over stdio.
+    ///
+    /// ```
+    /// use mcp_runtime::{Identity, Revision, Server, tool};
+    ///
+    /// /// Delete all notes.
+    /// #[tool(scopes("notes:write"))]
+    /// fn delete_notes() {}
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let reader = Identity::new("ada").with_scopes(["notes:read"]);
+    /// let server = Server::empty("notes", "1.0.0").with::<delete_notes>();
+    /// let mut client = server.test_client(Revision::V2026_07_28).authenticated(reader);
+    /// let error = client.call("delete_notes", ()).await.unwrap_err();
+    /// assert_eq!(error.message, "the operation requires the scope `notes:write`");
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn authenticated(mut self, identity: Identity) -> Self {
+        self.wire.connection.set_source(Arc::new(TestSource::new(identity.clone())));
+        self.identity = Some(identity);
         self
     }
 
@@ -137,6 +165,9 @@ impl TestClient {
         client.responder = Some(Responder(Box::new(answer)));
         client.wire.max_wait = self.wire.max_wait;
         client.log_level = self.log_level;
+        if let Some(identity) = self.identity {
+            client = client.authenticated(identity);
+        }
         client.initialize();
         client
     }

@@ -7,6 +7,7 @@ mod messages;
 mod notification;
 mod question;
 mod result;
+mod source;
 mod subscription;
 mod task;
 mod wire;
