@@ -29,6 +29,8 @@ mod weak_set;
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::response::write_error;
+#[cfg(feature = "http")]
+pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
@@ -40,6 +42,7 @@ pub(crate) use outbox::{Meter, Outbox};
 pub use rates::{Rate, SessionRates};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
+#[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]

@@ -6,8 +6,9 @@ mod completion;
 mod messages;
 mod notification;
 mod question;
+#[cfg(feature = "http")]
+mod request_source;
 mod result;
-mod source;
 mod subscription;
 mod task;
 mod wire;
