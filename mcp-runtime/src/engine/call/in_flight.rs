@@ -97,17 +97,27 @@ impl InFlight {
     }
 
     /// Finishes a call with its response, unless it was cancelled.
-    pub(crate) fn finish(&self, id: &Id<'static>, number: SequenceNumber, response: &[u8], fault: Option<FaultClass>) {
+    pub(crate) fn finish(
+        &self,
+        id: &Id<'static>,
+        number: SequenceNumber,
+        response: Vec<u8>,
+        fault: Option<FaultClass>,
+    ) {
         let Some(call) = self.remove(id, |call| call.number == number) else { return };
         if let Some(fault) = fault {
             call.outbox.set_fault(fault);
         }
         call.outbox.close_call(|out| match call.sink {
             Sink::Line => {
-                out.extend_from_slice(response);
+                if response.len() > out.capacity() && out.is_empty() {
+                    *out = response;
+                } else {
+                    out.extend_from_slice(&response);
+                }
                 out.push(b'\n');
             }
-            Sink::Batch(batch) => batch.push(response, out),
+            Sink::Batch(batch) => batch.push(&response, out),
         });
     }
 

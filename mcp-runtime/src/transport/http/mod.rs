@@ -7,6 +7,7 @@
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
 mod body;
+mod buffers;
 mod endpoint;
 mod guard;
 mod headers;
