@@ -65,7 +65,7 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
         return None;
     }
     let (end, escaped) = skip_string(bytes, start);
-    let inner = value.get(start + 1..end.checked_sub(1)?)?;
+    let inner = value.get(start + 1..end)?.strip_suffix('"')?;
     if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 

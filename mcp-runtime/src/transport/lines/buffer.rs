@@ -109,7 +109,8 @@ impl LineReader {
             self.scanned -= self.start;
             self.start = 0;
             // Growing by half instead of doubling bounds the unused part of the buffer of a long line.
-            self.buffer.reserve_exact(CHUNK.max(self.buffer.len() / 2));
+            let length = self.buffer.len();
+            self.buffer.reserve_exact(if length == 0 { CHUNK } else { (2 * CHUNK).max(length / 2) });
         }
         pin!(reader.read_buf(&mut self.buffer)).poll(cx)
     }
